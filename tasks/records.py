@@ -1,0 +1,303 @@
+"""Typed, frozen records that travel between stages. No I/O, no behaviour beyond what their fields imply.
+
+Names are the papers': a *link* is the outcome of schema linking, *evidence* is BIRD's hint on a question
+(the RSL-SQL paper's context C), a *demonstration* is a training question with its gold SQL.
+Gold SQL of the evaluated split is in none of them: only `tasks.scoring` reads it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of a benchmark, without its gold SQL.
+
+    Attributes:
+        id: the benchmark's own id as text (BIRD's `question_id`; Spider's position in its file, from 0).
+        text: the question as asked.
+        database_id: name of the database it is asked of.
+        evidence: the benchmark's hint, "" where it has none.
+        difficulty: the benchmark's own grade ("simple", "easy", ...), None where it has none.
+    """
+
+    id: str
+    text: str
+    database_id: str
+    evidence: str = ""
+    difficulty: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A training question with its gold SQL, shown to the backbone as an example."""
+
+    question: str
+    sql: str
+    database_id: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ColumnName:
+    """A column by its table and name, both spelled as the database spells them."""
+
+    table: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column}"
+
+
+Value = str | int | float
+"""A value of a column as a prompt can show it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """Values of one column that a question may mean, the likeliest first (SEA-SQL, semantic-enhanced schema)."""
+
+    column: ColumnName
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Tables and columns that schema linking keeps, in schema order, each once, all present in the schema.
+
+    Attributes:
+        tables: names of the linked tables; every table of `columns` is among them.
+        columns: the linked columns.
+        dropped: names that the backbone gave and the schema does not have, as the backbone spelled them.
+    """
+
+    tables: tuple[str, ...] = ()
+    columns: tuple[ColumnName, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """Contextual information augmentation of RSL-SQL (H_E, H_K, H_C); None where its switch is off."""
+
+    elements: Link | None = None
+    keywords: tuple[str, ...] | None = None
+    conditions: tuple[str, ...] | None = None
+
+
+Status = Literal["ok", "error", "timeout", "too_large"]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What running one SQL gave.
+
+    Attributes:
+        status: "ok"; "error" (SQLite refused it, or the sandbox did); "timeout" (the deadline stopped it);
+            "too_large" (rows or bytes past the cap, or out of the worker's memory).
+        columns: names of the result's columns.
+        rows: the first rows, as many as were asked for.
+        row_count: rows of the whole result; None where it did not finish.
+        error: the database's message, "" when ok.
+        seconds: time spent executing and fetching.
+    """
+
+    status: Status
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    row_count: int | None = None
+    error: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the query ran to its end."""
+        return self.status == "ok"
+
+    @property
+    def empty(self) -> bool:
+        """Whether the query ran and returned no row."""
+        return self.ok and self.row_count == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A SQL that a stage arrived at.
+
+    Attributes:
+        sql: one statement; None where the reply held none.
+        note: why this is less than a full answer ("" normally): a fallback taken, a limit reached.
+    """
+
+    sql: str | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What binary selection decided between SQL1 and SQL2.
+
+    Attributes:
+        sql: the SQL that goes on.
+        choice: which candidate that is; "new" when the backbone wrote a third one, "same" when both were equal.
+        by: who decided: the backbone; the shortcut on equal or failing results; or nobody, because one
+            candidate was missing or the reply unreadable.
+    """
+
+    sql: str | None
+    choice: Literal["first", "second", "same", "new"]
+    by: Literal["backbone", "shortcut", "default"]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What self-correction arrived at.
+
+    Attributes:
+        sql: the last round's SQL, kept even if it still fails.
+        rounds: rounds used, 0 when nothing called for one.
+        before: how the SQL that came in fared: "ok", "empty", "error", "timeout", "too_large" or "no_answer".
+        after: how the SQL that goes out fares.
+    """
+
+    sql: str | None
+    rounds: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """What bias elimination arrived at (SEA-SQL).
+
+    Attributes:
+        sql: the SQL that goes on.
+        outcome: "unchanged", the eliminator repeated the preliminary SQL; "changed", it wrote another; "kept", it gave
+            no usable answer and the preliminary SQL goes on.
+        note: why it was kept, "" otherwise.
+    """
+
+    sql: str
+    outcome: Literal["unchanged", "changed", "kept"]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one model call as the API reported them; None where it did not say (unknown is not zero)."""
+
+    input: int | None = None
+    cached_input: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a backbone and how it went, without its text.
+
+    Attributes:
+        request: sha256 of the canonical request: the key of the reply cache.
+        model: the model that answered, as the API names it.
+        usage: tokens.
+        cached: True when served from our reply cache, so nothing was paid.
+        seconds: from sending to the full reply, retries included; 0.0 when cached.
+        retries: attempts beyond the first.
+        parse: how the reply was read: "json", "fenced", "repaired", "text" or "failed".
+        cost_usd: money at the backbone's dated price; None when there is no price.
+        round: index of the request within the stage's run, 0 for the first.
+    """
+
+    request: str
+    model: str
+    usage: Usage
+    cached: bool
+    seconds: float
+    retries: int = 0
+    parse: str = "text"
+    cost_usd: float | None = None
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """One stage of one question, as it went.
+
+    Attributes:
+        stage: the stage's name, e.g. "forward_link".
+        label: the stage's name in this pipeline where it runs more than once, e.g. "self_correction_sql1".
+        value: what it returned, as plain JSON.
+        restored: True when the result came from the stage cache, so none of its calls was made now.
+        calls: its model calls; for a restored result, those of the run that made it.
+        notes: what was less than ideal: fallbacks, invented names, unreadable replies.
+        seconds: wall time of the stage when it ran.
+        error: why it failed, "" when it did not.
+    """
+
+    stage: str
+    label: str
+    value: Any
+    restored: bool
+    calls: tuple[Call, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The SQL that stood after a stage, for the per-stage execution accuracy.
+
+    Attributes:
+        stage: name of the metric, e.g. "1_preliminary_sql".
+        sql: the SQL; None where the stage had none to give.
+    """
+
+    stage: str
+    sql: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a question has no answer.
+
+    Attributes:
+        kind: "backbone_error", "missing_database", "configuration_error" or "internal_error".
+        stage: the stage it happened in, "" when before the first.
+        message: one sentence for the user.
+        mendable: whether a re-run can mend it.
+        ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
+    """
+
+    kind: str
+    stage: str
+    message: str
+    mendable: bool
+    ends_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One question's way through a pipeline.
+
+    Attributes:
+        question_id: id of the question.
+        sql: the final SQL; None when there is none.
+        candidates: the SQL after each stage that yields one, in order.
+        links: schema links by name ("forward", "backward", "both"), for the linking metrics.
+        stages: every stage it went through.
+        failure: why it has no answer, None when it has one.
+        notes: pipeline-level remarks ("selection wrote a third query").
+        attempts: how often the question was taken through the pipeline, in this run and those that it re-ran.
+        samples: which samplings of the model its stages may come from, oldest first; 0 is the first.
+    """
+
+    question_id: str
+    sql: str | None
+    candidates: tuple[Candidate, ...] = ()
+    links: dict[str, Link] = field(default_factory=dict)
+    stages: tuple[StageRecord, ...] = ()
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    attempts: int = 1
+    samples: tuple[int, ...] = (0,)
