@@ -1,0 +1,1 @@
+"""What can be configured: strict models, and how their YAML files are found and read."""

@@ -1,0 +1,73 @@
+"""Settings of a backbone: which model, where, and how to ask it."""
+
+import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tasks.settings.base import Settings
+
+VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+ResponseMode = Literal["json_schema", "json_object", "text"]
+
+
+class Prices(Settings):
+    """Money per million tokens, with the day it was true."""
+
+    input: float = Field(ge=0)
+    """USD per million input tokens."""
+    cached_input: float | None = Field(None, ge=0)
+    """USD per million input tokens that the provider served from its own prompt cache; None: as `input`."""
+    output: float = Field(ge=0)
+    """USD per million output tokens, reasoning included."""
+    model: str | None = None
+    """Model these are the prices of: with another one, money is unknown. None: whatever the model is."""
+    as_of: datetime.date = Field(strict=False)
+    """Day on which the price was looked up."""
+    source: str = ""
+    """Where it was looked up."""
+
+
+class BackboneSettings(Settings):
+    """One model behind an OpenAI-compatible endpoint, or one that needs no network."""
+
+    name: str
+    """Name on the command line and in MLflow."""
+    kind: Literal["openai", "offline", "replay"] = "openai"
+    """"openai": anything that speaks its chat protocol; "offline": the rule-based floor; "replay": a recording."""
+    description: str = ""
+    """One line for `crosscheck list`."""
+    model: str = "offline"
+    """Model name as the endpoint knows it."""
+    base_url: str | None = None
+    """Endpoint; None: the OpenAI API."""
+    api_key_env: str | None = Field(None, pattern=VARIABLE_NAME)
+    """Name of the environment variable that holds the key, never the key; None: the endpoint needs none."""
+    temperature: float | None = Field(0.0, ge=0)
+    """Sampling temperature; None: not sent (some reasoning models refuse it)."""
+    max_tokens: int | None = Field(None, gt=0)
+    """Limit of output tokens; None: the endpoint's own."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """What the endpoint calls that limit; None: "max_completion_tokens" at OpenAI, "max_tokens" elsewhere."""
+    seed: int | None = None
+    """Sampling seed, where the endpoint takes one."""
+    response_mode: ResponseMode = "json_object"
+    """How JSON replies are asked for; "text" only says so in the prompt."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of the request body, as the endpoint wants them (never secrets)."""
+    concurrency: int = Field(16, ge=1)
+    """Requests in flight at most."""
+    timeout_s: float = Field(120.0, gt=0)
+    """Seconds after which one attempt is given up."""
+    retries: int = Field(6, ge=0)
+    """Attempts after the first, on rate limits, server errors, time-outs and lost connections."""
+    max_wait_s: float = Field(60.0, ge=0)
+    """Longest pause between two attempts, unless the endpoint's Retry-After asks for more."""
+    prices: Prices | None = None
+    """None: money is reported as unknown."""
+    epoch: str | None = None
+    """Name of a period, e.g. a night: replies and stage results of another epoch are not reused. It is never sent."""
+    recording: str | None = None
+    """File that "replay" serves."""
+    match: Literal["request", "stage"] = "stage"
+    """How "replay" finds a reply: by exact request only, or else also by question, stage and round."""

@@ -1,0 +1,193 @@
+"""Reads `conf/` into settings models: names to files, `--set` overrides, and errors that say what was meant."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from tasks.errors import ConfigurationError, did_you_mean
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.pipeline import PipelineSettings
+
+KINDS: Mapping[str, TypeAdapter[Any]] = {
+    "benchmark": TypeAdapter(BenchmarkSettings),
+    "backbone": TypeAdapter(BackboneSettings),
+    "pipeline": TypeAdapter(PipelineSettings),
+}
+Model = TypeVar("Model")
+
+
+def available(conf: Path, kind: str) -> dict[str, Path]:
+    """Return the files of one kind ("benchmark", "backbone", "pipeline") by name, in alphabetical order."""
+    return {path.stem: path for path in sorted((conf / f"{kind}s").glob("*.yaml"))}
+
+
+def load_benchmark_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> BenchmarkSettings:
+    """Read one benchmark's settings. Raises ConfigurationError as `load_settings` does."""
+    return load_settings(conf, "benchmark", name, overrides)  # type: ignore[no-any-return]
+
+
+def load_backbone_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> BackboneSettings:
+    """Read one backbone's settings. Raises ConfigurationError as `load_settings` does."""
+    return load_settings(conf, "backbone", name, overrides)  # type: ignore[no-any-return]
+
+
+def load_pipeline_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> PipelineSettings:
+    """Read one pipeline's settings. Raises ConfigurationError as `load_settings` does."""
+    return load_settings(conf, "pipeline", name, overrides)  # type: ignore[no-any-return]
+
+
+def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = ()) -> Any:
+    """Read `conf/<kind>s/<name>.yaml`, apply the overrides of its kind, and validate.
+
+    Args:
+        conf: the configuration folder.
+        kind: "benchmark", "backbone" or "pipeline".
+        name: a file's name without `.yaml`, or the path of a YAML file elsewhere.
+        overrides: `kind.key.key=value` texts, as `--set` takes them; those of other kinds are ignored.
+
+    Raises:
+        ConfigurationError: an unknown name, key or value; says which file, which key, and what it may have meant.
+    """
+    path = _file_of(conf, kind, name)
+    content = _read_yaml(path)
+    if content.get("name") is None:
+        content["name"] = path.stem
+    where: dict[str, str] = {}
+    for override in overrides:
+        target, keys, value = parse_override(override)
+        if target == kind:
+            _put(content, keys, value, override)
+            where[".".join(keys)] = f"--set {override}"
+    try:
+        return KINDS[kind].validate_python(content)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error, kind, path, where)) from None
+
+
+def parse_override(text: str) -> tuple[str, list[str], Any]:
+    """Split `pipeline.selection.shortcut=true` into kind, keys and the value as YAML reads it.
+
+    Raises:
+        ConfigurationError: when the text has another form or another kind.
+    """
+    name, equals, value = text.partition("=")
+    kind, *keys = name.strip().split(".")
+    if not equals or not keys or not all(keys):
+        raise ConfigurationError(
+            f'--set {text}: write kind.key=value, for example "--set pipeline.demonstrations.k=5".'
+        )
+    if kind not in KINDS:
+        raise ConfigurationError(
+            f'--set {text}: a key starts with {", ".join(KINDS)}, not "{kind}". {did_you_mean(kind, KINDS)}'
+        )
+    try:
+        return kind, keys, yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"--set {text}: the value is not YAML ({error}).") from None
+
+
+def _file_of(conf: Path, kind: str, name: str) -> Path:
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name).expanduser()
+        if path.is_file():
+            return path
+        raise ConfigurationError(f"There is no {kind} file {path}.")
+    files = available(conf, kind)
+    if name in files:
+        return files[name]
+    raise ConfigurationError(
+        f'There is no {kind} "{name}" in {conf / f"{kind}s"}. {did_you_mean(name, files)} '
+        f"`crosscheck list {kind}s` shows them all; a path ending in .yaml works too."
+    )
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path} cannot be read as YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path} must hold keys and values, not {type(content).__name__}.")
+    return content
+
+
+def _put(content: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
+    *parents, last = keys
+    for key in parents:
+        inner = content.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise ConfigurationError(f'--set {override}: "{key}" is a single value, it has no keys below it.')
+        content = inner
+    content[last] = value
+
+
+def _explain(error: ValidationError, kind: str, path: Path, where: Mapping[str, str]) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        keys = [str(part) for part in problem["loc"]]
+        root = _model_of(kind, keys[0] if keys else "")
+        if kind == "pipeline" and root:
+            keys = keys[1:]  # pydantic puts the union's tag first
+        name = ".".join(keys)
+        set_here = next(
+            (text for key, text in where.items() if _within(key, name) or _within(name, key)), None
+        )
+        source = set_here or f"{path}, key {name or '(top)'}"
+        if problem["type"] == "extra_forbidden":
+            valid = _fields_at(root, keys[:-1])
+            lines.append(f'{source}: there is no key "{keys[-1]}". {did_you_mean(keys[-1], valid)}')
+        elif problem["type"] == "missing":
+            lines.append(f'{set_here or path}: the key "{name}" is missing.')
+        elif problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
+            lines.append(_explain_kind(problem["input"].get("kind"), path, where))
+        elif problem["type"] == "string_pattern_mismatch" and keys[-1] == "api_key_env":
+            # The value may be the key itself, so it is not repeated here.
+            lines.append(
+                f"{path} or --set, key {name}: this is no name of an environment variable. "
+                "Put the key into a variable, and that variable's name here."
+            )
+        elif fields := _fields_at(root, keys):
+            lines.append(
+                f"{source}: {problem['input']!r} is not keys and values. Its keys: {', '.join(fields)}."
+            )
+        else:
+            quotes = " Put it in quotes." if problem["type"] == "string_type" else ""
+            lines.append(f"{source}: {problem['msg']}, not {problem['input']!r}.{quotes}")
+    return "\n".join(lines)
+
+
+def _within(inner: str, outer: str) -> bool:
+    return f"{inner}.".startswith(f"{outer}.")
+
+
+def _explain_kind(kind: Any, path: Path, where: Mapping[str, str]) -> str:
+    kinds = [str(model.model_fields["kind"].default) for model in _pipeline_models()]
+    source = where.get("kind", f"{path}, key kind")
+    if kind is None:
+        return f"{source}: which pipeline this is about is missing. Valid: {', '.join(kinds)}."
+    return f'{source}: there is no pipeline of the kind "{kind}". {did_you_mean(str(kind), kinds)}'
+
+
+def _model_of(kind: str, tag: str) -> type[BaseModel] | None:
+    """Return the model of a kind of settings; of a pipeline's, the one with that `kind:`, None when there is none."""
+    if kind != "pipeline":
+        return BenchmarkSettings if kind == "benchmark" else BackboneSettings
+    return next((model for model in _pipeline_models() if model.model_fields["kind"].default == tag), None)
+
+
+def _pipeline_models() -> tuple[type[BaseModel], ...]:
+    models: tuple[type[BaseModel], ...] = get_args(get_args(PipelineSettings)[0])
+    return models
+
+
+def _fields_at(model: type[BaseModel] | None, keys: list[str]) -> list[str]:
+    """Return the keys that a place in the settings has, [] where it holds a plain value."""
+    for key in keys:
+        annotation = model.model_fields[key].annotation if model and key in model.model_fields else None
+        candidates = [annotation, *get_args(annotation)]
+        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
+    return list(model.model_fields) if model else []

@@ -1,0 +1,214 @@
+"""Settings of the pipelines: every switch of the papers is a field here, an ablation is a value."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tasks.settings.base import Settings
+from tasks.settings.dac import DacCorrectionSettings
+from tasks.settings.sea import BiasEliminationSettings, ExecutionAdjustmentSettings
+
+SchemaFormat = Literal["comment", "create_table", "m_schema", "values"]
+Match = Literal["substring", "word", "parsed"]
+
+
+class DemonstrationSettings(Settings):
+    """Few-shot demonstrations from the training questions (RSL-SQL, E)."""
+
+    k: int = Field(3, ge=0)
+    """Demonstrations per prompt; 0: none."""
+    retriever: Literal["bm25", "embedding"] = "bm25"
+    """"embedding" is what RSL-SQL published; it needs an encoder on disk or a network to fetch it."""
+    encoder: str = "sentence-transformers/all-mpnet-base-v2"
+    """Name or path of a sentence-transformers model, for "embedding"."""
+    metric: Literal["euclidean", "cosine"] = "euclidean"
+    """Distance between normalised embeddings."""
+    evidence: bool = False
+    """Show the evidence of demonstrations too; RSL-SQL shows question and SQL only."""
+    mask: bool = False
+    """Compare questions with the words of their schema and their values masked (Spider in RSL-SQL)."""
+
+
+class PromptSettings(Settings):
+    """How a database is shown."""
+
+    schema_format: SchemaFormat = "comment"
+    """"comment": a line per table; "create_table": DDL; "m_schema": a line per column with type and
+    examples; "values": a line per table with examples behind each column (SEA-SQL)."""
+    sample_rows: int = Field(3, ge=0)
+    """Rows of each table shown, per column (RSL-SQL, V)."""
+    foreign_keys: bool = True
+    """Show foreign keys."""
+    values: Literal["rows", "retrieved"] = "rows"
+    """What stands for a column's samples: values of the first rows, or those that the question may mean (SEA-SQL)."""
+    values_per_column: int = Field(2, ge=0, le=10)
+    """Retrieved values per column; 0: none."""
+    bm25_top_k: int = Field(1000, ge=10)
+    """Texts of a column, the best by BM25, among which the mentioned ones are looked for."""
+
+
+class ForwardLinkSettings(Settings):
+    """Forward link: the backbone names what the question needs (RSL-SQL, spec 1a)."""
+
+    hint_source: Literal["evidence", "question", "both", "none"] = "evidence"
+    """Where column names are looked for, to be added to what the backbone named: v1 evidence, acl question."""
+    max_columns_per_table: int = Field(15, ge=1)
+    """Columns per table that the prompt asks for at most."""
+
+
+class BackwardLinkSettings(Settings):
+    """Backward link: the columns that the preliminary SQL mentions (RSL-SQL, spec 1c)."""
+
+    match: Match = "substring"
+    """How a column is found in SQL1: v1 "substring", acl "parsed"; "word" is between the two."""
+
+
+class LinkingSettings(Settings):
+    """Bidirectional schema linking (RSL-SQL, section 3.1)."""
+
+    directions: Literal["both", "forward", "backward", "none"] = "both"
+    """Which links the reduced schema is made of; "none": no reduction."""
+    forward: ForwardLinkSettings = ForwardLinkSettings()
+    backward: BackwardLinkSettings = BackwardLinkSettings()
+    keep_keys: bool = False
+    """Also keep the join keys of surviving tables (our extension)."""
+    iterations: int = Field(1, ge=1)
+    """Rounds of forward and backward linking; their links are united (acl: 3 on Spider 2.0)."""
+
+
+class AugmentationSettings(Settings):
+    """Contextual information augmentation (RSL-SQL, section 3.2): each part on or off."""
+
+    descriptions: bool = True
+    elements: bool = True
+    keywords: bool = True
+    conditions: bool = True
+
+
+class SelectionSettings(Settings):
+    """Binary selection (RSL-SQL, section 3.3)."""
+
+    enabled: bool = True
+    """Off: SQL2 goes on as it is."""
+    rows_shown: int = Field(5, ge=1)
+    """Rows of each candidate's result in the prompt."""
+    counts: bool = False
+    """Say how many rows there are (acl)."""
+    shortcut: bool = False
+    """Decide without a call where the results decide (acl)."""
+
+
+class CorrectionTurns(Settings):
+    """The conversation of self-correction: what the stage itself reads, and its results depend on."""
+
+    rounds: int = Field(5, ge=0)
+    """Rounds at most; 0: off. v1 5, acl 3."""
+    first_turn: Literal["informed", "blind"] = "informed"
+    """Whether the first turn shows the SQL and what it returned. "blind" is what v1's code did."""
+    when: Literal["error", "error_or_empty"] = "error_or_empty"
+    """What calls for a correction."""
+
+
+class CorrectionSettings(CorrectionTurns):
+    """Multi-turn self-correction (RSL-SQL, section 3.4)."""
+
+    before_selection: bool = False
+    """Correct SQL1 and SQL2 each before selecting (acl, Spider 2.0)."""
+
+    @property
+    def turns(self) -> CorrectionTurns:
+        """These settings without what only the pipeline reads."""
+        return CorrectionTurns(**{name: getattr(self, name) for name in CorrectionTurns.model_fields})
+
+
+class FewShotSettings(Settings):
+    """A baseline: one call per question. With `demonstrations.k: 0` it is zero-shot."""
+
+    kind: Literal["few-shot"] = "few-shot"
+    name: str = "few-shot"
+    description: str = ""
+    prompt: PromptSettings = PromptSettings()
+    demonstrations: DemonstrationSettings = DemonstrationSettings()
+    descriptions: bool = False
+    """Show column descriptions."""
+
+
+class RslSqlSettings(Settings):
+    """RSL-SQL: bidirectional linking, augmentation, selection, self-correction."""
+
+    kind: Literal["rsl-sql"] = "rsl-sql"
+    name: str = "rsl-sql"
+    description: str = ""
+    prompt: PromptSettings = PromptSettings()
+    demonstrations: DemonstrationSettings = DemonstrationSettings()
+    linking: LinkingSettings = LinkingSettings()
+    augmentation: AugmentationSettings = AugmentationSettings()
+    selection: SelectionSettings = SelectionSettings()
+    correction: CorrectionSettings = CorrectionSettings()
+    dac: DacCorrectionSettings | None = None
+    """Correct the final SQL by decomposition afterwards (DAC); null: off."""
+
+
+class DacSettings(Settings):
+    """DAC on its own: few-shot SQL, then decomposed automation correction (arXiv 2408.08779)."""
+
+    kind: Literal["dac"] = "dac"
+    name: str = "dac"
+    description: str = ""
+    prompt: PromptSettings = PromptSettings(schema_format="create_table")
+    demonstrations: DemonstrationSettings = DemonstrationSettings(k=5)
+    descriptions: bool = False
+    """Show column descriptions."""
+    dac: DacCorrectionSettings = DacCorrectionSettings()
+
+
+class SemanticPromptSettings(PromptSettings):
+    """How SEA-SQL shows a database: semantic-enhanced, by values that the question may mean (SEA-SQL, section 1)."""
+
+    schema_format: SchemaFormat = "values"
+    """As in every pipeline; SEA-SQL's own is a line per table with examples behind each column."""
+    values: Literal["rows", "retrieved"] = "retrieved"
+    """What stands for a column's samples: SEA-SQL retrieves those that the question may mean."""
+
+
+class NoDemonstrations(DemonstrationSettings):
+    """Zero-shot: there are no demonstrations to set."""
+
+    k: int = Field(0, ge=0, le=0)
+    """Demonstrations per prompt: none."""
+
+
+class SeaSqlSettings(Settings):
+    """SEA-SQL: values in the schema, bias elimination, execution adjustment (arXiv 2408.04919)."""
+
+    kind: Literal["sea-sql"] = "sea-sql"
+    name: str = "sea-sql"
+    description: str = ""
+    prompt: SemanticPromptSettings = SemanticPromptSettings()
+    demonstrations: NoDemonstrations = NoDemonstrations()
+    descriptions: bool = False
+    """Show column descriptions."""
+    eliminator: str | None = None
+    """Backbone that eliminates bias: a name in `conf/backbones`, or a path; null: the stage is skipped."""
+    bias_elimination: BiasEliminationSettings = BiasEliminationSettings()
+    execution_adjustment: ExecutionAdjustmentSettings = ExecutionAdjustmentSettings()
+    rewrite_concat: bool = False
+    """Take the final SQL's concatenated columns apart (`a || ' ' || b` becomes `a, b`), as the released code does."""
+
+
+PipelineSettings = Annotated[
+    FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings, Field(discriminator="kind")
+]
+
+
+def dac_of(
+    settings: FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings,
+) -> DacCorrectionSettings | None:
+    """Return how a pipeline corrects by decomposition; None where it does not."""
+    return settings.dac if isinstance(settings, RslSqlSettings | DacSettings) else None
+
+
+def has_oracle(settings: FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings) -> bool:
+    """Return whether a pipeline is given parts of the gold SQL: such a run is an analysis and is never ranked."""
+    dac = dac_of(settings)
+    return dac is not None and dac.oracle != "none"
