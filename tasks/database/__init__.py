@@ -1,0 +1,1 @@
+"""Databases: their schema, how it is rendered into prompts, and sandboxed execution."""

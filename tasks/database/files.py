@@ -1,0 +1,88 @@
+"""A SQLite file on disk: whether it may be read as it lies there, and how to open it without touching it.
+
+Databases are opened `immutable`: SQLite then takes no lock, looks for no journal and writes no file beside
+the database. What another program has committed to a write-ahead log, or is about to roll back, would be
+passed over in silence, so such a file is refused until the log is gone.
+"""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from tasks.errors import DataError
+
+MAGIC = b"SQLite format 3\x00"
+HOT_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+
+
+def read_only_uri(path: Path) -> str:
+    """Return the URI that opens a database for reading only, whatever characters its path holds."""
+    return f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+
+
+def require_database(path: Path, database_id: str) -> None:
+    """Make sure that the file can be read as it lies there.
+
+    Raises:
+        DataError: no such file, not a SQLite database, or one that another program is changing.
+    """
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise DataError(
+            f'Database "{database_id}": {path} {what}. Check the benchmark\'s `databases` folder and the '
+            "data location (--data or CROSSCHECK_DATA)."
+        )
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(MAGIC))
+    except OSError as error:
+        raise DataError(f'Database "{database_id}": {path} cannot be read ({error.strerror}).') from error
+    if head not in (b"", MAGIC):
+        raise DataError(
+            f'Database "{database_id}": {path} is not a SQLite database (it begins with {head!r}). A '
+            "download that broke off, or a Git LFS pointer, looks like this: fetch the file again."
+        )
+    require_settled(path, database_id)
+
+
+def require_settled(path: Path, database_id: str) -> None:
+    """Refuse a database with a write-ahead log or a hot journal beside it; an empty log does no harm.
+
+    Raises:
+        DataError: with the command that mends it.
+    """
+    log = path.with_name(path.name + "-wal")
+    journal = path.with_name(path.name + "-journal")
+    left_behind = None
+    if log.is_file() and log.stat().st_size:
+        left_behind = log
+    elif journal.is_file() and _begins_with(journal, HOT_JOURNAL):
+        left_behind = journal
+    if left_behind is not None:
+        raise DataError(
+            f'Database "{database_id}": {left_behind} holds changes that are not in the database file yet; '
+            "reading the file alone would miss them. Close the program that writes it, or evaluate a copy: "
+            f'sqlite3 "{path}" ".backup copy.sqlite"'
+        )
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file, read in full once per process and (path, size, time of change)."""
+    stat = path.stat()
+    return _remembered_digest(path.absolute(), stat.st_size, stat.st_mtime_ns)
+
+
+def read_digest(path: Path) -> str:
+    """Return the sha256 of a file as it is now."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@cache
+def _remembered_digest(path: Path, size: int, changed_ns: int) -> str:
+    return read_digest(path)
+
+
+def _begins_with(path: Path, head: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(head)) == head

@@ -1,0 +1,53 @@
+"""What goes between the pool and a worker: length-prefixed pickles of a job and its reply."""
+
+import pickle
+import struct
+from dataclasses import dataclass
+from typing import Any, Literal
+
+HEADER = struct.Struct("!Q")
+"""Length of the pickle that follows, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One call of a function inside a worker.
+
+    Attributes:
+        function: "module:qualname" of a module-level function that takes a session first.
+        path: the database's file.
+        args: its further arguments.
+        budget_s: seconds that all of its queries may take together.
+    """
+
+    function: str
+    path: str
+    args: tuple[Any, ...]
+    budget_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What became of a job, or, with `outcome` "ready", that the worker can take one.
+
+    Attributes:
+        outcome: "returned" (the value), "raised" (the exception), or "exhausted" (memory ran out).
+        value: see above.
+        traceback: of the exception, as text.
+        spent: whether the worker has stopped after this reply, because its memory ran out or stayed large.
+    """
+
+    outcome: Literal["ready", "returned", "raised", "exhausted"]
+    value: Any = None
+    traceback: str = ""
+    spent: bool = False
+
+
+def framed(message: object) -> bytes:
+    """Return a message as one frame.
+
+    Raises:
+        Exception: whatever pickle raises for what cannot be pickled.
+    """
+    body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return HEADER.pack(len(body)) + body

@@ -1,0 +1,171 @@
+"""Reading a SQLite file's schema: types, keys, sample rows, share of NULLs.
+
+Views, SQLite's internal tables and the shadow tables of full-text indexes are left out: they are no data of
+their own. So are virtual tables whose module this SQLite lacks: no query can read them.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tasks.database.files import read_only_uri
+from tasks.database.foreign_keys import united
+from tasks.database.identifiers import quoted
+from tasks.database.restraint import tolerant_text
+from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.errors import DataError
+
+NULL_SHARE_ROWS = 10_000
+"""Rows looked at for the share of NULLs."""
+COLUMNS_AT_ONCE = 500
+"""SQLite's own limit of columns in one result is 2000, but may be compiled lower."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDescription:
+    """What a benchmark says about one column; "" where it says nothing."""
+
+    description: str = ""
+    value_description: str = ""
+
+
+def read_schema(
+    path: Path,
+    database_id: str,
+    *,
+    sample_rows: int = 3,
+    descriptions: Mapping[tuple[str, str], ColumnDescription] | None = None,
+    foreign_keys: Iterable[ForeignKey] = (),
+) -> Schema:
+    """Read the schema of a SQLite file; cost does not grow with the number of rows.
+
+    Args:
+        path: a SQLite database, opened read-only.
+        database_id: the benchmark's name of it.
+        sample_rows: rows of each table to keep, in the table's own order; a shorter table keeps all it has.
+        descriptions: by lower-cased (table, column).
+        foreign_keys: added to those that the database declares.
+
+    Raises:
+        DataError: SQLite cannot read the file.
+    """
+    try:
+        with _opened(path) as connection:
+            tables = tuple(
+                _table(connection, name, sample_rows, descriptions or {}) for name in _table_names(connection)
+            )
+            declared = [key for table in tables for key in _declared_keys(connection, table)]
+    except sqlite3.Error as error:
+        raise DataError(
+            f'Database "{database_id}": SQLite cannot read {path} ({error}). Fetch the file again.'
+        ) from error
+    return Schema(database_id, tables, united(tables, declared, foreign_keys))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(read_only_uri(path), uri=True, isolation_level=None)
+    connection.text_factory = tolerant_text
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        yield connection
+    finally:
+        connection.close()
+
+
+def _table_names(connection: sqlite3.Connection) -> list[str]:
+    shadows = {row[1] for row in connection.execute("PRAGMA main.table_list") if row[2] == "shadow"}
+    created = connection.execute(
+        "SELECT name, sql FROM sqlite_master "
+        "WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' ORDER BY rowid"
+    ).fetchall()
+    return [name for name, sql in created if name not in shadows and _readable(connection, name, sql)]
+
+
+def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:
+    if not sql.upper().startswith("CREATE VIRTUAL"):
+        return True
+    try:
+        connection.execute(f"SELECT 1 FROM {quoted(name)} LIMIT 0")
+    except sqlite3.OperationalError:
+        return False
+    return True
+
+
+def _table(
+    connection: sqlite3.Connection,
+    name: str,
+    sample_rows: int,
+    descriptions: Mapping[tuple[str, str], ColumnDescription],
+) -> Table:
+    # cid, name, type, notnull, default, position in the primary key, hidden (1: of a virtual table)
+    info = [row for row in connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})") if row[6] != 1]
+    names = [row[1] for row in info]
+    samples = _samples(connection, name, names, sample_rows)
+    null_shares = _null_shares(connection, name, names)
+    columns = []
+    for row in info:
+        said = descriptions.get((name.lower(), row[1].lower()), ColumnDescription())
+        columns.append(
+            Column(
+                row[1],
+                row[2],
+                said.description,
+                said.value_description,
+                samples[row[1]],
+                null_shares[row[1]],
+            )
+        )
+    key = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
+    return Table(name, tuple(columns), key)
+
+
+def _samples(
+    connection: sqlite3.Connection, table: str, columns: list[str], rows: int
+) -> dict[str, tuple[Any, ...]]:
+    samples: dict[str, tuple[Any, ...]] = {}
+    for part in _parts(columns):
+        chosen = ", ".join(map(quoted, part))
+        # NOT INDEXED: an index that covers the columns would give them in its own order
+        sql = f"SELECT {chosen} FROM {quoted(table)} NOT INDEXED LIMIT {rows}"
+        first = connection.execute(sql).fetchall()
+        samples |= {name: tuple(row[i] for row in first) for i, name in enumerate(part)}
+    return samples
+
+
+def _null_shares(connection: sqlite3.Connection, table: str, columns: list[str]) -> dict[str, float | None]:
+    shares: dict[str, float | None] = {}
+    for part in _parts(columns):
+        flags = ", ".join(f"{quoted(name)} IS NULL AS n{i}" for i, name in enumerate(part))
+        sums = ", ".join(f"SUM(n{i})" for i in range(len(part)))
+        looked_at = f"SELECT {flags} FROM {quoted(table)} NOT INDEXED LIMIT {NULL_SHARE_ROWS}"
+        total, *nulls = connection.execute(f"SELECT COUNT(*), {sums} FROM ({looked_at})").fetchone()
+        shares |= {name: count / total if total else None for name, count in zip(part, nulls, strict=True)}
+    return shares
+
+
+def _parts(columns: list[str]) -> list[list[str]]:
+    return [columns[i : i + COLUMNS_AT_ONCE] for i in range(0, len(columns), COLUMNS_AT_ONCE)]
+
+
+def _declared_keys(connection: sqlite3.Connection, table: Table) -> list[ForeignKey]:
+    """Return a table's foreign keys in the order of their declaration; SQLite numbers them backwards.
+
+    A key without parent columns keeps (): it means the parent's primary key.
+    """
+    # id, position within the key, parent, column, parent's column or NULL
+    rows = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table.name)})").fetchall()
+    rows.sort(key=lambda row: (-row[0], row[1]))
+    return [
+        ForeignKey(
+            table.name,
+            tuple(row[3] for row in members),
+            members[0][2],
+            tuple(row[4] for row in members if row[4] is not None),
+        )
+        for members in (list(group) for _, group in groupby(rows, key=lambda row: row[0]))
+    ]

@@ -1,0 +1,40 @@
+"""How much one query, and the process that runs it, may take."""
+
+from dataclasses import dataclass
+
+MIB = 1024 * 1024
+LEAST_MEMORY_MB = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the sandbox.
+
+    Attributes:
+        timeout_s: seconds after which a query is stopped.
+        grace_s: seconds a worker may overrun that before it is killed: one call of one SQL function can
+            ignore the deadline for as long as it runs.
+        max_rows: rows of a result.
+        max_bytes: bytes that the rows of a result take in Python.
+        max_value_bytes: bytes of one value; without it a single `zeroblob` fills the memory.
+        max_sql_bytes: bytes of one statement.
+        max_expression_depth: nesting of an expression.
+        max_like_pattern_bytes: bytes of a LIKE or GLOB pattern; matching takes time with its square.
+        memory_mb: address space of a worker in MiB; SQLite itself gets half of it.
+    """
+
+    timeout_s: float = 30.0
+    grace_s: float = 2.0
+    max_rows: int = 1_000_000
+    max_bytes: int = 256 * MIB
+    max_value_bytes: int = 32 * MIB
+    max_sql_bytes: int = 200_000
+    max_expression_depth: int = 1000
+    max_like_pattern_bytes: int = 1000
+    memory_mb: int = 2048
+
+    def __post_init__(self) -> None:
+        if self.memory_mb < LEAST_MEMORY_MB:
+            raise ValueError(
+                f"memory_mb is {self.memory_mb}; a worker needs at least {LEAST_MEMORY_MB} for itself"
+            )

@@ -1,0 +1,209 @@
+"""A schema as text for prompts, in four formats.
+
+- `comment`: one comment line per table with its columns; samples, keys and descriptions apart (RSL-SQL's S,
+  V, FK block and D).
+- `create_table`: DDL, with samples and descriptions as comments behind the columns and keys as constraints.
+- `m_schema`: one line per column with type, key, description and examples (after M-Schema of XiYan-SQL).
+- `values`: one line per table, each column followed by its examples; keys as equations (SEA-SQL).
+
+Every name stands as the database spells it. Whatever a value or description holds, it stays on its line.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.database.identifiers import quoted, quoted_if_needed
+from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.settings.pipeline import SchemaFormat
+
+LONGEST_VALUE = 100
+"""Characters of a sample value that are shown."""
+
+BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
+"""What would end a line, or a terminal's patience."""
+
+
+@dataclass(frozen=True)
+class PromptParts:
+    """The parts of a prompt that show a database; "" for a part that is switched off or has nothing to say.
+
+    Attributes:
+        schema: tables and columns; with `create_table` and `m_schema` everything else too.
+        samples: values of the first rows, per column.
+        foreign_keys: one line per key.
+        descriptions: one line per described column.
+    """
+
+    schema: str
+    samples: str = ""
+    foreign_keys: str = ""
+    descriptions: str = ""
+
+
+def render(
+    schema: Schema, style: SchemaFormat, *, sample_rows: int, foreign_keys: bool, descriptions: bool
+) -> PromptParts:
+    """Return a schema as text.
+
+    Args:
+        schema: the full schema, or one reduced to a link.
+        style: the format.
+        sample_rows: rows shown; no more than the schema was read with.
+        foreign_keys: show foreign keys.
+        descriptions: show descriptions of columns, and what their values mean.
+    """
+    if style == "comment":
+        return PromptParts(
+            _lines(_comment_line(table) for table in schema.tables),
+            _lines(_comment_samples(schema, sample_rows)),
+            _lines(_comment_key(key) for key in schema.foreign_keys) if foreign_keys else "",
+            _lines(_comment_descriptions(schema)) if descriptions else "",
+        )
+    if style == "values":
+        return PromptParts(
+            _lines(_values_line(table, sample_rows) for table in schema.tables),
+            foreign_keys=_lines(_values_key(key) for key in schema.foreign_keys) if foreign_keys else "",
+            descriptions=_lines(_comment_descriptions(schema)) if descriptions else "",
+        )
+    writer = _create_table if style == "create_table" else _m_schema
+    return PromptParts(_lines(writer(schema, sample_rows, foreign_keys, descriptions)))
+
+
+def literal(value: Any) -> str:
+    """Return a value as SQL would write it, on one line and cut to a readable length.
+
+    >>> literal("it's"), literal(None), literal(1.5), literal(b"abc")
+    ("'it''s'", 'NULL', '1.5', '<3 bytes>')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if not isinstance(value, str):
+        return str(value)
+    text = BREAKS.sub(" ", value)
+    if len(text) > LONGEST_VALUE:
+        text = text[:LONGEST_VALUE] + "..."
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(lines)
+
+
+def _sentence(column: Column) -> str:
+    """Return what is known about a column as one line, "" when nothing is."""
+    description = " ".join(column.description.split())
+    values = " ".join(column.value_description.split())
+    if not values:
+        return description
+    if description and description[-1] not in ".!?":
+        description += "."
+    return f"{description} Values: {values}".strip()
+
+
+def _comment_line(table: Table) -> str:
+    return f"# {quoted(table.name)}({', '.join(quoted(column.name) for column in table.columns)})"
+
+
+def _comment_samples(schema: Schema, rows: int) -> Iterator[str]:
+    for table in schema.tables:
+        shown = [column for column in table.columns if column.samples[:rows]]
+        if shown:
+            yield f"# {quoted(table.name)}"
+        for column in shown:
+            yield f"# {quoted(column.name)}: {' | '.join(map(literal, column.samples[:rows]))}"
+
+
+def _comment_key(key: ForeignKey) -> str:
+    def side(table: str, columns: tuple[str, ...]) -> str:
+        names = ", ".join(map(quoted, columns))
+        return f"{quoted(table)}.{names}" if len(columns) == 1 else f"{quoted(table)}.({names})"
+
+    return f"# {side(key.table, key.columns)} -> {side(key.parent, key.parent_columns)}"
+
+
+def _comment_descriptions(schema: Schema) -> Iterator[str]:
+    for table in schema.tables:
+        for column in table.columns:
+            if sentence := _sentence(column):
+                yield f"# {quoted(table.name)}.{quoted(column.name)}: {sentence}"
+
+
+def _create_table(schema: Schema, rows: int, foreign_keys: bool, descriptions: bool) -> Iterator[str]:
+    def names(columns: tuple[str, ...]) -> str:
+        return ", ".join(quoted_if_needed(column, schema.dialect) for column in columns)
+
+    for table in schema.tables:
+        entries: list[tuple[str, str]] = []
+        for column in table.columns:
+            remarks = [_sentence(column)] if descriptions and _sentence(column) else []
+            if column.samples[:rows]:
+                remarks.append(f"Examples: {', '.join(map(literal, column.samples[:rows]))}")
+            definition = f"{names((column.name,))} {' '.join(column.type.split())}".rstrip()
+            entries.append((definition, " | ".join(remarks)))
+        if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
+            entries.append((f"PRIMARY KEY ({names(table.primary_key)})", ""))
+        for key in schema.foreign_keys if foreign_keys else ():
+            if key.table == table.name:
+                parent = f"{names((key.parent,))} ({names(key.parent_columns)})"
+                entries.append((f"FOREIGN KEY ({names(key.columns)}) REFERENCES {parent}", ""))
+        yield f"CREATE TABLE {names((table.name,))} ("
+        for position, (definition, remark) in enumerate(entries, start=1):
+            comma = "," if position < len(entries) else ""
+            yield f"  {definition}{comma}" + (f" -- {remark}" if remark else "")
+        yield ");"
+
+
+def _m_schema(schema: Schema, rows: int, foreign_keys: bool, descriptions: bool) -> Iterator[str]:
+    def name(text: str) -> str:
+        return quoted_if_needed(text, schema.dialect)
+
+    yield f"【DB_ID】 {schema.database_id}"
+    yield "【Schema】"
+    for table in schema.tables:
+        about = " ".join(table.description.split()) if descriptions else ""
+        yield f"# Table: {name(table.name)}" + (f", {about}" if about else "")
+        yield "["
+        for position, column in enumerate(table.columns, start=1):
+            parts = [f"{name(column.name)}:{' '.join(column.type.upper().split())}".rstrip(":")]
+            if column.name in table.primary_key:
+                parts.append("Primary Key")
+            if descriptions and _sentence(column):
+                parts.append(_sentence(column).rstrip("."))
+            if column.samples[:rows]:
+                parts.append(f"Examples: [{', '.join(map(literal, column.samples[:rows]))}]")
+            yield f"({', '.join(parts)})" + ("," if position < len(table.columns) else "")
+        yield "]"
+    if foreign_keys and schema.foreign_keys:
+        yield "【Foreign keys】"
+        for key in schema.foreign_keys:
+            pairs = zip(key.columns, key.parent_columns, strict=True)
+            yield " AND ".join(
+                f"{name(key.table)}.{name(child)}={name(key.parent)}.{name(parent)}"
+                for child, parent in pairs
+            )
+
+
+def _values_line(table: Table, most: int) -> str:
+    return f"{quoted(table.name)}({', '.join(_with_examples(column, most) for column in table.columns)})"
+
+
+def _with_examples(column: Column, most: int) -> str:
+    examples = [literal(value) for value in column.samples[:most] if _is_example(value)]
+    return f"{quoted(column.name)}: {' | '.join(examples)}" if examples else quoted(column.name)
+
+
+def _is_example(value: Any) -> bool:
+    """Whether a value says something as it stands: a cut one would be copied into SQL and match nothing."""
+    return value is not None and not isinstance(value, bytes) and len(str(value)) < LONGEST_VALUE
+
+
+def _values_key(key: ForeignKey) -> str:
+    pairs = zip(key.columns, key.parent_columns, strict=True)
+    return " AND ".join(
+        f"{quoted(key.table)}.{quoted(child)} = {quoted(key.parent)}.{quoted(parent)}"
+        for child, parent in pairs
+    )

@@ -1,0 +1,124 @@
+"""A database's schema as a frozen tree, and its reduction to a link."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from tasks.records import ColumnName, Link
+
+DIALECT_NAMES = {"sqlite": "SQLite", "duckdb": "DuckDB", "postgres": "PostgreSQL", "mysql": "MySQL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: as the database spells it.
+        type: declared type as the database spells it, "" when undeclared.
+        description: what it means, from the benchmark or generated, "" when unknown.
+        value_description: what its values mean, "" when unknown.
+        samples: values of the first rows, in row order, None for NULL; as many as the schema was read with.
+        null_share: share of NULLs among the rows looked at, in 0..1; None for an empty table.
+    """
+
+    name: str
+    type: str = ""
+    description: str = ""
+    value_description: str = ""
+    samples: tuple[Any, ...] = ()
+    null_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table, its columns in the database's order.
+
+    Attributes:
+        primary_key: names of the key's columns in key order, () when it has none.
+        description: what the table holds, "" when unknown.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A foreign key, composite ones in one piece: `table`.`columns` point to `parent`.`parent_columns`."""
+
+    table: str
+    columns: tuple[str, ...]
+    parent: str
+    parent_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The schema of one database.
+
+    Attributes:
+        database_id: the benchmark's name of the database.
+        tables: in the database's order.
+        foreign_keys: declared in the database or by the benchmark's tables file.
+        dialect: sqlglot's name of the SQL dialect.
+    """
+
+    database_id: str
+    tables: tuple[Table, ...]
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    dialect: str = "sqlite"
+    _tables_by_name: dict[str, Table] = field(
+        init=False, repr=False, compare=False, hash=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        self._tables_by_name.update({table.name.lower(): table for table in self.tables})
+
+    @property
+    def dialect_name(self) -> str:
+        """The dialect as its makers write it, for prompts."""
+        return DIALECT_NAMES.get(self.dialect, self.dialect)
+
+    @cached_property
+    def digest(self) -> str:
+        """Sha256 of everything a prompt can show of this schema."""
+        content = [
+            self.database_id,
+            self.dialect,
+            [asdict(t) for t in self.tables],
+            [asdict(k) for k in self.foreign_keys],
+        ]
+        return hashlib.sha256(json.dumps(content, default=repr, ensure_ascii=False).encode()).hexdigest()
+
+    @cached_property
+    def column_names(self) -> tuple[ColumnName, ...]:
+        """Every column, in schema order."""
+        return tuple(ColumnName(table.name, column.name) for table in self.tables for column in table.columns)
+
+    def table(self, name: str) -> Table | None:
+        """Return the table of that name, compared without case; None when there is none."""
+        return self._tables_by_name.get(name.lower())
+
+    def reduced_to(self, link: Link) -> "Schema":
+        """Return the schema with the link's tables and columns only.
+
+        A foreign key survives if both its tables do, whether or not its columns were linked (RSL-SQL 1c).
+        A linked table without a linked column is left out, because a prompt cannot show it. An empty link
+        falls back to the full schema.
+        """
+        kept = {(name.table.lower(), name.column.lower()) for name in link.columns}
+        tables = tuple(
+            replace(table, columns=columns)
+            for table in self.tables
+            if (columns := tuple(c for c in table.columns if (table.name.lower(), c.name.lower()) in kept))
+        )
+        if not tables:
+            return self
+        names = {table.name.lower() for table in tables}
+        keys = tuple(k for k in self.foreign_keys if {k.table.lower(), k.parent.lower()} <= names)
+        return Schema(self.database_id, tables, keys, self.dialect)

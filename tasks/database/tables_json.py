@@ -1,0 +1,78 @@
+"""Schemas from a benchmark's tables file (Spider's `tables.json`, BIRD's `dev_tables.json`).
+
+An entry names one database (`db_id`), its tables (`table_names_original`), its columns as pairs of table
+index and name (`column_names_original`, the first being [-1, "*"]), their types, and its keys as column
+indices; BIRD writes a composite primary key as a list within the list.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.database.foreign_keys import united
+from tasks.database.introspection import ColumnDescription
+from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.errors import DataError
+
+
+def schema_from_tables_json(
+    entry: Mapping[str, Any], *, descriptions: Mapping[tuple[str, str], ColumnDescription] | None = None
+) -> Schema:
+    """Return the schema of an entry, for a database whose file is absent: no samples, no shares of NULLs.
+
+    Args:
+        entry: one database's entry.
+        descriptions: by lower-cased (table, column).
+
+    Raises:
+        DataError: a part of the entry is missing, or an index in it points nowhere.
+    """
+    try:
+        columns = entry["column_names_original"]
+        types = entry["column_types"]
+        members: list[list[Column]] = [[] for _ in entry["table_names_original"]]
+        for (table, name), kind in zip(columns, types, strict=True):
+            if table >= 0:
+                owner = entry["table_names_original"][table]
+                said = (descriptions or {}).get((owner.lower(), name.lower()), ColumnDescription())
+                members[table].append(Column(name, kind, said.description, said.value_description))
+        keys: list[list[str]] = [[] for _ in members]
+        for key in entry["primary_keys"]:
+            for index in key if isinstance(key, list) else [key]:
+                table, name = columns[index]
+                keys[table].append(name)
+        tables = tuple(
+            Table(name, tuple(members[i]), tuple(keys[i]))
+            for i, name in enumerate(entry["table_names_original"])
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise _malformed(entry, error) from error
+    return Schema(entry["db_id"], tables, united(tables, foreign_keys_from_tables_json(entry)))
+
+
+def foreign_keys_from_tables_json(entry: Mapping[str, Any]) -> tuple[ForeignKey, ...]:
+    """Return the foreign keys of an entry, one per pair of columns, as the entry spells their names.
+
+    Raises:
+        DataError: a part of the entry is missing, or an index in it points nowhere.
+    """
+    try:
+        tables, columns = entry["table_names_original"], entry["column_names_original"]
+        return tuple(
+            ForeignKey(
+                tables[columns[child][0]],
+                (columns[child][1],),
+                tables[columns[parent][0]],
+                (columns[parent][1],),
+            )
+            for child, parent in entry["foreign_keys"]
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise _malformed(entry, error) from error
+
+
+def _malformed(entry: Mapping[str, Any], error: Exception) -> DataError:
+    what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+    return DataError(
+        f'The tables file\'s entry for database "{entry.get("db_id", "?")}" is malformed: {what}. '
+        "Compare it with the benchmark's original file."
+    )

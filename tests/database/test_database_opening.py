@@ -1,0 +1,264 @@
+"""Opening real SQLite files: what is read, what is refused, and that nothing on disk changes."""
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.database.database import ColumnDescription, open_database, verify_unchanged
+from tasks.database.schema import ForeignKey
+from tasks.errors import DataError
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Build:
+    def built(sql: str, name: str = "shop.sqlite") -> Path:
+        path = tmp_path / name
+        connection = sqlite3.connect(path)
+        connection.executescript(sql)
+        connection.close()
+        return path
+
+    return built
+
+
+def test_a_missing_file_is_named_and_never_created(tmp_path: Path) -> None:
+    path = tmp_path / "absent.sqlite"
+    with pytest.raises(DataError, match=r'"shop".*absent\.sqlite does not exist.*CROSSCHECK_DATA'):
+        open_database(path, "shop")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is a folder"):
+        open_database(tmp_path, "shop")
+
+
+@pytest.mark.parametrize(
+    "content", [b"version https://git-lfs.github.com/spec/v1\n", b"x", b"SQLite format 3"]
+)
+def test_another_kind_of_file_is_refused_with_what_it_begins_with(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "shop.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"is not a SQLite database.*fetch the file again"):
+        open_database(path, "shop")
+
+
+def test_a_truncated_database_is_refused_in_one_message(build: Build) -> None:
+    path = build("CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(50000))")
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(DataError, match="SQLite cannot read"):
+        open_database(path, "shop")
+
+
+@pytest.mark.parametrize("sql", ["", "CREATE TABLE t (a); DROP TABLE t", "CREATE VIEW v AS SELECT 1"])
+def test_a_database_without_tables_is_refused(build: Build, sql: str) -> None:
+    path = build(sql)
+    path.touch()
+    with pytest.raises(DataError, match="has no tables"):
+        open_database(path, "shop")
+
+
+def test_opening_changes_no_byte_and_leaves_no_file_beside(build: Build) -> None:
+    path = build("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1)")
+    before, times = path.read_bytes(), path.stat().st_mtime_ns
+    path.parent.chmod(0o555)
+    try:
+        database = open_database(path, "shop")
+    finally:
+        path.parent.chmod(0o755)
+    assert path.read_bytes() == before
+    assert path.stat().st_mtime_ns == times
+    assert [file.name for file in path.parent.iterdir()] == ["shop.sqlite"]
+    assert database.digest == hashlib.sha256(before).hexdigest()
+    assert database.dialect == "sqlite"
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.sqlite", "50%.sqlite", "what?.sqlite", "a#b.sqlite", "ü&=.sqlite", "%20.sqlite"]
+)
+def test_any_file_name_opens(build: Build, name: str) -> None:
+    assert open_database(build("CREATE TABLE t (a)", name), "shop").schema.tables[0].name == "t"
+
+
+def test_tables_columns_and_types_are_spelled_as_the_database_spells_them(build: Build) -> None:
+    path = build(
+        """
+        CREATE TABLE "Order" ("a.b" VARCHAR(10), "it's" decimal(5,2), "x`y" INTEGER, [say "hi"],
+                              "select" TEXT);
+        CREATE VIEW v AS SELECT 1;
+        CREATE TABLE sequenced (id INTEGER PRIMARY KEY AUTOINCREMENT, twice INTEGER AS (id * 2));
+        """
+    )
+    schema = open_database(path, "shop").schema
+    assert [table.name for table in schema.tables] == ["Order", "sequenced"]
+    assert [(column.name, column.type) for column in schema.tables[0].columns] == [
+        ("a.b", "VARCHAR(10)"),
+        ("it's", "decimal(5,2)"),
+        ("x`y", "INTEGER"),
+        ('say "hi"', ""),
+        ("select", "TEXT"),
+    ]
+    assert [column.name for column in schema.tables[1].columns] == ["id", "twice"]
+
+
+def test_a_full_text_table_shows_without_its_shadow_tables(build: Build) -> None:
+    path = build("CREATE VIRTUAL TABLE notes USING fts5(body); INSERT INTO notes VALUES ('hello')")
+    (table,) = open_database(path, "shop").schema.tables
+    assert (table.name, [column.name for column in table.columns]) == ("notes", ["body"])
+    assert table.columns[0].samples == ("hello",)
+
+
+def test_a_composite_primary_key_keeps_its_own_order(build: Build) -> None:
+    path = build("CREATE TABLE t (a, b, c, PRIMARY KEY (c, a))")
+    assert open_database(path, "shop").schema.tables[0].primary_key == ("c", "a")
+
+
+def test_foreign_keys_come_in_declared_order_with_composite_ones_in_one_piece(build: Build) -> None:
+    path = build(
+        """
+        CREATE TABLE Parent (X, Y, PRIMARY KEY (X, Y));
+        CREATE TABLE other (id INTEGER PRIMARY KEY, up INTEGER REFERENCES other);
+        CREATE TABLE child (a, b, c REFERENCES OTHER (ID), d REFERENCES nowhere (id),
+                            e REFERENCES other (gone), f REFERENCES parent,
+                            FOREIGN KEY (a, b) REFERENCES parent (x, y),
+                            FOREIGN KEY (b, a) REFERENCES parent);
+        """
+    )
+    assert open_database(path, "shop").schema.foreign_keys == (
+        ForeignKey("other", ("up",), "other", ("id",)),
+        ForeignKey("child", ("c",), "other", ("id",)),
+        ForeignKey("child", ("a", "b"), "Parent", ("X", "Y")),
+        ForeignKey("child", ("b", "a"), "Parent", ("X", "Y")),
+    )
+
+
+def test_keys_of_the_benchmark_are_added_once_in_the_databases_spelling(build: Build) -> None:
+    path = build(
+        """
+        CREATE TABLE Parent (X, Y, PRIMARY KEY (X, Y));
+        CREATE TABLE child (A, B, C, FOREIGN KEY (A, B) REFERENCES Parent (X, Y));
+        """
+    )
+    extra = [
+        ForeignKey("CHILD", ("a",), "PARENT", ("x",)),
+        ForeignKey("child", ("c",), "parent", ("y",)),
+        ForeignKey("Child", ("C",), "Parent", ("Y",)),
+        ForeignKey("child", ("c",), "absent", ("y",)),
+        ForeignKey("child", ("absent",), "parent", ("y",)),
+    ]
+    assert open_database(path, "shop", foreign_keys=extra).schema.foreign_keys == (
+        ForeignKey("child", ("A", "B"), "Parent", ("X", "Y")),
+        ForeignKey("child", ("C",), "Parent", ("Y",)),
+    )
+
+
+def test_descriptions_find_their_column_whatever_its_case(build: Build) -> None:
+    path = build("CREATE TABLE Team (Name TEXT, id)")
+    said = {("team", "name"): ColumnDescription("what it is called", "short form")}
+    name, number = open_database(path, "shop", descriptions=said).schema.tables[0].columns
+    assert (name.description, name.value_description) == ("what it is called", "short form")
+    assert (number.description, number.value_description) == ("", "")
+
+
+def test_samples_are_the_first_rows_of_the_table_even_where_an_index_covers_it(build: Build) -> None:
+    path = build(
+        "CREATE TABLE t (a TEXT UNIQUE); INSERT INTO t VALUES ('z'), ('y'), (NULL), ('a');"
+        "CREATE TABLE u (b, c);"
+        "INSERT INTO u VALUES (1, x'ff')"
+    )
+    t, u = open_database(path, "shop").schema.tables
+    assert t.columns[0].samples == ("z", "y", None)
+    assert [column.samples for column in u.columns] == [(1,), (b"\xff",)]
+    assert open_database(path, "shop", sample_rows=0).schema.tables[0].columns[0].samples == ()
+
+
+def test_the_share_of_nulls_is_unknown_for_an_empty_table(build: Build) -> None:
+    path = build(
+        "CREATE TABLE t (a, b); CREATE TABLE e (a);"
+        "INSERT INTO t VALUES (1, NULL), (2, 3), (NULL, NULL), (4, 5)"
+    )
+    t, e = open_database(path, "shop").schema.tables
+    assert [column.null_share for column in t.columns] == [0.25, 0.5]
+    assert e.columns[0].null_share is None
+
+
+def test_a_long_table_is_not_read_to_its_end(build: Build) -> None:
+    path = build(
+        """
+        CREATE TABLE t (a, b TEXT);
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 400000)
+        INSERT INTO t SELECT CASE WHEN i > 10000 THEN NULL ELSE i END, hex(zeroblob(100)) FROM n;
+        """
+    )
+    assert open_database(path, "long").schema.tables[0].columns[0].null_share == 0.0
+
+
+def test_text_that_is_not_utf8_is_readable_and_its_values_stay_different(build: Build) -> None:
+    path = build(
+        "CREATE TABLE t (a TEXT); INSERT INTO t VALUES (CAST(x'43e9' AS TEXT)), (CAST(x'43e8' AS TEXT))"
+    )
+    assert open_database(path, "shop").schema.tables[0].columns[0].samples == ("C\\xe9", "C\\xe8")
+
+
+def test_a_schema_of_3000_columns_opens(build: Build) -> None:
+    tables = [f"CREATE TABLE t{i} ({', '.join(f'c{j} INTEGER' for j in range(1500))})" for i in range(2)]
+    rows = [f"INSERT INTO t{i} (c0, c1499) VALUES (7, 8)" for i in range(2)]
+    schema = open_database(build("; ".join(tables + rows)), "wide").schema
+    assert len(schema.column_names) == 3000
+    assert schema.tables[1].columns[1499].samples == (8,)
+    assert schema.tables[1].columns[1].null_share == 1.0
+
+
+def test_a_write_ahead_log_with_changes_is_refused_and_an_empty_one_is_not(build: Build) -> None:
+    path = build("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    writer = sqlite3.connect(path)
+    writer.execute("INSERT INTO t VALUES (2)")
+    writer.commit()
+    with pytest.raises(DataError, match=r"shop\.sqlite-wal holds changes.*\.backup"):
+        open_database(path, "shop")
+    writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert path.with_name("shop.sqlite-wal").stat().st_size == 0
+    assert open_database(path, "shop").schema.tables[0].columns[0].samples == (1, 2)
+    writer.close()
+
+
+def test_a_hot_journal_is_refused_and_a_finished_one_is_not(build: Build) -> None:
+    path = build("CREATE TABLE t (a)")
+    journal = path.with_name("shop.sqlite-journal")
+    journal.write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(504))
+    with pytest.raises(DataError, match="-journal holds changes"):
+        open_database(path, "shop")
+    journal.write_bytes(bytes(512))
+    assert open_database(path, "shop").schema.tables
+
+
+def test_a_changed_or_vanished_file_is_found_even_if_its_size_and_time_are_the_same(build: Build) -> None:
+    databases = [
+        open_database(build("CREATE TABLE t (a)", f"{name}.sqlite"), name)
+        for name in ("same", "changed", "gone")
+    ]
+    assert verify_unchanged(databases) == ()
+    changed = databases[1].path
+    stat = changed.stat()
+    content = bytearray(changed.read_bytes())
+    content[-1] ^= 1
+    changed.write_bytes(content)
+    os.utime(changed, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    databases[2].path.unlink()
+    assert verify_unchanged(databases) == ("changed", "gone")
+
+
+def test_every_spider_database_opens_in_seconds(shared_data: Path) -> None:
+    files = sorted((shared_data / "spider" / "database").glob("*/*.sqlite"))
+    started = time.perf_counter()
+    databases = [open_database(file, file.stem) for file in files]
+    assert len(databases) >= 160
+    assert all(database.schema.tables for database in databases)
+    assert time.perf_counter() - started < 20

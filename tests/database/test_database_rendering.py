@@ -1,0 +1,114 @@
+"""Rendering: text pairs of a database (SQL) and how it is shown, below `rendering/`."""
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tasks.database.database import ColumnDescription, open_database
+from tasks.database.rendering import PromptParts, literal, render
+from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.records import ColumnName, Link
+
+PAIRS = sorted((Path(__file__).parent / "rendering").glob("*.txt"))
+STYLES = ("comment", "create_table", "m_schema")
+
+
+def read_pair(path: Path) -> tuple[str, dict[tuple[str, str], ColumnDescription], dict[str, str]]:
+    """Read "SQL and DESCRIBE lines, then `=== style part` and its text" from a file."""
+    given, *sections = re.split(r"^=== ", path.read_text(), flags=re.MULTILINE)
+    lines = [line for line in given.splitlines() if not line.startswith("#")]
+    sql = "\n".join(line for line in lines if not line.startswith("DESCRIBE "))
+    descriptions = {}
+    for line in lines:
+        if match := re.match(r"DESCRIBE (\w+)\.(.+?): (.*)", line):
+            text, _, values = match[3].partition(" | ")
+            descriptions[match[1], match[2]] = ColumnDescription(text, values)
+    expected = {title: body.strip("\n") for title, _, body in (part.partition("\n") for part in sections)}
+    return sql, descriptions, expected
+
+
+def rendered(path: Path, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    sql, descriptions, expected = read_pair(path)
+    file = folder / "pair.sqlite"
+    connection = sqlite3.connect(file)
+    connection.executescript(sql)
+    connection.close()
+    schema = open_database(file, path.stem, descriptions=descriptions).schema
+    found = {}
+    for style in STYLES:
+        parts = render(schema, style, sample_rows=3, foreign_keys=True, descriptions=True)
+        found |= {f"{style} {name}": text for name, text in vars(parts).items() if text}
+    return found, expected
+
+
+@pytest.mark.parametrize("path", PAIRS, ids=lambda path: path.stem)
+def test_a_database_is_shown_as_its_text_pair_says(path: Path, tmp_path: Path) -> None:
+    found, expected = rendered(path, tmp_path)
+    assert found == expected
+
+
+@pytest.mark.parametrize("path", PAIRS, ids=lambda path: path.stem)
+def test_the_create_table_format_is_sql_that_rebuilds_the_schema(path: Path, tmp_path: Path) -> None:
+    found, _ = rendered(path, tmp_path)
+    copy = tmp_path / "copy.sqlite"
+    connection = sqlite3.connect(copy)
+    connection.executescript(found["create_table schema"])
+    connection.close()
+    original = open_database(tmp_path / "pair.sqlite", "x", sample_rows=0).schema
+    rebuilt = open_database(copy, "x", sample_rows=0).schema
+    assert rebuilt.column_names == original.column_names
+    assert rebuilt.foreign_keys == original.foreign_keys
+    assert [table.primary_key for table in rebuilt.tables] == [table.primary_key for table in original.tables]
+
+
+SCHEMA = Schema(
+    "zoo",
+    (
+        Table(
+            "cage", (Column("id", "INTEGER", samples=(1,)), Column("size", "REAL", samples=(2.5,))), ("id",)
+        ),
+        Table("animal", (Column("name", "TEXT", "Its name."), Column("cage", "INTEGER")), ("name",)),
+    ),
+    (ForeignKey("animal", ("cage",), "cage", ("id",)),),
+)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_is_switched_off_does_not_show(style: str) -> None:
+    parts = render(SCHEMA, style, sample_rows=0, foreign_keys=False, descriptions=False)  # type: ignore[arg-type]
+    text = "".join(vars(parts).values())
+    assert parts == PromptParts(parts.schema)
+    for hidden in ("2.5", "Its name", "->", "REFERENCES", "Foreign keys", "Examples"):
+        assert hidden not in text
+
+
+def test_a_link_hides_other_columns_but_keeps_the_key_between_its_tables() -> None:
+    link = Link(("cage", "animal"), (ColumnName("cage", "size"), ColumnName("animal", "name")))
+    parts = render(SCHEMA.reduced_to(link), "comment", sample_rows=3, foreign_keys=True, descriptions=True)
+    assert parts == PromptParts(
+        "# `cage`(`size`)\n# `animal`(`name`)",
+        "# `cage`\n# `size`: 2.5",
+        "# `animal`.`cage` -> `cage`.`id`",
+        "# `animal`.`name`: Its name.",
+    )
+
+
+def test_a_primary_key_whose_column_is_not_shown_is_no_constraint() -> None:
+    link = Link(("cage",), (ColumnName("cage", "size"),))
+    text = render(
+        SCHEMA.reduced_to(link), "create_table", sample_rows=0, foreign_keys=True, descriptions=True
+    ).schema
+    assert text == "CREATE TABLE cage (\n  size REAL\n);"
+
+
+def test_another_dialect_gets_its_own_quotes() -> None:
+    schema = Schema("x", (Table("my order", (Column("select", "text"),)),), dialect="postgres")
+    text = render(schema, "create_table", sample_rows=0, foreign_keys=True, descriptions=True).schema
+    assert text == 'CREATE TABLE "my order" (\n  "select" text\n);'
+
+
+def test_no_character_of_a_value_ends_its_line() -> None:
+    for code in range(0x3000):
+        assert len(literal(f"a{chr(code)}b").splitlines()) == 1
