@@ -1,0 +1,306 @@
+"""A query taken apart into clauses, as exact set match and hardness of Spider compare and count them.
+
+Own reading of the definitions in Yu et al., "Spider" (2018), sections 4 and 5. Literals, DISTINCT and aliases
+vanish; columns are resolved to `table.column` in lower case, and columns that a foreign key makes equal are
+one. ORDER BY and LIMIT behind a set operation belong to its last query, as in Spider's grammar.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tasks.database.schema import Schema
+from tasks.sql.equal_columns import equal_columns
+from tasks.sql.parsing import parse
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression as canonical text, and whether it aggregates."""
+
+    text: str
+    aggregated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition without its values.
+
+    Attributes:
+        negated: whether NOT stands before it.
+        operator: "eq", "gt", "like", "in", "between", "exists", ..., as sqlglot calls it.
+        left: what is compared.
+        nested: the queries it is compared with.
+    """
+
+    negated: bool
+    operator: str
+    left: Term
+    nested: tuple["Clauses", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Conditions in the order written, and the "and" or "or" between each two."""
+
+    terms: tuple[Condition, ...] = ()
+    connectors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """One expression of ORDER BY."""
+
+    term: Term
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """The clauses of one query.
+
+    Attributes:
+        select: what is selected.
+        tables: names of the tables, lower case, with a derived table as its own clauses.
+        joins: kinds of join other than the plain one ("left", "natural", ...), in order.
+        on: join conditions.
+        where, group, having, order: the clauses of these names.
+        limited: whether there is a LIMIT.
+        operations: set operations that follow: "union", "intersect" or "except" and the query behind it.
+    """
+
+    select: tuple[Term, ...] = ()
+    tables: tuple["str | Clauses", ...] = ()
+    joins: tuple[str, ...] = ()
+    on: Conditions = Conditions()
+    where: Conditions = Conditions()
+    group: tuple[Term, ...] = ()
+    having: Conditions = Conditions()
+    order: tuple[Ordered, ...] = ()
+    limited: bool = False
+    operations: tuple["SetOperation", ...] = ()
+
+    @property
+    def conditions(self) -> Conditions:
+        """Every condition of the query, wherever it stands."""
+        parts = (self.on, self.where, self.having)
+        return Conditions(
+            tuple(term for part in parts for term in part.terms),
+            tuple(connector for part in parts for connector in part.connectors),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """A set operation and the query behind it."""
+
+    kind: str
+    query: Clauses
+
+
+def clauses(sql: str, schema: Schema) -> Clauses | None:
+    """Take a query apart; None where it cannot be parsed or is no query.
+
+    >>> from tasks.database.schema import Column, Table
+    >>> schema = Schema("d", (Table("Pet", (Column("Age"), Column("name"))),))
+    >>> taken = clauses("SELECT DISTINCT p.name FROM pet AS p WHERE p.age > 3", schema)
+    >>> [term.text for term in taken.select], taken.where.terms[0].left.text
+    (['pet.name'], 'pet.age')
+    """
+    from sqlglot import exp
+
+    tree = parse(sql, schema.dialect).tree
+    if not isinstance(tree, exp.Query):
+        return None
+    try:
+        return _Reader(schema, equal_columns(schema)).query(tree, None)
+    except RecursionError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Tables of a query by alias, in FROM order; None for a derived one. `outer` is the query around it."""
+
+    tables: Mapping[str, str | None]
+    outer: "_Scope | None"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    schema: Schema
+    equal: Mapping[str, str] = field(repr=False)
+
+    def query(self, tree: "exp.Query", outer: _Scope | None) -> Clauses:
+        from sqlglot import exp
+
+        while isinstance(tree, exp.Subquery) and not tree.args.get("order") and not tree.args.get("limit"):
+            tree = tree.this
+        if isinstance(tree, exp.SetOperation):
+            return self._set_operation(tree, outer)
+        if isinstance(tree, exp.Select):
+            return self._select(tree, outer)
+        if isinstance(tree, exp.Subquery):
+            scope = _Scope({}, outer)
+            return replace(
+                self.query(tree.this, outer),
+                order=self._order(tree, scope),
+                limited=bool(tree.args.get("limit")),
+            )
+        return Clauses(select=(Term(tree.sql(self.schema.dialect)),))
+
+    def _set_operation(self, tree: "exp.SetOperation", outer: _Scope | None) -> Clauses:
+        first, last = self.query(tree.this, outer), self.query(tree.expression, outer)
+        if tree.args.get("order") or tree.args.get("limit"):
+            scope = _Scope(self._tables(_last_select(tree)), outer)
+            last = replace(last, order=self._order(tree, scope), limited=bool(tree.args.get("limit")))
+        kind = tree.key if tree.args.get("distinct", True) else f"{tree.key} all"
+        return replace(first, operations=(*first.operations, SetOperation(kind, last)))
+
+    def _select(self, tree: "exp.Select", outer: _Scope | None) -> Clauses:
+        joins = tree.args.get("joins") or []
+        scope = _Scope(self._tables(tree), outer)
+        sources = [source for source in _sources(tree) if source is not None]
+        group = tree.args.get("group")
+        kinds = [" ".join(filter(None, (j.args.get("method"), j.side, _kind(j)))).lower() for j in joins]
+        on = [self._conditions(join.args.get("on"), scope) for join in joins]
+        return Clauses(
+            select=tuple(self._term(item, scope) for item in tree.expressions),
+            tables=tuple(self._source(source, outer) for source in sources),
+            joins=tuple(kind for kind in kinds if kind),
+            on=Conditions(
+                tuple(term for part in on for term in part.terms),
+                # several joins' conditions all hold
+                tuple(
+                    c
+                    for i, part in enumerate(p for p in on if p.terms)
+                    for c in (*["and"] * (i > 0), *part.connectors)
+                ),
+            ),
+            where=self._clause(tree, "where", scope),
+            group=tuple(self._term(item, scope) for item in group.expressions) if group else (),
+            having=self._clause(tree, "having", scope),
+            order=self._order(tree, scope),
+            limited=bool(tree.args.get("limit")),
+        )
+
+    def _tables(self, tree: "exp.Query") -> dict[str, str | None]:
+        from sqlglot import exp
+
+        tables: dict[str, str | None] = {}
+        for source in _sources(tree):
+            if isinstance(source, exp.Table):
+                tables[source.alias_or_name.lower()] = source.name.lower()
+            elif source is not None:
+                tables[source.alias_or_name.lower()] = None
+        return tables
+
+    def _source(self, source: "exp.Expression", outer: _Scope | None) -> str | Clauses:
+        from sqlglot import exp
+
+        if isinstance(source, exp.Subquery):
+            return self.query(source.this, outer)
+        return source.name.lower()
+
+    def _clause(self, tree: "exp.Select", name: str, scope: _Scope) -> Conditions:
+        clause = tree.args.get(name)
+        return self._conditions(clause.this if clause else None, scope)
+
+    def _order(self, tree: "exp.Query", scope: _Scope) -> tuple[Ordered, ...]:
+        order = tree.args.get("order")
+        if not order:
+            return ()
+        return tuple(Ordered(self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
+
+    def _conditions(self, tree: "exp.Expression | None", scope: _Scope) -> Conditions:
+        from sqlglot import exp
+
+        if tree is None:
+            return Conditions()
+        while isinstance(tree, exp.Paren):
+            tree = tree.this
+        if isinstance(tree, exp.And | exp.Or):
+            left, right = self._conditions(tree.this, scope), self._conditions(tree.expression, scope)
+            return Conditions(left.terms + right.terms, (*left.connectors, tree.key, *right.connectors))
+        return Conditions((self._condition(tree, scope),))
+
+    def _condition(self, tree: "exp.Expression", scope: _Scope) -> Condition:
+        from sqlglot import exp
+
+        negated = False
+        while isinstance(tree, exp.Not | exp.Paren):
+            negated ^= isinstance(tree, exp.Not)
+            tree = tree.this
+        if isinstance(tree, exp.Exists):
+            return Condition(negated, "exists", Term(""), (self.query(tree.this, scope),))
+        if not isinstance(tree, exp.Predicate | exp.Binary):
+            return Condition(negated, "", self._term(tree, scope))
+        values = [tree.args.get(name) for name in ("expression", "query", "low", "high")]
+        nested = tuple(self.query(v, scope) for v in values if isinstance(v, exp.Query))
+        return Condition(negated, tree.key, self._term(tree.this, scope), nested)
+
+    def _term(self, tree: "exp.Expression", scope: _Scope) -> Term:
+        from sqlglot import exp
+
+        aggregated = any(
+            isinstance(node, exp.AggFunc) for node in tree.walk(prune=lambda n: isinstance(n, exp.Query))
+        )
+        return Term(self._text(tree, scope), aggregated)
+
+    def _text(self, tree: "exp.Expression", scope: _Scope) -> str:
+        from sqlglot import exp
+
+        if isinstance(tree, exp.Column):
+            return "*" if isinstance(tree.this, exp.Star) else self._column(tree, scope)
+        if isinstance(tree, exp.Star):
+            return "*"
+        if isinstance(tree, exp.Literal):
+            return "_"
+        if isinstance(tree, exp.Alias | exp.Paren):
+            return self._text(tree.this, scope)
+        if isinstance(tree, exp.Distinct):
+            return ", ".join(self._text(item, scope) for item in tree.expressions)
+        if isinstance(tree, exp.Query):
+            return repr(self.query(tree, scope))
+        name = tree.name.lower() if isinstance(tree, exp.Anonymous) else tree.key
+        children = [self._text(child, scope) for child in tree.iter_expressions()]
+        return f"{name}({', '.join(children)})" if children else tree.sql(self.schema.dialect).lower()
+
+    def _column(self, column: "exp.Column", scope: _Scope) -> str:
+        """Return the column by its table, the first of a set of equal ones; by its name where unknown."""
+        name, qualifier = column.name.lower(), column.table.lower()
+        inner: _Scope | None = scope
+        while inner is not None:
+            for alias, table in inner.tables.items():
+                if alias == qualifier if qualifier else table and self._owns(table, name):
+                    full = f"{table}.{name}" if table else name
+                    return self.equal.get(full, full)
+            inner = inner.outer
+        return name
+
+    def _owns(self, table: str, column: str) -> bool:
+        found = self.schema.table(table)
+        return found is not None and any(c.name.lower() == column for c in found.columns)
+
+
+def _sources(tree: "exp.Query") -> "Iterator[exp.Expression | None]":
+    origin = tree.args.get("from_") or tree.args.get("from")
+    if origin is not None:
+        yield origin.this
+    for join in tree.args.get("joins") or []:
+        yield join.this
+
+
+def _kind(join: "exp.Join") -> str:
+    return "" if join.kind.upper() in ("INNER", "CROSS") else str(join.kind)
+
+
+def _last_select(tree: "exp.Query") -> "exp.Query":
+    from sqlglot import exp
+
+    while isinstance(tree, exp.SetOperation | exp.Subquery):
+        tree = tree.expression if isinstance(tree, exp.SetOperation) else tree.this
+    return tree

@@ -1,0 +1,53 @@
+"""Concatenated columns taken apart, as SEA-SQL's released code does to its final SQL."""
+
+from typing import TYPE_CHECKING
+
+from tasks.sql.parsing import parse
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def without_concatenation(sql: str, dialect: str = "sqlite") -> str:
+    """Return a SQL whose outermost SELECT lists the columns that it concatenated with `||`.
+
+    Texts between them are dropped. A concatenation of fewer than two columns stays, and so does every one in a query
+    with DISTINCT, GROUP BY or set operations, whose meaning would change. So does a SQL that cannot be read.
+
+    >>> without_concatenation("SELECT first || ' ' || last AS name, age FROM person")
+    'SELECT first, last, age FROM person'
+    >>> without_concatenation("SELECT 'Mr ' || last FROM person")
+    "SELECT 'Mr ' || last FROM person"
+    """
+    from sqlglot import exp
+
+    tree = parse(sql, dialect).tree
+    if not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
+        return sql
+    listed = [_taken_apart(expression) for expression in tree.expressions]
+    if all(len(columns) == 1 for columns in listed):
+        return sql
+    rewritten = tree.copy()
+    rewritten.set("expressions", [column.copy() for columns in listed for column in columns])
+    return rewritten.sql(dialect=dialect)
+
+
+def _taken_apart(expression: "exp.Expr") -> "list[exp.Expr]":
+    """Return the columns of a concatenation; the expression itself where it is none of at least two columns."""
+    from sqlglot import exp
+
+    inner = expression.this if isinstance(expression, exp.Alias) else expression
+    operands = _operands(inner)
+    columns = [operand for operand in operands if not isinstance(operand, exp.Literal)]
+    return columns if len(columns) > 1 else [expression]
+
+
+def _operands(expression: "exp.Expr") -> "list[exp.Expr]":
+    from sqlglot import exp
+
+    inner = expression.unnest()
+    if isinstance(inner, exp.DPipe):
+        return [*_operands(inner.left), *_operands(inner.right)]
+    if isinstance(inner, exp.Concat):
+        return [operand for part in inner.expressions for operand in _operands(part)]
+    return [expression]

@@ -1,0 +1,134 @@
+"""Which database column each name in a query means."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.database.schema import Schema
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Home = tuple[str, str]
+"""Table and column, both in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What the names of a query mean, in lower case.
+
+    Attributes:
+        tables: tables of the schema that it reads.
+        columns: each column node, with its database column; None for an output name, a column of a derived
+            table, or a name that means nothing. A qualified name need not exist in its table.
+        using: columns named by USING, in every table that owns them.
+    """
+
+    tables: frozenset[str]
+    columns: "tuple[tuple[exp.Column, Home | None], ...]"
+    using: frozenset[Home]
+
+
+def resolve(tree: "exp.Query", schema: Schema) -> Resolution | None:
+    """Resolve every column of a query; None where sqlglot cannot tell its scopes apart (an alias used twice)."""
+    from sqlglot.errors import SqlglotError
+    from sqlglot.optimizer.scope import traverse_scope
+
+    try:
+        scopes = [_Sources.of(scope, schema) for scope in traverse_scope(tree)]
+    except (SqlglotError, RecursionError):
+        return None
+    by_scope = {id(sources.scope): sources for sources in scopes}
+    return Resolution(
+        frozenset(table for sources in scopes for table in sources.tables.values()),
+        tuple((column, s.find_in_chain(column, by_scope)) for s in scopes for column in s.columns()),
+        frozenset(home for sources in scopes for home in sources.joined_using()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What the FROM of one scope offers, in lower case.
+
+    Attributes:
+        scope: sqlglot's scope: one query without the queries within it.
+        tables: database tables by the alias they have here.
+        derived: columns of derived tables and CTEs, by alias.
+        owned: columns of the database tables, by alias.
+    """
+
+    scope: Any
+    tables: dict[str, str]
+    derived: dict[str, frozenset[str]]
+    owned: dict[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, scope: Any, schema: Schema) -> "_Sources":
+        """Read the FROM of a scope."""
+        from sqlglot import exp
+
+        tables: dict[str, str] = {}
+        derived: dict[str, frozenset[str]] = {}
+        owned: dict[str, frozenset[str]] = {}
+        for alias, (_, source) in scope.selected_sources.items():
+            if isinstance(source, exp.Table):
+                table = schema.table(source.name)
+                if table is not None:
+                    tables[alias.lower()] = table.name.lower()
+                    owned[alias.lower()] = frozenset(c.name.lower() for c in table.columns)
+            else:
+                derived[alias.lower()] = frozenset(n.lower() for n in source.expression.named_selects)
+        return cls(scope, tables, derived, owned)
+
+    def columns(self) -> "Iterator[exp.Column]":
+        """Yield the columns written in this scope itself, not those of queries within it."""
+        from sqlglot import exp
+        from sqlglot.optimizer.scope import walk_in_scope
+
+        for node in walk_in_scope(self.scope.expression):
+            if isinstance(node, exp.Column):
+                yield node
+
+    def joined_using(self) -> Iterator[tuple[str, str]]:
+        for join in self.scope.expression.args.get("joins") or ():
+            for name in join.args.get("using") or ():
+                for alias, table in self.tables.items():
+                    if name.name.lower() in self.owned[alias]:
+                        yield table, name.name.lower()
+
+    def find_in_chain(self, column: "exp.Column", by_scope: "dict[int, _Sources]") -> tuple[str, str] | None:
+        """Look for the column here, then in the queries around: a correlated query sees theirs."""
+        sources: _Sources | None = self
+        while sources is not None:
+            found, home = sources.find(column)
+            if found:
+                return home
+            parent = sources.scope.parent
+            sources = by_scope.get(id(parent)) if parent is not None else None
+        return None
+
+    def find(self, column: "exp.Column") -> tuple[bool, tuple[str, str] | None]:
+        """Return whether the name means something here, and the database column if it means one."""
+        name, qualifier = column.name.lower(), column.table.lower()
+        if qualifier:
+            if qualifier in self.tables:
+                return True, (self.tables[qualifier], name)
+            return qualifier in self.derived, None
+        if self._is_output_name(column):
+            return True, None
+        for alias, table in self.tables.items():
+            if name in self.owned[alias]:
+                return True, (table, name)
+        return any(name in outputs for outputs in self.derived.values()), None
+
+    def _is_output_name(self, column: "exp.Column") -> bool:
+        """Whether ORDER BY names a column of the result, which then hides those of the tables."""
+        from sqlglot import exp
+
+        ordered = column.parent
+        if not isinstance(ordered, exp.Ordered) or not isinstance(self.scope.expression, exp.Select):
+            return False
+        return any(
+            isinstance(select, exp.Alias) and select.alias.lower() == column.name.lower()
+            for select in self.scope.expression.selects
+        )

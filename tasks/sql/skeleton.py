@@ -1,0 +1,196 @@
+"""The skeleton of a query: its structure without names and values (DAC, section 3.3; spec: dac, 3).
+
+Built from the parse tree, never by replacing text. Deviations from the released code: IS NULL and IS NOT NULL
+stay apart, and no word is replaced within another. What means the same is written in one way: `x NOT IN` and
+`NOT x IN`, an order without direction and ASC, `!=` and `<>`, parentheses around a single term.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tasks.sql.parsing import parse, tokens
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+SLOT = "_"
+_NEGATED = "__not"
+"""Stands behind the left side of a negated IN, BETWEEN or LIKE until the text is put together."""
+_LIST_OPENS = frozenset({"select", "distinct", "all", "(", ",", "by", "values"})
+_LIST_GOES_ON = frozenset(
+    {")", ",", "from", "where", "group", "having", "order", "limit", "offset", "window", "union", "except"}
+    | {"intersect", "rows", "range", "groups"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonReading:
+    """What became of a SQL.
+
+    Attributes:
+        text: the skeleton; None where the SQL has none.
+        reason: why it has none, "" when it has.
+    """
+
+    text: str | None
+    reason: str = ""
+
+
+def skeleton(sql: str, dialect: str = "sqlite") -> str | None:
+    """Return the skeleton in lower case, tokens parted by blanks; None where the SQL cannot be parsed.
+
+    Names, strings and numbers become `_`, and so do qualified names and lists of them; aliases and join
+    conditions vanish; every kind of join is `join`.
+
+    >>> skeleton("SELECT T1.a, count(*) FROM t AS T1 LEFT JOIN u ON T1.id = u.id WHERE b > 5 LIMIT 1")
+    'select _ , count ( * ) from _ join _ where _ > _ limit _'
+    """
+    return read_skeleton(sql, dialect).text
+
+
+@lru_cache(maxsize=4096)
+def read_skeleton(sql: str, dialect: str = "sqlite") -> SkeletonReading:
+    """Return the skeleton of a SQL, or why it has none; never raises.
+
+    >>> read_skeleton("DROP TABLE t")
+    SkeletonReading(text=None, reason='not a query: drop')
+    """
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    parsed = parse(sql, dialect)
+    if parsed.tree is None:
+        return SkeletonReading(None, parsed.reason)
+    if not isinstance(parsed.tree, exp.Query):
+        return SkeletonReading(None, f"not a query: {parsed.tree.key}")
+    if isinstance(parsed.tree, exp.Select) and not parsed.tree.expressions:
+        return SkeletonReading(None, "it selects nothing")
+    try:
+        text = _bare(parsed.tree).sql(dialect, comments=False, normalize_functions="lower")
+    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError) as error:
+        return SkeletonReading(
+            None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        )
+    read = tokens(text, dialect)
+    if read is None:
+        return SkeletonReading(None, "its skeleton cannot be read")
+    return SkeletonReading(
+        " ".join(_collapsed([word for token in read for word in token.text.lower().split()]))
+    )
+
+
+def same_skeleton(sql: str, other: str, dialect: str = "sqlite") -> bool:
+    """Whether two SQLs have a skeleton, and the same.
+
+    >>> same_skeleton("SELECT a FROM t WHERE b IS NULL", "SELECT x, y FROM z WHERE w IS NULL")
+    True
+    """
+    first, second = skeleton(sql, dialect), skeleton(other, dialect)
+    return first is not None and first == second
+
+
+def skeleton_length(text: str) -> int:
+    """Return the length of a skeleton in tokens.
+
+    >>> skeleton_length("select _ from _")
+    4
+    """
+    return len(text.split())
+
+
+def _bare(tree: "exp.Expr") -> "exp.Expr":
+    from sqlglot import exp
+
+    tree = tree.copy()
+    for alias in list(tree.find_all(exp.Alias)):
+        alias.replace(alias.this)
+    emptied = tree.transform(_emptied, copy=False)
+    assert emptied is not None, "a query is not emptied away"
+    return emptied.transform(_spelled_out, copy=False)
+
+
+def _emptied(node: "exp.Expr") -> "exp.Expr | None":
+    """Take names and values out."""
+    from sqlglot import exp
+
+    slot = exp.to_identifier(SLOT)
+    if isinstance(node, exp.TableAlias):
+        return exp.TableAlias(this=slot) if isinstance(node.parent, exp.CTE) else None
+    if isinstance(node, exp.Table):
+        return exp.Table(this=slot)
+    if isinstance(node, exp.Column):
+        return exp.Star() if isinstance(node.this, exp.Star) else exp.Column(this=slot)
+    values = (exp.Literal, exp.Boolean, exp.Placeholder, exp.Parameter, exp.HexString, exp.JSONPath, exp.Var)
+    if isinstance(node, values) or (isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)):
+        return exp.Column(this=slot)
+    if isinstance(node, exp.Null) and not isinstance(node.parent, exp.Is):
+        return exp.Column(this=slot)
+    if isinstance(node, exp.Identifier) and isinstance(node.parent, exp.Window):
+        return slot
+    if isinstance(node, exp.Join):
+        for name in ("on", "using", "side", "kind", "method"):
+            node.set(name, None)
+        # a join without condition would be written as a comma
+        node.set("kind", "JOIN_")
+    if isinstance(node, exp.Ordered) and node.args.get("desc") is None:
+        node.set("desc", False)
+    return node
+
+
+def _spelled_out(node: "exp.Expr") -> "exp.Expr":
+    """Write in one way what can be written in two."""
+    from sqlglot import exp
+
+    while (
+        isinstance(node, exp.Paren)
+        and isinstance(node.this, exp.Column | exp.Func | exp.Paren | exp.Subquery)
+        and not isinstance(node.this, exp.Connector)
+    ):
+        node = node.this
+    if node.args.get("negate"):
+        # newer versions of sqlglot keep the NOT of some operators in themselves
+        node.set("negate", None)
+        return _negated(node)
+    if isinstance(node, exp.Not):
+        return _negated(node.this)
+    return node
+
+
+def _negated(node: "exp.Expr") -> "exp.Expr":
+    from sqlglot import exp
+
+    inner = node
+    while isinstance(inner, exp.Paren | exp.Escape):
+        inner = inner.this
+    if isinstance(inner, exp.Is):
+        return exp.Is(this=inner.this.copy(), expression=exp.Not(this=inner.expression.copy()))
+    if not isinstance(inner, exp.In | exp.Between | exp.Like | exp.ILike | exp.Glob | exp.RegexpLike):
+        return exp.Not(this=node.copy())
+    result = inner.copy()
+    mark = exp.Column(this=exp.to_identifier(_NEGATED))
+    result.set("this", exp.DPipe(this=result.this.copy(), expression=mark))
+    return result
+
+
+def _collapsed(words: Sequence[str]) -> list[str]:
+    """Write every join as "join", a negated operator with its "not" before it, and a list of slots as one slot."""
+    result: list[str] = []
+    for place, word in enumerate(words):
+        text = "join" if word in ("join_", "join") else word
+        if text == "join" and result and result[-1] == "join":
+            continue
+        if text == _NEGATED:
+            result[-1] = "not"
+            continue
+        if text == SLOT and result[-2:] == [SLOT, ","] and _is_list(result[:-2], words[place + 1 :]):
+            result.pop()
+            continue
+        result.append(text)
+    return result
+
+
+def _is_list(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether two slots with a comma between them are terms of their own, no sides of a larger term."""
+    return bool(before) and before[-1] in _LIST_OPENS and (not after or after[0] in _LIST_GOES_ON)

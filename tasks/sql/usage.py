@@ -1,0 +1,70 @@
+"""What a query is made of, for naming the difference between a wrong one and its gold."""
+
+from dataclasses import dataclass
+
+from tasks.database.schema import Schema
+from tasks.sql.equal_columns import equal_columns
+from tasks.sql.parsing import parse
+from tasks.sql.resolution import resolve
+from tasks.sql.skeleton import skeleton
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The parts of a query. Names are in lower case, columns that a foreign key makes equal are one.
+
+    Attributes:
+        tables: tables it reads.
+        columns: columns it uses otherwise than to join.
+        joins: pairs of columns that it joins on, by the names of both, before any are made one.
+        values: strings and numbers in it, sorted; LIMIT included.
+        skeleton: its structure.
+    """
+
+    tables: frozenset[str]
+    columns: frozenset[str]
+    joins: frozenset[frozenset[str]]
+    values: tuple[str, ...]
+    skeleton: str | None
+
+
+def usage(sql: str, schema: Schema) -> Usage | None:
+    """Take stock of a query; None where it cannot be parsed or its names cannot be resolved.
+
+    >>> from tasks.database.schema import Column, Table
+    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))))
+    >>> found = usage("SELECT x FROM a JOIN b ON a.id = b.id WHERE x > 5", schema)
+    >>> sorted(found.columns), [sorted(pair) for pair in found.joins], found.values
+    (['a.x'], [['a.id', 'b.id']], ('5',))
+    """
+    from sqlglot import exp
+
+    tree = parse(sql, schema.dialect).tree
+    found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
+    if tree is None or found is None:
+        return None
+    equal = equal_columns(schema)
+    names = {id(node): f"{home[0]}.{home[1]}" for node, home in found.columns if home is not None}
+    pairs = [
+        (node, {id(node.this), id(node.expression)})
+        for node in tree.find_all(exp.EQ)
+        if id(node.this) in names and id(node.expression) in names
+    ]
+    joining = {side for _, sides in pairs for side in sides}
+    columns = {equal.get(name, name) for node, name in names.items() if node not in joining}
+    joins = {frozenset(names[side] for side in sides) for _, sides in pairs}
+    owned = {f"{c.table}.{c.column}".lower() for c in schema.column_names}
+    quoted = [
+        node.name
+        for node, _ in found.columns
+        # in SQLite a name in double quotes that means no column is a string
+        if node.this.args.get("quoted") and not node.table and id(node) not in names
+    ]
+    literals = [literal.name for literal in tree.find_all(exp.Literal)]
+    return Usage(
+        found.tables,
+        frozenset(columns & (owned | set(equal.values()))),
+        frozenset(joins),
+        tuple(sorted([*literals, *quoted])),
+        skeleton(sql, schema.dialect),
+    )

@@ -1,0 +1,134 @@
+"""Tables and columns of a SQL by both definitions, and the columns that backward linking finds."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.benchmarks.schemas import read_schemas
+from tasks.database.schema import Column, Schema, Table
+from tasks.sql.elements import Elements, cross_elements, resolved_elements
+from tasks.sql.identifiers import mentions_substring, mentions_word
+from tasks.sql.mentions import columns_mentioned
+from tests.support.pairs import Pair, read_pairs
+
+
+def table(name: str, *columns: str) -> Table:
+    return Table(name, tuple(Column(column) for column in columns))
+
+
+SCHEMA = Schema(
+    "concerts",
+    (
+        table("singer", "id", "Name", "Country"),
+        table("concert", "id", "singer_id", "year"),
+        table("song list", "song name", "order"),
+    ),
+)
+CASES = read_pairs(Path(__file__).parent / "fixtures" / "elements.txt")
+
+
+def shown(found: Elements) -> str:
+    return f"{' '.join(found.tables)} | {' '.join(map(str, found.columns))}".rstrip()
+
+
+@pytest.mark.parametrize("pair", CASES, ids=[case.title for case in CASES])
+def test_elements_by_both_definitions(pair: Pair) -> None:
+    cross, resolved = cross_elements(pair.given, SCHEMA), resolved_elements(pair.given, SCHEMA)
+    assert f"cross: {shown(cross)}\nresolved: {shown(resolved)}" == pair.expected
+
+
+def test_a_guess_says_why_it_is_one() -> None:
+    assert cross_elements("SELECT name FROM singer WHERE WHERE (id", SCHEMA).reason
+    assert not cross_elements("SELECT name FROM singer", SCHEMA).reason
+
+
+def test_parentheses_beyond_the_parsers_depth_degrade_to_a_guess() -> None:
+    deep = "SELECT name FROM singer WHERE " + "(" * 5000 + "id" + ")" * 5000 + " = 1"
+    assert [str(c) for c in resolved_elements(deep, SCHEMA).columns] == ["singer.id", "singer.Name"]
+
+
+@given(st.text(max_size=60))
+def test_no_text_makes_any_definition_raise(text: str) -> None:
+    for sql in (text, f"SELECT name FROM singer WHERE {text}", f"WITH {text} SELECT * FROM x"):
+        cross_elements(sql, SCHEMA)
+        resolved_elements(sql, SCHEMA)
+        columns_mentioned(sql, SCHEMA, "word")
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "SELECT",
+                "FROM",
+                "WHERE",
+                "JOIN",
+                "ON",
+                "(",
+                ")",
+                ",",
+                ".",
+                "*",
+                "=",
+                "id",
+                "name",
+                "singer",
+                "AS",
+                "x",
+                "UNION",
+                "IN",
+                "'a'",
+            ]
+        )
+    )
+)
+def test_no_jumble_of_words_makes_any_definition_raise(words: list[str]) -> None:
+    found = resolved_elements(" ".join(words), SCHEMA)
+    assert set(found.columns) <= set(SCHEMA.column_names)
+    assert set(cross_elements(" ".join(words), SCHEMA).columns) <= set(SCHEMA.column_names)
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"),
+    [
+        ("substring", "singer.id singer.Name concert.id concert.singer_id concert.year"),
+        ("word", "singer.Name concert.singer_id concert.year"),
+        ("parsed", "singer.Name concert.singer_id"),
+    ],
+)
+def test_backward_matches_differ_in_what_they_take_for_a_mention(match: str, expected: str) -> None:
+    sql = "SELECT Name FROM singer JOIN concert ON singer_id = 5 WHERE 'a year' <> 'provided'"
+    assert " ".join(map(str, columns_mentioned(sql, SCHEMA, match))) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "word", "substring"),
+    [
+        ("SELECT id FROM t", "ID", True, True),
+        ("provide", "id", False, True),
+        ("t.id=1", "id", True, True),
+        ("user_id", "id", False, True),
+        ("`Free Meal Count (K-12)` / 2", "free meal count (k-12)", True, True),
+        ("größe", "größ", False, True),
+        ("anything", "", False, False),
+    ],
+)
+def test_names_are_found_between_identifier_boundaries(
+    text: str, name: str, word: bool, substring: bool
+) -> None:
+    assert mentions_word(text, name) is word
+    assert mentions_substring(text, name) is substring
+
+
+def test_bird_dev_has_its_published_number_of_gold_columns(shared_data: Path) -> None:
+    questions = json.loads((shared_data / "bird" / "dev.json").read_text())
+    schemas = read_schemas(shared_data / "bird" / "dev_tables.json")
+    cross = [cross_elements(q["SQL"], schemas[q["db_id"]]) for q in questions]
+    resolved = [resolved_elements(q["SQL"], schemas[q["db_id"]]) for q in questions]
+    assert not any(found.reason for found in (*cross, *resolved))
+    assert sum(len(found.columns) for found in cross) == 7274  # 4.742 a question
+    assert sum(len(found.columns) for found in resolved) == 6897
+    assert all(set(one.columns) <= set(other.columns) for one, other in zip(resolved, cross, strict=True))
