@@ -1,0 +1,184 @@
+"""What an endpoint's "no" means: worth another attempt, this request's own fault, or the end of the run."""
+
+import email.utils
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal[
+    "rate_limit", "server", "connection", "timeout", "garbled", "quota", "access", "settings", "request"
+]
+
+TRANSIENT: frozenset[Kind] = frozenset({"rate_limit", "server", "connection", "timeout", "garbled"})
+FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
+
+_QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_QUOTA_WORDS = re.compile(
+    r"exceeded your current quota|insufficient.{0,12}(balance|funds|credit|quota)|billing|"
+    r"(credit|balance).{0,20}(too low|exhausted|depleted)|out of credits|payment required",
+    re.IGNORECASE,
+)
+_NO_CREDIT = re.compile(r"credit balance is too low|insufficient balance", re.IGNORECASE)
+_NO_MODEL = re.compile(r"model.{0,80}(not exist|not found)|unknown model", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"context.{0,20}(length|window|size)|maximum.{0,20}(context|tokens)|prompt is too long|too many tokens",
+    re.IGNORECASE,
+)
+_MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
+_COME_BACK = re.compile(r"(?:try again|retry) in ((?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
+_SPAN = re.compile(r"([\d.]+)\s*(ms|h|m|s)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+# Parameters of ours that a model may refuse, and the setting that mends it.
+_SETTING_OF = {
+    "temperature": "temperature: null",
+    "max_tokens": "max_tokens_field: max_completion_tokens",
+    "max_completion_tokens": "max_tokens_field: max_tokens",
+    "response_format": "response_mode: json_object (or text)",
+    "seed": "seed: null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one attempt brought no reply.
+
+    Attributes:
+        kind: what the answer means; `TRANSIENT` and `FATAL` sort the kinds.
+        said: what the endpoint or the network said, one line.
+        mend: what the user can do, "" when nothing but waiting.
+        retry_after_s: seconds after which the endpoint wants to be asked again, None when it did not say.
+    """
+
+    kind: Kind
+    said: str
+    mend: str = ""
+    retry_after_s: float | None = None
+
+    @property
+    def transient(self) -> bool:
+        """Whether asking again can help."""
+        return self.kind in TRANSIENT
+
+    @property
+    def fatal(self) -> bool:
+        """Whether no other request can succeed either."""
+        return self.kind in FATAL
+
+
+def refusal_of(status: int, headers: Mapping[str, str], body: str, api_key_env: str | None = None) -> Refusal:
+    """Read an HTTP answer that is no reply.
+
+    Args:
+        status: the HTTP status, or the one that a 200's `error` object names.
+        headers: the answer's headers, names in lower case.
+        body: the answer's text, JSON or not.
+        api_key_env: name of the variable with the key, for the advice.
+    """
+    error = _error_of(body)
+    code = str(error.get("code") or error.get("type") or "")
+    said = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_one_line(error, body)}"
+    wait = retry_after(headers, said)
+    codes = {str(error.get("code")), str(error.get("type"))}
+    key = f"the key in {api_key_env}" if api_key_env else "the key (no api_key_env is set for this backbone)"
+
+    # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
+    broke = status in (403, 429) and wait is None and _QUOTA_WORDS.search(said)
+    if status == 402 or codes & _QUOTA_CODES or broke or (status == 400 and _NO_CREDIT.search(said)):
+        return Refusal(
+            "quota", said, f"The quota of {key} is used up: add credit or raise it at the provider."
+        )
+    if status == 401 or (status == 403 and not _MODERATED.search(said)):
+        return Refusal(
+            "access", said, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
+        )
+    refused = _refused_parameter(codes, error, said) if status in (400, 422) else None
+    if refused is not None:
+        return Refusal("settings", said, f"The model does not take {refused}: set {_SETTING_OF[refused]}.")
+    unknown_model = "model_not_found" in codes or (status in (400, 422) and _NO_MODEL.search(said))
+    if status in (404, 405) or unknown_model:
+        return Refusal("access", said, "Check the backbone's model and base_url (it usually ends in /v1).")
+    if status == 429:
+        return Refusal("rate_limit", said, retry_after_s=wait)
+    if status >= 500 or status in (408, 409, 425):
+        return Refusal("server", said, retry_after_s=wait)
+    if "context_length_exceeded" in codes or status == 413 or _TOO_LONG.search(said):
+        return Refusal(
+            "request", said, "The prompt exceeds the model's context: show fewer tables, rows, examples."
+        )
+    if _MODERATED.search(said):
+        return Refusal("request", said, "The endpoint's content filter refused this prompt.")
+    return Refusal("request", said, "The endpoint does not accept this request as it is.")
+
+
+def retry_after(headers: Mapping[str, str], message: str = "", now: float | None = None) -> float | None:
+    """Return the seconds to wait that the headers, or else the message, ask for; None when they do not say.
+
+    >>> retry_after({"retry-after-ms": "1500"})
+    1.5
+    >>> retry_after({"retry-after": "20"})
+    20.0
+    >>> retry_after({}, "Rate limit reached. Please try again in 1m30s.")
+    90.0
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            return max(0.0, float(value) * unit)
+        except ValueError:
+            pass
+        try:
+            at = email.utils.parsedate_to_datetime(value).timestamp()
+        except ValueError:
+            continue
+        return max(0.0, at - (time.time() if now is None else now))
+    found = _COME_BACK.search(message)
+    if found is None:
+        return None
+    spans = _SPAN.findall(found[1])
+    try:
+        return sum(float(number) * _SECONDS[unit.lower()] for number, unit in spans)
+    except ValueError:
+        return None
+
+
+def scrub(text: str, secret: str | None) -> str:
+    """Return the text without the key, and without anything that looks like one.
+
+    >>> scrub("Incorrect API key provided: sk-proj-abc123. You can", None)
+    'Incorrect API key provided: ***. You can'
+    """
+    if secret:
+        text = text.replace(secret, "***")
+    text = re.sub(r"(?i)\bbearer\s+[^\s\"',]+", "Bearer ***", text)
+    text = re.sub(r"\b(sk|pk|gsk|hf|xai)[-_][\w*-]{4,}", "***", text)
+    return re.sub(r"(?<=://)[^\s/@]+@", "***@", text)
+
+
+def _refused_parameter(codes: set[str], error: Mapping[str, Any], said: str) -> str | None:
+    if codes & {"unsupported_parameter", "unsupported_value"} and error.get("param") in _SETTING_OF:
+        return str(error["param"])
+    return "response_format" if "response_format" in said else None
+
+
+def _error_of(body: str) -> dict[str, Any]:
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(content, list) and content:
+        content = content[0]
+    if not isinstance(content, dict):
+        return {}
+    error = content.get("error", content)
+    return error if isinstance(error, dict) else {"message": str(error)}
+
+
+def _one_line(error: Mapping[str, Any], body: str) -> str:
+    message = error.get("message") or error.get("detail") or body
+    text = " ".join(str(message).split())
+    return text if len(text) <= 300 else f"{text[:297]}..."

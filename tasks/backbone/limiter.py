@@ -1,0 +1,105 @@
+"""How many requests are in flight at once: a semaphore that gives way to rate limits."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+log = logging.getLogger(__name__)
+
+
+class AdaptiveLimit:
+    """A first-come, first-served semaphore whose size follows the endpoint.
+
+    Additive increase, multiplicative decrease: it starts at `most`. A rate limit halves it, once per burst:
+    of the requests that were in flight together only the first refused one counts, as in TCP. Every success
+    adds 1/size, so the size grows by about one per round of answers, up to `most` again. An endpoint that
+    names a time to come back holds everybody until then, because a request sent earlier would only be
+    refused as well.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, most: int, name: str = "") -> None:
+        self._most = most
+        self._size = float(most)
+        self._name = name
+        self._in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._halved_at = float("-inf")
+        self._held_until = float("-inf")
+        self._wake_up: asyncio.TimerHandle | None = None
+
+    @property
+    def size(self) -> int:
+        """Requests that may be in flight now."""
+        return int(self._size)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight."""
+        return self._in_flight
+
+    @asynccontextmanager
+    async def slot(self, *, ahead: bool = False) -> AsyncIterator[float]:
+        """Wait for a place and hold it; yields the loop's time at which it was granted.
+
+        Args:
+            ahead: go before those that wait, for requests that have been in flight already.
+        """
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.appendleft(turn) if ahead else self._waiting.append(turn)
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._leave()
+            raise
+        try:
+            yield loop.time()
+        finally:
+            self._leave()
+
+    def succeeded(self) -> None:
+        """Grow a little."""
+        self._size = min(self._most, self._size + 1 / self._size)
+        self._admit()
+
+    def rate_limited(self, granted_at: float, retry_after_s: float | None = None) -> None:
+        """Halve, unless the request was sent before the last halving; hold everybody when told how long."""
+        loop = asyncio.get_running_loop()
+        if granted_at > self._halved_at:
+            self._halved_at = loop.time()
+            self._size = max(1.0, self._size / 2)
+            log.info("%s: rate limited, at most %d requests in flight now", self._name, self.size)
+        if retry_after_s is not None and loop.time() + retry_after_s > self._held_until:
+            self._held_until = loop.time() + retry_after_s
+            if self._wake_up is not None:
+                self._wake_up.cancel()
+            self._wake_up = loop.call_at(self._held_until, self._admit)
+
+    def open_up(self) -> None:
+        """Admit everybody at once: nothing is left to protect, they are about to fail without a call."""
+        self._held_until = float("-inf")
+        self._size = self._most = self._most + len(self._waiting)
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+        self._admit()
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self._in_flight < self.size and not self._held():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._in_flight += 1
+                turn.set_result(None)
+
+    def _held(self) -> bool:
+        # A timer may fire a hair early; without the tolerance nobody would wake the queue again.
+        return asyncio.get_running_loop().time() < self._held_until - 0.001

@@ -1,0 +1,144 @@
+"""A stage's view of a backbone: typed replies, and the bill of what was asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request
+from tasks.backbone.replies import read_reply
+from tasks.backbone.reply_schema import reply_schema
+from tasks.records import Call
+
+T = TypeVar("T", bound=BaseModel)
+
+READINGS = 2
+"""How often one reply is asked for before it counts as unreadable."""
+
+SAMPLES_PER_ATTEMPT = 1000
+"""Sample indices that one sampling of a question may use; the next one's begin behind them."""
+
+
+class MeteredBackbone:
+    """Passes requests on and keeps the bill; made anew for every stage of every question.
+
+    Attributes:
+        calls: every call that brought a reply, in the order in which they came.
+        notes: what was less than ideal about the replies.
+    """
+
+    def __init__(self, inner: Backbone, origin: Origin | None = None, attempt: int = 0) -> None:
+        self._inner = inner
+        self._origin = origin
+        self._attempt = attempt
+        self._asked = 0
+        self.calls: list[Call] = []
+        self.notes: list[str] = []
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The inner backbone's; of a recording also whom it answers, because it may answer each differently."""
+        identity = self._inner.identity
+        if self._origin and identity.get("kind") == "replay":
+            return {**identity, "question": self._origin.question, "stage": self._origin.stage}
+        return identity
+
+    def fresh(self, origin: Origin | None = None, attempt: int = 0) -> "MeteredBackbone":
+        """Return a view of the same backbone with an empty bill, for one stage of one question.
+
+        Args:
+            origin: who asks.
+            attempt: which sampling of the question this is; every one but the same asks for replies of its own.
+        """
+        return MeteredBackbone(self._inner, origin, attempt)
+
+    def again(self) -> None:
+        """Begin a repetition of the stage: count its requests from the first, and forget its notes.
+
+        The bill stays. The notes would be the same, because the repetition meets the same replies, from the cache.
+        """
+        self.notes.clear()
+        self._asked = 0
+
+    def note(self, text: str) -> None:
+        """Note something less than ideal."""
+        self.notes.append(text)
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request and put it on the bill.
+
+        Raises:
+            BackboneError: there is no answer; nothing is put on the bill.
+        """
+        placed = self._placed(request)
+        reply = await self._inner.complete(placed)
+        self._book(placed, reply, reply.call.parse)
+        return reply
+
+    async def ask_text(
+        self, messages: Sequence[Message], *, sample: int = 0, temperature: float | None = None
+    ) -> str:
+        """Ask for free text; "" for an empty reply.
+
+        Raises:
+            BackboneError: there is no answer.
+        """
+        request = Request(tuple(messages), temperature=temperature, sample=sample)
+        return (await self.complete(request)).text
+
+    async def ask_json(
+        self,
+        messages: Sequence[Message],
+        reply_type: type[T],
+        *,
+        sample: int = 0,
+        temperature: float | None = None,
+    ) -> T | None:
+        """Ask for an object of a type, and once again when the reply cannot be read as one.
+
+        Each asking is a request of its own, with the index `sample * READINGS + attempt`, so that the second
+        one is not served the first one's reply from the cache, nor another sample's.
+
+        Args:
+            messages: the conversation so far.
+            reply_type: a pydantic model; it is also where the JSON schema comes from.
+            sample: index among repeated samples.
+            temperature: None for the backbone's own.
+
+        Returns:
+            The object; None when no reply could be read, which is noted.
+
+        Raises:
+            BackboneError: there is no answer.
+        """
+        schema = reply_schema(reply_type)
+        text = ""
+        for attempt in range(READINGS):
+            index = sample * READINGS + attempt
+            request = self._placed(Request(tuple(messages), schema, temperature, index))
+            reply = await self._inner.complete(request)
+            reading = read_reply(reply.text, reply_type)
+            self._book(request, reply, reading.path)
+            if reading.value is not None:
+                return reading.value
+            text = reply.text
+        start = " ".join(text[:80].split())
+        self.notes.append(f'reply unreadable twice: "{start}"' if start else "reply empty twice")
+        return None
+
+    def _placed(self, request: Request) -> Request:
+        """Return the request with its origin, numbered in the order of asking, and its attempt's sample index."""
+        if self._attempt:
+            request = replace(request, sample=request.sample + self._attempt * SAMPLES_PER_ATTEMPT)
+        if self._origin is None:
+            return request
+        placed = replace(request, origin=replace(self._origin, round=self._asked))
+        self._asked += 1
+        return placed
+
+    def _book(self, request: Request, reply: Reply, parse: str) -> None:
+        place = request.origin.round if request.origin else 0
+        self.calls.append(replace(reply.call, parse=parse, round=place))
+        if reply.truncated:
+            self.notes.append("reply cut off at the token limit")

@@ -1,0 +1,34 @@
+"""The offline model behind the interface of every backbone."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.backbone.offline.answering import answer
+from tasks.backbone.protocol import Reply, Request, request_key
+from tasks.records import Call, Usage
+
+VERSION = 2
+"""Raise it with every change that can alter a reply: it is part of every stage's cache key."""
+
+
+class OfflineBackbone:
+    """A rule-based model: the same messages get the same reply, in any process, without files or network.
+
+    Temperature, sample index and the reply's JSON schema are not looked at; the format of the reply follows from
+    the messages. Tokens and money are unknown, because neither exists here.
+    """
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Which model answers: changes with `VERSION` only."""
+        return {"kind": "offline", "model": "offline", "version": VERSION}
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request with a JSON object; it takes milliseconds and does not give way to other tasks."""
+        started = time.perf_counter()
+        text = answer(request.messages)
+        seconds = time.perf_counter() - started
+        return Reply(
+            text, Call(request_key(self.identity, request), "offline", Usage(), cached=False, seconds=seconds)
+        )

@@ -1,0 +1,125 @@
+"""What a stage sees of a backbone: a request in, a reply out."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from tasks.records import Call
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who asks: for backbones that answer from a recording. What is asked does not depend on it.
+
+    Attributes:
+        question: id of the question.
+        database: the benchmark's name of its database.
+        stage: label of the stage, numbered from its second run on ("self_correction 2").
+        round: index of the request within that run of the stage; 0 is the first.
+    """
+
+    question: str
+    database: str
+    stage: str
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a stage asks, independent of who answers.
+
+    Attributes:
+        messages: the conversation so far, at least one message.
+        schema: JSON schema of the reply object; None for a free-text reply.
+        temperature: None for the backbone's own setting.
+        sample: index among repeated samples of one request; 0 is the first. Part of the cache key, so that
+            asking again (after an unreadable reply, or a `--fresh` re-run) is a different request.
+        origin: who asks; None outside of a question's path. No part of the request: in no key, never sent.
+    """
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Any] | None = field(default=None, hash=False)
+    temperature: float | None = None
+    sample: int = 0
+    origin: Origin | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back.
+
+    Attributes:
+        text: the reply's text, never None ("" for an empty reply).
+        call: the bill of the request.
+        truncated: True when the model stopped at its token limit.
+    """
+
+    text: str
+    call: Call
+    truncated: bool = False
+
+
+class Backbone(Protocol):
+    """A language model behind a `complete` call."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Plain JSON that says which model answers and how: part of every stage's cache key. No secrets."""
+        ...
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises:
+            BackboneError: when there is no answer; its `transient` says whether to try again later.
+        """
+        ...
+
+
+def canonical_request(identity: Mapping[str, Any], request: Request) -> str:
+    """Return a request as a given backbone would receive it, as JSON that never varies."""
+    return _canonical({"backbone": dict(identity), **_asked(request)})
+
+
+def request_key(identity: Mapping[str, Any], request: Request) -> str:
+    """Return the sha256 of a request as a given backbone would receive it: the reply cache's key."""
+    return _sha256(canonical_request(identity, request))
+
+
+def request_digest(request: Request) -> str:
+    """Return the sha256 of what is asked, whoever answers: what recordings know a request by."""
+    return _sha256(_canonical(_asked(request)))
+
+
+def digest_of_canonical(canonical: Mapping[str, Any]) -> str:
+    """Return the `request_digest` of a request from its canonical form, read back from JSON."""
+    return _sha256(_canonical({name: value for name, value in canonical.items() if name != "backbone"}))
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    return {
+        "messages": [[message.role, message.content] for message in request.messages],
+        "schema": request.schema,
+        "temperature": request.temperature,
+        "sample": request.sample,
+    }
+
+
+def _canonical(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

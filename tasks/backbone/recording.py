@@ -1,0 +1,179 @@
+"""Recordings: what a model said, one JSON object a line, in a file that can be searched, cut and put together."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+
+from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.records import Usage
+
+QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a run a reply belongs.
+
+    Attributes:
+        question: id of the question.
+        stage: label of the stage.
+        round: index of the request within the stage's run, 0 for the first.
+    """
+
+    question: str
+    stage: str
+    round: int
+
+    def __str__(self) -> str:
+        return f"question {self.question}, stage {self.stage}, round {self.round}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReply:
+    """One reply: a line of a recording.
+
+    Attributes:
+        question: id of the question it was given for.
+        database: the benchmark's name of the question's database.
+        stage: label of the stage that asked.
+        round: index of the request within the stage's run, 0 for the first.
+        reply: its text.
+        request: `tasks.backbone.protocol.request_digest` of what was asked; None where that is not known.
+        model: the model that answered, "" when unknown.
+        usage: tokens as they were reported, each None when unknown.
+        truncated: whether the model stopped at its token limit.
+    """
+
+    question: QuestionId
+    database: str
+    stage: str
+    round: Annotated[int, Field(ge=0)]
+    reply: str
+    request: str | None = None
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    truncated: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where in a run it belongs."""
+        return Place(self.question, self.stage, self.round)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording as read.
+
+    Attributes:
+        path: its file.
+        digest: sha256 of the file.
+        replies: its lines, in order, no two for one place.
+    """
+
+    path: Path
+    digest: str
+    replies: tuple[RecordedReply, ...]
+
+
+_line: TypeAdapter[RecordedReply] = TypeAdapter(RecordedReply)
+
+
+def read_recording(path: Path) -> Recording:
+    """Read a recording.
+
+    Raises:
+        ConfigurationError: there is no such file.
+        DataError: a line is malformed, or two lines give different replies for one place; says which.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"The recording {path} cannot be read: {error.strerror}. Make one with "
+            '"crosscheck evaluate --record FILE", or name another with "--set backbone.recording=FILE".'
+        ) from None
+    replies: dict[Place, RecordedReply] = {}
+    lines: dict[Place, int] = {}
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        reply = _read(line, path, number)
+        known = replies.get(reply.place)
+        if known is None:
+            replies[reply.place], lines[reply.place] = reply, number
+        elif known.reply != reply.reply:
+            raise DataError(
+                f"{path}: lines {lines[reply.place]} and {number} give different replies for {reply.place}. "
+                "Take one of them out."
+            )
+    return Recording(Path(path), hashlib.sha256(content).hexdigest(), tuple(replies.values()))
+
+
+def write_recording(path: Path, replies: Iterable[RecordedReply]) -> int:
+    """Write a recording, whole or not at all, in place of what is there; return how many lines it has.
+
+    Raises:
+        CrosscheckError: the file cannot be written.
+    """
+    path = Path(path)
+    count = 0
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with open(handle, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a descriptor, no path
+            for reply in replies:
+                file.write(json.dumps(asdict(reply), ensure_ascii=False) + "\n")
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise CrosscheckError(f"The recording {path} cannot be written: {error.strerror}.") from None
+    finally:
+        if temporary:
+            with suppress(OSError):
+                Path(temporary).unlink()
+    return count
+
+
+def check_writable(path: Path, option: str = "--record") -> None:
+    """Find before anything is paid whether a recording can be written there.
+
+    Args:
+        path: where.
+        option: what named it, for the message.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    folder = path.parent
+    if path.is_dir():
+        raise ConfigurationError(f"{option} {path}: this is a folder. Name a file.")
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"{option} {path}: there is no folder {folder}. Make it, or name another file."
+        )
+    if not os.access(folder, os.W_OK):
+        raise ConfigurationError(f"{option} {path}: the folder {folder} cannot be written to.")
+
+
+def _read(line: bytes, path: Path, number: int) -> RecordedReply:
+    try:
+        return _line.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        what = f"{key}: {first['msg']}" if key else first["msg"]
+        raise DataError(
+            f"{path}, line {number}: this is no line of a recording ({what}). A line is a JSON object with the keys "
+            "question, database, stage, round and reply."
+        ) from None
