@@ -1,0 +1,1 @@
+"""Benchmarks: from the files of each layout to questions, schemas and databases."""

@@ -1,0 +1,97 @@
+"""All gold SQL of a split, with or without questions: what `crosscheck verify-gold` runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.files import read_text
+from tasks.errors import DataError
+
+Split = Literal["dev", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """One gold SQL.
+
+    Attributes:
+        id: the question's id; its position, from 0, where the source has only positions.
+        database_id: the database it is meant for.
+        sql: the SQL.
+    """
+
+    id: str
+    database_id: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Golds:
+    """The gold SQL of a split.
+
+    Attributes:
+        source: the file it was read from.
+        golds: in file order.
+        by_question: whether the ids are the ids of the evaluated questions, so that they can be quarantined.
+    """
+
+    source: Path
+    golds: tuple[Gold, ...]
+    by_question: bool
+
+
+def read_golds(benchmark: Benchmark, split: Split = "dev", file: Path | None = None) -> Golds:
+    """Read the gold of a split.
+
+    Args:
+        benchmark: the benchmark.
+        split: "dev": the evaluated questions; "train": the training questions, from the benchmark's `train_gold`
+            file if it has one, else from `train`.
+        file: a file in Spider's form instead, one `SQL<tab>database` per line.
+
+    Raises:
+        DataError: the file is not there or says something it cannot mean, or the benchmark has no such split.
+    """
+    if file is not None:
+        golds = read_gold_file(file)
+        return Golds(file, golds, tuple(gold.sql for gold in golds) == tuple(benchmark.gold.values()))
+    settings = benchmark.settings
+    if split == "dev":
+        evaluated = tuple(Gold(q.id, q.database_id, benchmark.gold[q.id]) for q in benchmark.questions)
+        return Golds(benchmark.folder / settings.questions, evaluated, True)
+    if settings.train_gold:
+        path = benchmark.folder / settings.train_gold
+        return Golds(path, read_gold_file(path), False)
+    if benchmark.train_file is None:
+        raise DataError(
+            f'{settings.name} has no training questions. Name their file ("--set benchmark.train=FILE"), or a file '
+            "of gold SQL with --gold FILE."
+        )
+    shown = enumerate(benchmark.demonstrations)
+    return Golds(
+        benchmark.train_file, tuple(Gold(str(place), d.database_id, d.sql) for place, d in shown), False
+    )
+
+
+def read_gold_file(path: Path) -> tuple[Gold, ...]:
+    """Read gold SQL in Spider's form: one per line, a tab, and its database. Blank lines count as positions only.
+
+    Raises:
+        DataError: the file cannot be read, holds no gold, or a line has no database.
+    """
+    golds = []
+    for number, line in enumerate(read_text(path).split("\n")):
+        if not line.strip():
+            continue
+        sql, tab, database = line.rpartition("\t")
+        name = database.strip()
+        if not tab or not sql.strip() or not name or any(sign in name for sign in "/\\\0 "):
+            raise DataError(
+                f"{path}, line {number + 1}: must be a SQL, a tab and the name of its database, as in Spider's "
+                "gold files."
+            )
+        golds.append(Gold(str(number), name, sql.strip()))
+    if not golds:
+        raise DataError(f"{path} holds no gold SQL.")
+    return tuple(golds)

@@ -1,0 +1,259 @@
+"""Reads files of predictions in the formats that systems write them in (see `FORMATS`).
+
+The format follows from the content, and from the file's ending where the content leaves it open.
+"""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tasks.benchmarks.files import read_text
+from tasks.errors import DataError
+
+Format = Literal["bird", "lines", "csv", "rows", "table"]
+FORMATS: Mapping[Format, str] = {
+    "bird": "BIRD's submission: a JSON object, question id -> SQL, tab, `----- bird -----`, tab, database",
+    "lines": "Spider's text: one SQL per line, in the order of the questions, each with a tab and its database or not",
+    "csv": "CSV (or TSV) with a header: a question id and a SQL",
+    "rows": "JSON lines, or a JSON list, of objects with a question id and a SQL",
+    "table": "our own predictions.json",
+}
+NO_ANSWER = "SELECT no_answer"
+"""Stands where there is no SQL, so that every question keeps its line or id.
+
+An empty statement would return no row and pass for right where the gold returns none; this one names a
+column that does not exist, so every evaluator counts it wrong. (Spider's evaluator also takes an empty line
+for the end of a dialogue.)
+Read back, it is no answer, and nothing is executed.
+"""
+
+BIRD_MARK = "----- bird -----"
+ID_KEYS = ("question_id", "id")
+SQL_KEYS = ("predicted_sql", "prediction", "pred_sql", "predicted", "sql", "query")
+DATABASE_KEYS = ("db_id", "database_id", "database")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One prediction as the file has it.
+
+    Attributes:
+        place: where it stands, for messages.
+        question_id: the id it is about; None where the format has only lines.
+        sql: the SQL; None where there is none.
+        database_id: the database that the file names with it, None where it names none.
+    """
+
+    place: str
+    question_id: str | None
+    sql: str | None
+    database_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionFile:
+    """A file of predictions, not yet paired with any question.
+
+    Attributes:
+        path: the file.
+        format: which of `FORMATS`.
+        sha256: of the file.
+        entries: in file order; for "lines" one per line, blank lines included.
+    """
+
+    path: Path
+    format: Format
+    sha256: str
+    entries: tuple[Entry, ...]
+
+
+def read_predictions(path: Path) -> PredictionFile:
+    """Read a file of predictions.
+
+    Raises:
+        DataError: the file cannot be read, has none of the formats, or says something it cannot mean.
+    """
+    text = read_text(path)
+    if not text.strip():
+        raise DataError(f"{path} is empty. {_valid()}")
+    kind, entries = _read(path, text)
+    return PredictionFile(path, kind, hashlib.sha256(path.read_bytes()).hexdigest(), tuple(entries))
+
+
+def _read(path: Path, text: str) -> tuple[Format, Iterator[Entry]]:
+    ending = path.suffix.lower()
+    start = text.lstrip()[0]
+    if ending in (".jsonl", ".ndjson"):
+        return "rows", _json_lines(path, text)
+    if start in "{[" and ending not in (".csv", ".tsv"):
+        return _read_json(path, text)
+    if ending == ".json":
+        raise DataError(f"{path} is not JSON: it begins with {start!r}. {_valid()}")
+    head = text.split("\n", 1)[0].lower()
+    if ending in (".csv", ".tsv") or ("question_id" in head and ("," in head or "\t" in head)):
+        return "csv", _csv(path, text, "\t" if ending == ".tsv" or "," not in head else ",")
+    return "lines", _lines(text)
+
+
+def _read_json(path: Path, text: str) -> tuple[Format, Iterator[Entry]]:
+    try:
+        content = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, path))
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and _is_object(text.lstrip().split("\n", 1)[0]):
+            return "rows", _json_lines(path, text)
+        place = f"line {error.lineno}, column {error.colno}"
+        raise DataError(f"{path} is not JSON: {error.msg} in {place}. {_valid()}") from None
+    if isinstance(content, list):
+        return "rows", _rows(path, [(f"item {number} (from 0)", item) for number, item in enumerate(content)])
+    if set(content) == {"columns", "data"}:
+        return "table", _table(path, content)
+    return "bird", _bird(path, content)
+
+
+def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[Entry]:
+    for key, value in content.items():
+        place = f'key "{key}"'
+        written = _text(path, place, "the prediction", value)
+        sql, mark, database = (written or "").partition(f"\t{BIRD_MARK}\t")
+        if BIRD_MARK in (database if mark else sql):
+            raise DataError(
+                f"{path}, {place}: write the SQL, a tab, {BIRD_MARK}, a tab and the database, each once."
+            )
+        yield Entry(place, key.strip(), sql_or_none(sql), database.strip() or None)
+
+
+def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Entry]:
+    columns, data = content["columns"], content["data"]
+    if not (isinstance(columns, list) and isinstance(data, list)):
+        raise DataError(f'{path}: "columns" and "data" of a table of predictions must be lists.')
+    rows = []
+    for number, row in enumerate(data):
+        place = f"row {number} (from 0)"
+        if not isinstance(row, list) or len(row) != len(columns):
+            raise DataError(f'{path}, {place}: must be a list of {len(columns)} values, one per "columns".')
+        rows.append((place, dict(zip(map(str, columns), row, strict=True))))
+    return _rows(path, rows)
+
+
+def _json_lines(path: Path, text: str) -> Iterator[Entry]:
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append((f"line {number}", json.loads(line)))
+        except json.JSONDecodeError as error:
+            raise DataError(
+                f"{path}, line {number}: not JSON ({error.msg} in column {error.colno}). "
+                "Write one object per line, with a question_id and a sql."
+            ) from None
+    return _rows(path, rows)
+
+
+def _csv(path: Path, text: str, delimiter: str) -> Iterator[Entry]:
+    csv.field_size_limit(max(len(text), 131_072))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: list[tuple[str, Any]] = []
+    try:
+        header = [name.strip() for name in next(reader)]
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            place = f"line {reader.line_num}"
+            if len(cells) != len(header):
+                raise DataError(
+                    f"{path}, {place}: {len(cells)} cells, but the header has {len(header)}. "
+                    'A SQL with commas or line breaks must stand in quotes ("), quotes within it doubled.'
+                )
+            rows.append((place, dict(zip(header, cells, strict=True))))
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}).") from None
+    return _rows(path, rows, header)
+
+
+def _rows(
+    path: Path, rows: Sequence[tuple[str, Any]], header: Sequence[str] | None = None
+) -> Iterator[Entry]:
+    """Read objects with an id and a SQL, under any of the names in use, in any case."""
+    for place, row in rows:
+        if not isinstance(row, dict):
+            kind = type(row).__name__
+            raise DataError(f"{path}, {place}: must be an object with a question_id and a sql, not {kind}.")
+        identity = _named(row, ID_KEYS)
+        sql = _named(row, SQL_KEYS)
+        if identity is None or sql is None:
+            raise DataError(_lacks(path, place if header is None else "the header", row, identity is None))
+        database = _named(row, DATABASE_KEYS)
+        yield Entry(
+            place,
+            _identity(path, place, row[identity]),
+            sql_or_none(_text(path, place, f'"{sql}"', row[sql])),
+            (_text(path, place, f'"{database}"', row[database]) or "").strip() or None if database else None,
+        )
+
+
+def _lines(text: str) -> Iterator[Entry]:
+    lines = text.split("\n")
+    if not lines[-1].strip():
+        lines.pop()  # the file ends with a line break
+    for number, line in enumerate(lines, start=1):
+        yield Entry(f"line {number}", None, line if line.strip() else None)
+
+
+def sql_or_none(text: str | None) -> str | None:
+    """Return a SQL without white space around it; None where there is none, or our own mark for none."""
+    stripped = (text or "").strip()
+    return stripped if stripped and stripped.rstrip("; ") != NO_ANSWER else None
+
+
+def _text(path: Path, place: str, what: str, value: Any) -> str | None:
+    """Return a text; None for null, and for the 0 that BIRD's own baseline writes where its model said nothing."""
+    if value is None or (type(value) is int and value == 0):
+        return None
+    if not isinstance(value, str):
+        raise DataError(f"{path}, {place}: {what} must be a text or null, not {type(value).__name__}.")
+    return value
+
+
+def _identity(path: Path, place: str, value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
+        raise DataError(f"{path}, {place}: the question id must be a whole number or a text, not {value!r}.")
+    return str(value).strip()
+
+
+def _named(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    by_name = {str(key).lower(): key for key in row}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _lacks(path: Path, place: str, row: Mapping[str, Any], no_id: bool) -> str:
+    wanted = f"question id ({', '.join(ID_KEYS)})" if no_id else f"SQL ({', '.join(SQL_KEYS)})"
+    named = ", ".join(map(str, row)) or "nothing"
+    return f"{path}, {place}: there is no {wanted}; it has {named}. Name the {'id' if no_id else 'SQL'} so."
+
+
+def _unique(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise DataError(f'{path}: the key "{key}" is there twice. Take one out.')
+        found[key] = value
+    return found
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except json.JSONDecodeError:
+        return False
+
+
+def _valid() -> str:
+    return f"Formats: {'; '.join(FORMATS.values())}."

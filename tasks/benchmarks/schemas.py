@@ -1,0 +1,43 @@
+"""What a benchmark's files tell of schemas, those of databases that are not at hand included."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tasks.benchmarks.files import json_rows, parquet_columns, parquet_lookup
+from tasks.database.schema import Schema
+from tasks.database.tables_json import schema_from_tables_json
+from tasks.errors import DataError
+
+
+def read_schemas(path: Path) -> dict[str, Schema]:
+    """Read every schema of a tables file (`tables.json`, `dev_tables.json`) by database id, without samples.
+
+    Raises:
+        DataError: the file cannot be read, an entry is malformed, or two are about the same database.
+    """
+    schemas: dict[str, Schema] = {}
+    for row in json_rows(path):
+        name = row.text(["db_id"])
+        if name in schemas:
+            raise DataError(f'{row.place}: the schema of "{name}" is in the file twice. Take one out.')
+        try:
+            schemas[name] = schema_from_tables_json(row.content)
+        except DataError as error:
+            raise DataError(f"{row.place}: {error}") from None
+    return schemas
+
+
+def names_in_schema(schema: Schema) -> tuple[str, ...]:
+    """Return the names of a schema's tables and columns."""
+    columns = (column.column for column in schema.column_names)
+    return (*(table.name for table in schema.tables), *columns)
+
+
+def read_ddl(path: Path) -> Mapping[str, str]:
+    """Read the DDL per database of a Parquet file of training questions; nothing where it has no such column.
+
+    Raises:
+        DataError: the file is not Parquet.
+    """
+    columns = parquet_columns(path)
+    return parquet_lookup(path, "db_id", "schema") if {"db_id", "schema"} <= set(columns) else {}

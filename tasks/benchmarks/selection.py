@@ -1,0 +1,84 @@
+"""Which questions of a benchmark to run: `--questions 717-845,900`, `--questions @ids.txt`, `--limit 20`."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tasks.errors import ConfigurationError, did_you_mean
+from tasks.records import Question
+
+_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
+
+
+def select(questions: Sequence[Question], *, limit: int | None, ids: str | None) -> tuple[Question, ...]:
+    """Return the questions asked for, in the benchmark's order, each once.
+
+    Args:
+        questions: all questions of the benchmark.
+        limit: keep the first so many of what `ids` selects; None: all of them.
+        ids: ids and ranges of numeric ids (both ends included, gaps allowed), separated by commas; or `@` and
+            the path of a file with one of them per line, blank lines and lines that begin with `#` aside.
+            None: all.
+
+    Raises:
+        ConfigurationError: an id or range meets no question, the file cannot be read, nothing is selected, or
+            the limit is below 1.
+    """
+    if limit is not None and limit < 1:
+        raise ConfigurationError(f"--limit {limit}: give 1 or more, or leave it out to take every question.")
+    selected = tuple(questions)
+    if ids is not None:
+        wanted = _wanted(selected, _items(ids), ids)
+        selected = tuple(question for question in selected if question.id in wanted)
+    return selected[:limit]
+
+
+def _items(ids: str) -> list[str]:
+    if not ids.startswith("@"):
+        parts: Iterable[str] = ids.split(",")
+    else:
+        path = Path(ids[1:]).expanduser()
+        try:
+            parts = path.read_text(encoding="utf-8-sig").splitlines()
+        except OSError as error:
+            raise ConfigurationError(f"--questions {ids}: {path} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise ConfigurationError(f"--questions {ids}: {path} is not a text file in UTF-8.") from None
+        parts = (line for line in parts if not line.lstrip().startswith("#"))
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _wanted(questions: Sequence[Question], items: Sequence[str], ids: str) -> set[str]:
+    if not items:
+        raise ConfigurationError(
+            f'--questions {ids}: names no question. Write for example "--questions 0-9,42".'
+        )
+    known = {question.id for question in questions}
+    numbers = {int(identity): identity for identity in known if identity.isascii() and identity.isdigit()}
+    wanted: set[str] = set()
+    unknown: list[str] = []
+    for item in items:
+        span = _RANGE.fullmatch(item)
+        if item in known:  # first, because an id may look like a range
+            wanted.add(item)
+        elif span and (hits := {name for n, name in numbers.items() if int(span[1]) <= n <= int(span[2])}):
+            wanted |= hits
+        else:
+            unknown.append(item)
+    if unknown:
+        raise ConfigurationError(f"--questions {ids}: {_unknown(unknown, known, numbers)}")
+    return wanted
+
+
+def _unknown(unknown: Sequence[str], known: set[str], numbers: dict[int, str]) -> str:
+    shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
+    if len(numbers) == len(known) > 0:
+        valid = f"The ids are numbers from {min(numbers)} to {max(numbers)}."
+    else:
+        valid = did_you_mean(unknown[0], known) if len(known) <= 20 else _nearest(unknown[0], known)
+    return f"no question has the id{'s' if len(unknown) > 1 else ''} {shown}. {valid}"
+
+
+def _nearest(wrong: str, known: set[str]) -> str:
+    hint = did_you_mean(wrong, known)
+    return hint if hint.startswith("Did") else f'The ids look like "{min(known)}".'

@@ -1,0 +1,99 @@
+"""Questions are selected by id, range, file and number, and a wrong id is never passed over."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.benchmarks.selection import select
+from tasks.errors import ConfigurationError
+from tasks.records import Question
+
+
+def asked(*ids):
+    return tuple(Question(str(identity), f"Question {identity}?", "db") for identity in ids)
+
+
+NUMBERED = asked(*range(20))
+
+
+def ids_of(questions):
+    return [question.id for question in questions]
+
+
+def test_nothing_asked_for_is_everything():
+    assert select(NUMBERED, limit=None, ids=None) == NUMBERED
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ("3", ["3"]),
+        ("5-7,1", ["1", "5", "6", "7"]),
+        (" 5 - 6 , 6,5", ["5", "6"]),
+        ("18-25", ["18", "19"]),
+        ("0-0", ["0"]),
+        ("3,,", ["3"]),
+    ],
+)
+def test_ids_and_ranges_come_in_the_order_of_the_benchmark(ids, expected):
+    assert ids_of(select(NUMBERED, limit=None, ids=ids)) == expected
+
+
+def test_a_range_passes_over_gaps():
+    assert ids_of(select(asked(3, 40, 41, 700), limit=None, ids="4-100")) == ["40", "41"]
+
+
+def test_the_limit_counts_what_was_selected():
+    assert ids_of(select(NUMBERED, limit=2, ids="10-15")) == ["10", "11"]
+    assert ids_of(select(NUMBERED, limit=99, ids=None)) == ids_of(NUMBERED)
+
+
+def test_an_id_that_looks_like_a_range_is_taken_as_an_id():
+    questions = asked("1-2", 1, 2)
+    assert ids_of(select(questions, limit=None, ids="1-2")) == ["1-2"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ("3,99,x", "no question has the ids 99, x. The ids are numbers from 0 to 19."),
+        ("9-3", "9-3"),
+        ("20-30", "20-30"),
+        ("", "names no question"),
+        (" , ", "names no question"),
+        ("-3", "-3"),
+    ],
+)
+def test_ids_that_meet_nothing_are_named(ids, said):
+    with pytest.raises(ConfigurationError) as caught:
+        select(NUMBERED, limit=None, ids=ids)
+    assert said in str(caught.value)
+
+
+def test_a_misspelt_id_is_met_with_the_nearest():
+    with pytest.raises(ConfigurationError, match='Did you mean "sf_bq011"'):
+        select(asked("sf_bq011", "local002"), limit=None, ids="sf_bq11")
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_is_refused(limit):
+    with pytest.raises(ConfigurationError, match="--limit"):
+        select(NUMBERED, limit=limit, ids=None)
+
+
+def test_a_file_names_one_id_or_range_per_line(tmp_path):
+    path = tmp_path / "ids.txt"
+    path.write_text("\ufeff7\n\n# wrong answers\n 2-3 \n")
+    assert ids_of(select(NUMBERED, limit=None, ids=f"@{path}")) == ["2", "3", "7"]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"nowhere\.txt cannot be read"):
+        select(NUMBERED, limit=None, ids=f"@{tmp_path}/nowhere.txt")
+
+
+@given(st.sets(st.integers(0, 19), min_size=1), st.permutations(range(20)))
+def test_selecting_by_ids_keeps_exactly_those_in_order(wanted, order):
+    questions = asked(*order)
+    selected = select(questions, limit=None, ids=",".join(map(str, sorted(wanted))))
+    assert ids_of(selected) == [str(number) for number in order if number in wanted]
