@@ -1,0 +1,1 @@
+"""Few-shot demonstrations: retrieval from the training questions, and the guard against leaks."""

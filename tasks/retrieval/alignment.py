@@ -1,0 +1,146 @@
+"""Demonstrations of entity linking: training questions aligned with what their SQL uses (DAC, section 3.2).
+
+The paper takes alignments that people annotated for Spider; ours come from the training SQL itself, so that any
+benchmark has them: names, parts of names and values of the SQL are looked for in its question.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from tasks.dac_records import AlignedToken
+from tasks.database.schema import Schema
+from tasks.records import ColumnName, Demonstration, Link
+from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens
+from tasks.sql.parsing import parse
+from tasks.sql.resolution import resolve
+from tasks.sql.used_elements import used_elements
+
+
+@dataclass(frozen=True)
+class GroundedDemonstration:
+    """A training question with its SQL and the database that both are about.
+
+    What takes time is worked out when a prompt needs it, so that restoring results needs none of it.
+
+    Attributes:
+        database: the full schema of its database, without sample values; None where that is not known.
+    """
+
+    question: str
+    sql: str
+    database: Schema | None = None
+    evidence: str = ""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What the rest follows from: whoever changes how raises the version of the stages that show it."""
+        digest = self.database.digest if self.database else None
+        return {"question": self.question, "sql": self.sql, "database": digest, "evidence": self.evidence}
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """The tables that the SQL reads; None where the database is not known."""
+        if self.database is None:
+            return None
+        return with_tables(self.database, used_elements(self.sql, self.database).tables)
+
+    @cached_property
+    def tokens(self) -> tuple[AlignedToken, ...]:
+        """The question's tokens with what they mean in the SQL; () where the database is not known."""
+        return align(self.question, self.sql, self.database) if self.database else ()
+
+
+def ground(
+    demonstrations: Iterable[Demonstration], schemas: Mapping[str, Schema]
+) -> tuple[GroundedDemonstration, ...]:
+    """Return the demonstrations with the schemas of their databases.
+
+    Args:
+        demonstrations: training questions; leaks are already out of them.
+        schemas: full schemas by database id; a demonstration of another database comes back without one.
+    """
+    return tuple(
+        GroundedDemonstration(one.question, one.sql, schemas.get(one.database_id), one.evidence)
+        for one in demonstrations
+    )
+
+
+def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
+    """Return a question's tokens with what they mean in its SQL.
+
+    Looked for in this order, the longest first, each token once: values that the SQL compares a column with,
+    names of the columns it uses otherwise than to join, names of its tables, then parts of names.
+
+    >>> from tasks.database.schema import Column, Table
+    >>> schema = Schema("d", (Table("singer", (Column("first_name"), Column("country"))),))
+    >>> found = align("Names of singers from France", "SELECT first_name FROM singer WHERE country = 'France'", schema)
+    >>> [(one.token, one.schema, one.type) for one in found if one.type]
+    [('Names', 'singer.first_name', 'col'), ('singers', 'singer', 'tbl'), ('France', 'singer.country', 'val')]
+    """
+    words = QuestionWords.of(question_tokens(question))
+    aligned = [AlignedToken(token) for token in words.tokens]
+    free = set(range(len(aligned)))
+
+    def link(span: range | None, meaning: AlignedToken) -> bool:
+        for place in span or ():
+            aligned[place] = replace(meaning, token=words.tokens[place])
+            free.discard(place)
+        return span is not None
+
+    used = used_elements(sql, schema)
+    compared = sorted(_compared(sql, schema), key=lambda value: -len(value.text))
+    for value in compared:
+        link(
+            words.find_text(value.text, free),
+            AlignedToken("", value.column.table, value.column.column, "val"),
+        )
+    names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
+    names += [AlignedToken("", table, "", "tbl") for table in used.tables]
+    names.sort(key=lambda one: (-len(name_words(_name(one))), one.type == "tbl"))
+    unsaid = [one for one in names if not link(words.find_name(_name(one), free), one)]
+    for one in unsaid:
+        link(words.find_part(_name(one), free), one)
+    return tuple(aligned)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A value in a SQL and the column that it is compared with."""
+
+    column: ColumnName
+    text: str
+
+
+def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
+    from sqlglot import exp
+
+    tree = parse(sql, schema.dialect).tree
+    found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
+    if tree is None or found is None:
+        return
+    spelled = {(name.table.lower(), name.column.lower()): name for name in schema.column_names}
+    columns = {id(node): spelled[home] for node, home in found.columns if home in spelled}
+    unknown = {id(node) for node, home in found.columns if home is None}
+    for predicate in tree.find_all(exp.Predicate):
+        inside = list(predicate.walk(prune=lambda node: isinstance(node, exp.Query)))
+        homes = {columns[id(node)] for node in inside if id(node) in columns}
+        if len(homes) != 1 or isinstance(predicate, exp.Connector):
+            continue
+        for node in inside:
+            # in SQLite a name in double quotes that means no column is a string
+            quoted = isinstance(node, exp.Column) and id(node) in unknown and node.this.args.get("quoted")
+            if isinstance(node, exp.Literal) or quoted:
+                yield _Compared(next(iter(homes)), node.name.strip("%"))
+
+
+def _name(meaning: AlignedToken) -> str:
+    return meaning.column or meaning.table
+
+
+def with_tables(schema: Schema, tables: Iterable[str]) -> Schema:
+    """Return the schema with these tables only, in full; the whole schema where it has none of them."""
+    wanted = {name.lower() for name in tables}
+    columns = tuple(name for name in schema.column_names if name.table.lower() in wanted)
+    return schema.reduced_to(Link(columns=columns))

@@ -1,0 +1,166 @@
+"""Bridging: does a question mention a value of the database (Lin et al. 2020; SEA-SQL, semantic-enhanced schema).
+
+Value and question are compared in lower case. Their longest common run that starts where a word starts is widened
+to the whole words of the question that it touches; the value is mentioned when it is like enough to these words.
+Two readings are ours: the run starts at a word of the value too, not only of the question, and of several longest
+runs the one that fits best counts, so that "york" is not lost on an earlier "Yorkshire".
+"""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+
+from rapidfuzz.distance import Indel
+
+LIKENESS = 0.85
+"""Likeness of value and words, in 0..1, from which the value counts as mentioned."""
+OVERHANG = 3
+"""Characters that the words may go on after the run."""
+SHORTEST_RUN = 2
+"""One common character says nothing."""
+
+COMMON = frozenset({"yes", "no", "true", "false", "none", "other", "unknown", "all"})
+"""Values that questions say without meaning them: only the very word counts."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_NOT_WORD_AT_ENDS = re.compile(r"^[\W_]+|[\W_]+$")
+_NUMBER = re.compile(r"[\d.,:/%+-]*\d[\d.,:/%+-]*")
+_SKIPPED = frozenset(
+    """
+    a about above after again against all also am an and any are as at be because been before being below between
+    both but by can could did do does doing down during each either else every few first for from further give had
+    has have having he her here hers him his how i id if in into is it its itself just last list many may me might
+    more most much must my name no nor not now of off on once one only or other our ours out over own per please
+    same shall she should show since so some such tell than that the their theirs them then there these they this
+    those through to too under until up upon us use used using very was we were what when where whether which while
+    who whom whose why will with within without would you your yours
+    """.split()  # noqa: SIM905 - a list of 140 strings would be a page
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A value found in a question.
+
+    Attributes:
+        score: likeness of the value and the words it was found in, in 0..1.
+        length: characters of their common run.
+    """
+
+    score: float
+    length: int
+
+
+class BridgedQuestion:
+    """A question, prepared for many values.
+
+    Attributes:
+        text: the question in lower case.
+        starts: where its words start.
+    """
+
+    def __init__(self, question: str) -> None:
+        self.text = question.lower()
+        words = [match.span() for match in _WORD.finditer(self.text)]
+        self.starts = tuple(start for start, _ in words)
+        bare = (end - 2 for start, end in words if self.text[start:end].endswith(("'s", "’s")))
+        self._ends = sorted({*(end for _, end in words), *bare})
+        self._end_of_word = {position: end for start, end in words for position in range(start, end)}
+
+    def ends_after(self, start: int) -> list[int]:
+        """Return where words end after a position, the end before a possessive 's included."""
+        return self._ends[bisect_right(self._ends, start) :]
+
+    def bridge(self, value: str) -> Bridge | None:
+        """Return how the question mentions a value, None when it does not.
+
+        >>> round(BridgedQuestion("Who lives in Oxford streets?").bridge("Oxford Street").score, 2)
+        0.96
+        >>> BridgedQuestion("What is alice's age?").bridge("Alice")
+        Bridge(score=1.0, length=5)
+        >>> BridgedQuestion("Is Yorkshire near York?").bridge("york")
+        Bridge(score=1.0, length=4)
+        >>> BridgedQuestion("What about the rest?").bridge("About") is None
+        True
+        """
+        core = comparable(value)
+        if is_skipped(core):
+            return None
+        best: Bridge | None = None
+        needed = required_run(len(core))
+        for inner in word_starts(core, len(core) - needed):
+            beginning = core[inner : inner + needed]
+            for start in self.starts:
+                if not self.text.startswith(beginning, start):
+                    continue
+                found = self._at(core, inner, start)
+                if found and (best is None or (found.length, found.score) > (best.length, best.score)):
+                    best = found
+        return best if best and best.score >= required_score(value) else None
+
+    def _at(self, core: str, inner: int, start: int) -> Bridge | None:
+        run = _NOT_WORD_AT_ENDS.sub("", _common_start(self.text, start, core, inner))
+        if len(run) < SHORTEST_RUN or is_skipped(run):
+            return None
+        end = self._end_of_word[start + len(run) - 1]
+        span = self.text[start:end]
+        if len(span) - len(run) > OVERHANG or is_skipped(span):
+            return None
+        possessive = span in (f"{core}'s", f"{core}’s")
+        return Bridge(1.0 if possessive else Indel.normalized_similarity(core, span), len(run))
+
+
+def comparable(value: str) -> str:
+    """Return a value as it is compared: in lower case, without punctuation around it."""
+    lowered = value.lower()
+    if lowered and lowered[0].isalnum() and lowered[-1].isalnum():
+        return lowered
+    return _NOT_WORD_AT_ENDS.sub("", lowered)
+
+
+def word_starts(core: str, last: int | None = None) -> list[int]:
+    """Return where the words of a comparable value start, up to position `last`.
+
+    >>> word_starts("the o'neill arms"), word_starts("the o'neill arms", 4), word_starts("ab", -1)
+    ([0, 4, 12], [0, 4], [])
+    """
+    last = len(core) if last is None else last
+    if core[: last + 1].isalnum():  # nearly always, in the index's build, and ten times as fast
+        return [0] if last >= 0 else []
+    return [match.start() for match in _WORD.finditer(core, 0, last + 1)]
+
+
+@cache
+def required_run(length: int) -> int:
+    """Return how long the run of a comparable value of that length is at least, if the value is mentioned.
+
+    The run leaves at most `OVERHANG` characters of the words uncovered, and words much shorter than the value
+    are not like it.
+    """
+    shortest_span = ceil(length * LIKENESS / (2 - LIKENESS) - 1e-9)
+    return max(SHORTEST_RUN, shortest_span - OVERHANG)
+
+
+def required_score(value: str) -> float:
+    """Return how like a value must be, whatever its column: 1 for all capitals and very common words."""
+    return 1.0 if value.isupper() or value.lower() in COMMON else LIKENESS
+
+
+def column_requires(column: str) -> float:
+    """Return how like the values of a column must be: 1 where the column's name speaks of names."""
+    return 1.0 if "name" in column.lower() else LIKENESS
+
+
+def is_skipped(text: str) -> bool:
+    """Whether a lower-cased text is no mention of anything: a stop word, a number, "id", or nothing."""
+    return not text or text in _SKIPPED or bool(_NUMBER.fullmatch(text))
+
+
+def _common_start(left: str, left_from: int, right: str, right_from: int) -> str:
+    most = min(len(left) - left_from, len(right) - right_from)
+    length = 0
+    while length < most and left[left_from + length] == right[right_from + length]:
+        length += 1
+    return left[left_from : left_from + length]

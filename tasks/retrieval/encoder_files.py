@@ -1,0 +1,111 @@
+"""Finds a sentence encoder on disk, or makes sure that the model hub answers before anything waits for it."""
+
+import hashlib
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.errors import ConfigurationError
+
+PROBE_TIMEOUT_S = 5.0
+"""How long the hub may take to say that it has the model; the libraries' own attempts last over a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSource:
+    """Where an encoder is loaded from.
+
+    Attributes:
+        name: as the settings name it.
+        location: a folder, or the hub's name for a model that is not on disk yet.
+        on_disk: False where it has to be downloaded first.
+        identity: tells one set of weights from another, wherever they lie.
+    """
+
+    name: str
+    location: str
+    on_disk: bool
+    identity: str
+
+
+def find_encoder(name: str) -> EncoderSource:
+    """Find an encoder: a folder, else the hub's cache on this disk, else the hub itself.
+
+    A name without an owner is one of sentence-transformers' own. Nothing is downloaded here.
+
+    Raises:
+        ConfigurationError: it is on no disk and the hub does not offer it, or cannot be reached.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return EncoderSource(name, str(folder), True, f"folder:{_digest(folder)}")
+    hub_name = name if "/" in name else f"sentence-transformers/{name}"
+    return _in_hub_cache(name, hub_name) or _on_hub(name, hub_name)
+
+
+def unusable(name: str, why: str) -> ConfigurationError:
+    """Return the error to raise where an encoder cannot be had."""
+    return ConfigurationError(
+        f'The encoder "{name}" (pipeline.demonstrations.encoder) cannot be loaded: {why.rstrip(".")}. Retrieve '
+        'demonstrations without an encoder ("--set pipeline.demonstrations.retriever=bm25"), or name the '
+        'folder of a sentence-transformers model ("--set pipeline.demonstrations.encoder=FOLDER").'
+    )
+
+
+def quieten() -> None:
+    """Keep the model libraries from drawing progress bars and logging on the terminal."""
+    for variable in (
+        "HF_HUB_DISABLE_PROGRESS_BARS",
+        "HF_HUB_DISABLE_TELEMETRY",
+        "TRANSFORMERS_NO_ADVISORY_WARNINGS",
+    ):
+        os.environ.setdefault(variable, "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else it warns wherever a process forks
+    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "5")
+    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", "10")
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+
+
+def _in_hub_cache(name: str, hub_name: str) -> EncoderSource | None:
+    quieten()
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(hub_name, local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None
+    except HFValidationError:
+        raise unusable(name, "it is neither a folder nor a name that the model hub could have") from None
+    if not any(folder.glob("*.json")):
+        return None
+    return EncoderSource(name, str(folder), True, f"hub:{hub_name}@{folder.name}")
+
+
+def _on_hub(name: str, hub_name: str) -> EncoderSource:
+    from huggingface_hub import HfApi, constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise unusable(name, "it is neither a folder nor in the model hub's cache, and HF_HUB_OFFLINE is set")
+    try:
+        commit = HfApi().model_info(hub_name, timeout=PROBE_TIMEOUT_S).sha
+    except Exception as error:  # whatever HTTP library the hub's client is built on
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise unusable(
+            name, f"it is neither a folder nor in the model hub's cache, and the hub does not answer ({why})"
+        ) from error
+    return EncoderSource(name, hub_name, False, f"hub:{hub_name}@{commit}")
+
+
+def _digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,52 @@
+"""Keeps embedded texts on disk, so that a second run neither encodes nor even loads the encoder."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+FORMAT = 1
+
+
+class VectorCache:
+    """One `.npy` file per list of texts and encoder: float32, one row per text.
+
+    A file that is cut or damaged counts as absent, and is written anew.
+    """
+
+    def __init__(self, folder: Path, encoder_identity: str) -> None:
+        self._folder = folder
+        self._identity = encoder_identity
+
+    def path(self, texts: Sequence[str]) -> Path:
+        """Return the file of these texts, whether or not it exists."""
+        key = json.dumps([FORMAT, self._identity, *texts], ensure_ascii=True)
+        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npy"
+
+    def load(self, texts: Sequence[str]) -> "npt.NDArray[np.float32] | None":
+        """Return the vectors of these texts; None where they are not kept."""
+        import numpy as np
+
+        try:
+            vectors: npt.NDArray[np.float32] = np.load(self.path(texts), allow_pickle=False)
+        except (FileNotFoundError, EOFError, ValueError):
+            return None
+        return vectors if vectors.ndim == 2 and len(vectors) == len(texts) else None
+
+    def store(self, texts: Sequence[str], vectors: "npt.NDArray[np.float32]") -> None:
+        """Keep the vectors of these texts, whole or not at all."""
+        import numpy as np
+
+        path = self.path(texts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-", suffix=".npy")
+        with os.fdopen(handle, "wb") as file:
+            np.save(file, vectors)
+        Path(name).replace(path)

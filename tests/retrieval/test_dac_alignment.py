@@ -1,0 +1,157 @@
+"""Demonstrations of entity linking: training questions aligned with their SQL, grounded in their schema."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.benchmarks.benchmark import load_benchmark
+from tasks.benchmarks.training_schemas import training_schemas
+from tasks.cache_key import cache_key
+from tasks.dac_records import AlignedToken
+from tasks.database.schema import Column, Schema, Table
+from tasks.records import Demonstration
+from tasks.retrieval.alignment import align, ground, with_tables
+from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens, stem
+from tasks.settings.home import find_conf
+from tasks.settings.load import load_benchmark_settings
+from tests.support.pairs import Pair, read_pairs
+
+CASES = read_pairs(Path(__file__).parent / "fixtures" / "dac_alignment.txt")
+
+
+def table(name: str, *columns: str) -> Table:
+    return Table(name, tuple(Column(column) for column in columns))
+
+
+SCHEMA = Schema(
+    "concerts",
+    (
+        table("singer", "id", "first_name", "name", "country", "age"),
+        table("concert", "id", "singer_id", "stadium_name", "year"),
+    ),
+)
+
+
+def shown(tokens: Iterable[AlignedToken]) -> str:
+    runs = [list(run) for _, run in groupby(tokens, key=lambda one: (one.schema, one.type))]
+    return " | ".join(
+        f"{' '.join(one.token for one in run)}: {run[0].schema} {run[0].type}" for run in runs if run[0].type
+    )
+
+
+@pytest.mark.parametrize("pair", CASES, ids=[case.title for case in CASES])
+def test_questions_are_aligned_with_what_their_sql_uses(pair: Pair) -> None:
+    question, _, sql = pair.given.partition("\n")
+    tokens = align(question, sql, SCHEMA)
+    assert tuple(one.token for one in tokens) == question_tokens(question)
+    assert shown(tokens) == pair.expected
+
+
+def test_a_demonstration_is_grounded_in_the_tables_of_its_sql() -> None:
+    known = Demonstration("How old are singers?", "SELECT age FROM singer", "concerts", "hint")
+    lost = Demonstration("Who?", "SELECT x FROM y", "lost")
+    first, second = ground([known, lost], {"concerts": SCHEMA})
+    assert first.schema is not None
+    assert [one.name for one in first.schema.tables] == ["singer"]
+    assert first.evidence == "hint"
+    assert shown(first.tokens) == "singers: singer tbl"
+    assert second.schema is None
+    assert second.tokens == ()
+
+
+def test_a_demonstration_is_known_by_what_its_alignment_follows_from_and_not_aligned_for_that() -> None:
+    known = Demonstration("How old are singers?", "SELECT age FROM singer", "concerts", "hint")
+    (first,) = ground([known], {"concerts": SCHEMA})
+    key = cache_key("entity_linking", 1, "", {"demonstrations": (first,)})
+    assert not {"schema", "tokens"} & set(vars(first)), "working out a key aligns nothing"
+    assert (
+        cache_key("entity_linking", 1, "", {"demonstrations": ground([known], {"concerts": SCHEMA})}) == key
+    )
+    others = [
+        replace(first, question="?"),
+        replace(first, sql="SELECT 1"),
+        replace(first, evidence=""),
+        replace(first, database=None),
+        replace(first, database=Schema("concerts", SCHEMA.tables[:1])),
+    ]
+    assert (
+        len({cache_key("entity_linking", 1, "", {"demonstrations": (one,)}) for one in [first, *others]}) == 6
+    )
+
+
+def test_no_known_table_leaves_the_whole_schema() -> None:
+    assert with_tables(SCHEMA, ["CONCERT"]).column_names == SCHEMA.column_names[5:]
+    assert with_tables(SCHEMA, ["band"]) == SCHEMA
+    assert with_tables(SCHEMA, []) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("first_name", "first name"),
+        ("raceId", "race id"),
+        ("Free Meal Count (K-12)", "free meal count k 12"),
+        ("HTTPServer", "http server"),
+        ("T1.x", "t1 x"),
+        ("größe", "größe"),
+        ("___", ""),
+    ],
+)
+def test_names_are_split_into_words(name: str, words: str) -> None:
+    assert " ".join(name_words(name)) == words
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "found"),
+    [
+        ("the first name", "first_name", "first name"),
+        ("the First-Names", "first_name", None),
+        ("all airlines", "Airline", "airlines"),
+        ("the airport name", "airportname", "airport name"),
+        ("the airportname", "airport_name", "airportname"),
+        ("singer's age", "singer", "singer's"),
+        ("countries", "country", "countries"),
+        ("from a to b", "to", None),
+        ("from a to b", "from", None),
+        ("in 2013", "2013", "2013"),
+        ("", "name", None),
+        ("name", "", None),
+        ("renamed", "name", None),
+        ("in it", "ins", None),
+    ],
+)
+def test_a_name_is_found_by_the_stems_of_its_words(question: str, name: str, found: str | None) -> None:
+    words = QuestionWords.of(question_tokens(question))
+    span = words.find_name(name, range(len(words.tokens)))
+    assert (" ".join(words.tokens[i] for i in span) if span else None) == found
+
+
+def test_stems_fold_endings_and_marks_have_none() -> None:
+    assert stem("cities") == stem("city") == stem("City's")
+    assert stem("?") == stem("'") == ""
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_no_text_makes_aligning_raise(question: str, sql: str) -> None:
+    for text in (sql, f"SELECT name FROM singer WHERE name = {sql}"):
+        assert tuple(one.token for one in align(question, text, SCHEMA)) == question_tokens(question)
+
+
+@pytest.mark.parametrize(("name", "databases"), [("bird-dev", 69), ("spider-dev", 140)])
+def test_real_training_questions_find_their_schemas_and_meanings(
+    shared_data: Path, tmp_path: Path, name: str, databases: int
+) -> None:
+    settings = load_benchmark_settings(find_conf(), name)
+    benchmark = load_benchmark(settings, data=shared_data, home=tmp_path, conf=find_conf())
+    pool = benchmark.demonstrations
+    schemas = training_schemas(benchmark, (one.database_id for one in pool))
+    assert len(schemas) == databases
+    grounded = ground(pool[::40], schemas)
+    assert all(one.schema is not None for one in grounded)
+    aligned = sum(any(token.type for token in one.tokens) for one in grounded)
+    assert aligned / len(grounded) > 0.97

@@ -1,0 +1,166 @@
+"""An encoder is found on disk first, and a hub that does not answer is given up soon."""
+
+import hashlib
+import json
+import shutil
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from huggingface_hub import constants
+
+from tasks.errors import ConfigurationError
+from tasks.retrieval import encoder_files
+from tasks.retrieval.demonstrations import EmbeddingRanker
+from tasks.retrieval.encoder_files import find_encoder
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TEXTS = ("How many cows?", "How many pigs?")
+
+
+@pytest.fixture(autouse=True)
+def no_other_hub(tmp_path, monkeypatch):
+    """An empty cache, and a hub at a port where nobody listens."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Return a function that puts a hub on this machine and gives the requests it got."""
+    servers = []
+
+    def start(answer):
+        asked = []
+
+        class Hub(BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append(self.path)
+                answer(self)
+
+            def do_HEAD(self):
+                self.do_GET()
+
+            def log_message(self, *args):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+        server.daemon_threads = True
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        template = endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        return asked
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def put_into_cache(encoder, tmp_path, name):
+    folder = tmp_path / "hub" / f"models--{name.replace('/', '--')}"
+    shutil.copytree(encoder, folder / "snapshots" / COMMIT)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text(COMMIT)
+
+
+def test_a_folder_is_an_encoder(encoder):
+    source = find_encoder(str(encoder))
+    assert (source.location, source.on_disk) == (str(encoder), True)
+    assert source.identity.startswith("folder:")
+
+
+def test_an_encoder_in_the_hubs_cache_is_used_without_asking_the_hub(encoder, tmp_path):
+    put_into_cache(encoder, tmp_path, "someone/tiny")
+    source = find_encoder("someone/tiny")
+    assert source.identity == f"hub:someone/tiny@{COMMIT}"
+    assert EmbeddingRanker(TEXTS, encoder="someone/tiny").rank(["How many cows?"], 1) == [[0]]
+
+
+def test_a_name_without_an_owner_is_one_of_sentence_transformers(encoder, tmp_path):
+    put_into_cache(encoder, tmp_path, "sentence-transformers/tiny")
+    assert find_encoder("tiny").identity == f"hub:sentence-transformers/tiny@{COMMIT}"
+
+
+def test_without_a_network_the_error_comes_at_once_and_names_the_way_out():
+    start = time.perf_counter()
+    with pytest.raises(ConfigurationError) as caught:
+        EmbeddingRanker(TEXTS, encoder="someone/tiny")
+    assert time.perf_counter() - start < 3
+    for part in (
+        '"someone/tiny"',
+        "pipeline.demonstrations.retriever=bm25",
+        "pipeline.demonstrations.encoder=FOLDER",
+    ):
+        assert part in str(caught.value)
+
+
+def test_a_hub_that_hangs_is_given_up(serve, monkeypatch):
+    monkeypatch.setattr(encoder_files, "PROBE_TIMEOUT_S", 0.2)
+    asked = serve(lambda request: time.sleep(2))
+    start = time.perf_counter()
+    with pytest.raises(ConfigurationError, match="does not answer"):
+        find_encoder("someone/tiny")
+    assert time.perf_counter() - start < 1.5
+    assert asked == ["/api/models/someone/tiny"]
+
+
+def test_a_model_that_the_hub_does_not_have_is_an_error(serve):
+    serve(lambda request: request.send_error(404))
+    with pytest.raises(ConfigurationError, match=r"retriever=bm25"):
+        find_encoder("someone/nothing")
+
+
+def test_a_model_on_the_hub_is_fetched_once_and_quietly(serve, encoder, capfd, tmp_path):
+    def answer(request):
+        path = request.path.partition("?")[0]
+        if path.startswith("/api/"):
+            whole = path == "/api/models/someone/tiny"
+            content = json.dumps({"id": "someone/tiny", "sha": COMMIT}).encode() if whole else None
+        else:
+            file = encoder / path.partition("/resolve/")[2].partition("/")[2]
+            content = file.read_bytes() if file.is_file() else None
+        if content is None:
+            request.send_response(404)
+            request.send_header("X-Error-Code", "EntryNotFound")
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+            return
+        request.send_response(200)
+        request.send_header("X-Repo-Commit", COMMIT)
+        request.send_header("ETag", hashlib.sha256(content).hexdigest())
+        request.send_header("Content-Length", str(len(content)))
+        request.end_headers()
+        if request.command == "GET":
+            request.wfile.write(content)
+
+    asked = serve(answer)
+    first = find_encoder("someone/tiny")
+    assert (first.identity, first.on_disk) == (f"hub:someone/tiny@{COMMIT}", False)
+    assert EmbeddingRanker(TEXTS, encoder="someone/tiny").rank(["How many pigs?"], 1) == [[1]]
+    assert any(path.endswith("/model.safetensors") for path in asked)
+    assert capfd.readouterr() == ("", "")
+    asked.clear()
+    second = find_encoder("someone/tiny")
+    assert (second.identity, second.on_disk) == (first.identity, True)
+    assert EmbeddingRanker(TEXTS, encoder="someone/tiny").rank(["How many pigs?"], 1) == [[1]]
+    assert asked == []
+
+
+def test_where_the_hub_is_switched_off_it_is_not_asked(serve, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    asked = serve(lambda request: request.send_error(500))
+    with pytest.raises(ConfigurationError, match="HF_HUB_OFFLINE"):
+        find_encoder("someone/tiny")
+    assert asked == []
+
+
+@pytest.mark.parametrize("name", ["./models/mine", "/nowhere/at/all", "a b/c"])
+def test_a_name_that_is_neither_folder_nor_model_is_an_error(name):
+    with pytest.raises(ConfigurationError, match="neither a folder nor"):
+        find_encoder(name)
