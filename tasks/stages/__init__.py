@@ -1,0 +1,1 @@
+"""One module per stage: build the prompt, ask the backbone, read the reply."""

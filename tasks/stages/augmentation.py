@@ -1,0 +1,87 @@
+"""Contextual information augmentation: elements, keywords and conditions (RSL-SQL, section 3.2; spec 2)."""
+
+from collections.abc import Iterable
+
+from tasks import prompts
+from tasks.backbone.metered import MeteredBackbone
+from tasks.database.rendering import render
+from tasks.database.schema import Schema
+from tasks.records import Link, Question
+from tasks.settings.pipeline import PromptSettings
+from tasks.stage import stage
+from tasks.stages.links import read_link
+from tasks.stages.replies import ConditionsReply, KeywordsReply, LinkReply
+
+
+@stage(prompts=("forward_link",))
+async def augmentation_elements(
+    question: Question,
+    schema: Schema,
+    prompt: PromptSettings,
+    descriptions: bool,
+    max_columns_per_table: int,
+    backbone: MeteredBackbone,
+) -> Link:
+    """H_E: the forward link's prompt again, on the reduced schema with its descriptions.
+
+    Names that the reduced schema does not have are dropped and noted. An unreadable reply links nothing; a note
+    says so.
+    """
+    reply = await backbone.ask_json(
+        prompts.messages(
+            "forward_link",
+            question=question,
+            dialect=schema.dialect_name,
+            parts=render(
+                schema,
+                prompt.schema_format,
+                sample_rows=prompt.sample_rows,
+                foreign_keys=prompt.foreign_keys,
+                descriptions=descriptions,
+            ),
+            max_columns_per_table=max_columns_per_table,
+            hints=(),
+        ),
+        LinkReply,
+    )
+    link = read_link(schema, reply.tables, reply.columns) if reply else Link()
+    if link.dropped:
+        backbone.note(f"not in the reduced schema: {', '.join(link.dropped)}")
+    return link
+
+
+@stage(prompts=("augmentation_keywords",))
+async def augmentation_keywords(
+    question: Question, schema: Schema, prompt: PromptSettings, descriptions: bool, backbone: MeteredBackbone
+) -> tuple[str, ...]:
+    """H_K: the SQL keywords that the question calls for; none, with a note, when no reply could be read."""
+    reply = await backbone.ask_json(
+        prompts.messages(
+            "augmentation_keywords",
+            question=question,
+            dialect=schema.dialect_name,
+            parts=render(
+                schema,
+                prompt.schema_format,
+                sample_rows=prompt.sample_rows,
+                foreign_keys=prompt.foreign_keys,
+                descriptions=descriptions,
+            ),
+        ),
+        KeywordsReply,
+    )
+    return _on_one_line(reply.sql_keywords) if reply else ()
+
+
+@stage(prompts=("augmentation_conditions",))
+async def augmentation_conditions(question: Question, backbone: MeteredBackbone) -> tuple[str, ...]:
+    """H_C: the conditions in the question, from its text alone; none, with a note, when no reply could be read."""
+    reply = await backbone.ask_json(
+        prompts.messages("augmentation_conditions", question=question), ConditionsReply
+    )
+    return _on_one_line(reply.conditions) if reply else ()
+
+
+def _on_one_line(texts: Iterable[str]) -> tuple[str, ...]:
+    lines = (" ".join(text.split()) for text in texts)
+    return tuple(dict.fromkeys(line for line in lines if line))

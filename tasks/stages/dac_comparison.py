@@ -1,0 +1,46 @@
+"""Where a SQL differs from what the sub-tasks found (DAC, section 3.4; spec 4). Pure: no model is asked."""
+
+from tasks.dac_records import Entities, Feedback
+from tasks.database.schema import Schema
+from tasks.sql.skeleton import skeleton, skeleton_length
+from tasks.sql.used_elements import used_elements
+
+
+def missing_entities(sql: str | None, linked: Entities, schema: Schema) -> Feedback | None:
+    """Return the linked entities that a SQL does not use; None where it uses them all.
+
+    What the SQL uses and the question does not mention is no mistake. A SQL that cannot be parsed is searched for
+    names, see `used_elements`. Without a SQL everything is missing.
+
+    Args:
+        sql: the SQL.
+        linked: what the question mentions.
+        schema: the full schema.
+    """
+    used = used_elements(sql, schema) if sql else None
+    missing = Entities(
+        tuple(table for table in linked.tables if used is None or table not in used.tables),
+        tuple(column for column in linked.columns if used is None or column not in used.columns),
+    )
+    return Feedback("entities", missing=missing) if missing else None
+
+
+def other_skeleton(
+    sql: str | None, expected: str | None, dialect: str, *, never_longer: bool
+) -> Feedback | None:
+    """Return the expected skeleton where a SQL has another; None where it has it, or nothing can be said.
+
+    Nothing can be said without a SQL, without an expected skeleton, or of a SQL that cannot be parsed.
+
+    Args:
+        sql: the SQL.
+        expected: the skeleton that was parsed from the question.
+        dialect: the SQL's dialect.
+        never_longer: say nothing either where the expected skeleton is longer than the SQL's own (released code).
+    """
+    own = skeleton(sql, dialect) if sql else None
+    if own is None or expected is None or own == expected:
+        return None
+    if never_longer and skeleton_length(expected) > skeleton_length(own):
+        return None
+    return Feedback("skeleton", skeleton=expected)

@@ -1,0 +1,57 @@
+"""Demonstrations as DAC's prompts show them."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tasks.dac_records import AlignedToken
+from tasks.database.rendering import render
+from tasks.database.schema import Schema
+from tasks.retrieval.alignment import GroundedDemonstration
+from tasks.settings.pipeline import PromptSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExample:
+    """One demonstration as text; "" for what it does not have.
+
+    Attributes:
+        schema: the tables of its SQL.
+        alignment: its alignment in the form that a reply is asked for in.
+    """
+
+    question: str
+    sql: str
+    schema: str
+    alignment: str
+    evidence: str
+
+
+def shown_examples(
+    demonstrations: Iterable[GroundedDemonstration], prompt: PromptSettings
+) -> tuple[ShownExample, ...]:
+    """Return the demonstrations as text."""
+    return tuple(
+        ShownExample(
+            one.question, one.sql, _schema_text(one.schema, prompt), alignment_list(one.tokens), one.evidence
+        )
+        for one in demonstrations
+    )
+
+
+def alignment_list(tokens: Iterable[AlignedToken]) -> str:
+    """Return an alignment in the form that a reply is asked for in, on one line.
+
+    >>> alignment_list([AlignedToken("singers", "singer", "", "tbl"), AlignedToken("?")])
+    '{"alignment": [{"token": "singers", "schema": "singer", "type": "tbl"}, \
+{"token": "?", "schema": null, "type": null}]}'
+    """
+    listed = [{"token": one.token, "schema": one.schema, "type": one.type} for one in tokens]
+    return json.dumps({"alignment": listed}, ensure_ascii=False)
+
+
+def _schema_text(schema: Schema | None, prompt: PromptSettings) -> str:
+    if schema is None:
+        return ""
+    style, keys = prompt.schema_format, prompt.foreign_keys
+    return render(schema, style, sample_rows=0, foreign_keys=keys, descriptions=False).schema

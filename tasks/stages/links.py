@@ -1,0 +1,147 @@
+"""Reading and combining schema links: pure functions on names."""
+
+from collections.abc import Iterable, Iterator
+
+from tasks.database.identifiers import quoted_if_needed
+from tasks.database.schema import Schema, Table
+from tasks.records import ColumnName, Link
+
+_QUOTES = "`\"'[] \t\n"
+_CLOSING = {"`": "`", '"': '"', "'": "'", "[": "]"}
+
+
+def make_link(
+    schema: Schema, columns: Iterable[ColumnName], tables: Iterable[str] = (), dropped: Iterable[str] = ()
+) -> Link:
+    """Return a link in schema order, each name once, with the tables of its columns among its tables."""
+    kept = set(columns)
+    named = set(tables) | {column.table for column in kept}
+    return Link(
+        tables=tuple(table.name for table in schema.tables if table.name in named),
+        columns=tuple(column for column in schema.column_names if column in kept),
+        dropped=tuple(dict.fromkeys(dropped)),
+    )
+
+
+def read_link(schema: Schema, tables: Iterable[str], columns: Iterable[str]) -> Link:
+    """Match the names that a backbone gave against the schema, without regard to case and quoting.
+
+    A column may be written `table.column`, with either part quoted, or alone when only one of the named tables,
+    or of all the schema's tables, has it. What the schema does not have is dropped and kept in `Link.dropped`.
+
+    >>> from tasks.database.schema import Column
+    >>> schema = Schema("d", (Table("My Pets", (Column("id"), Column("pet.name"))),))
+    >>> link = read_link(schema, ["my pets"], ["`My Pets`.`PET.NAME`", "id", "size"])
+    >>> [str(column) for column in link.columns], link.dropped
+    (['My Pets.id', 'My Pets.pet.name'], ('size',))
+    """
+    found_tables: list[Table] = []
+    found_columns: list[ColumnName] = []
+    dropped: list[str] = []
+    for name in tables:
+        if table := _find_table(schema, name):
+            found_tables.append(table)
+        else:
+            dropped.append(name)
+    for name in columns:
+        if column := _find_column(schema, name, found_tables):
+            found_columns.append(column)
+        else:
+            dropped.append(name)
+    return make_link(schema, found_columns, (table.name for table in found_tables), dropped)
+
+
+def hinted(schema: Schema, text: str) -> tuple[ColumnName, ...]:
+    """Return the columns whose lower-cased name is a substring of the lower-cased text (RSL-SQL, spec 1a)."""
+    lowered = text.lower()
+    return tuple(name for name in schema.column_names if name.column and name.column.lower() in lowered)
+
+
+def unite(schema: Schema, *links: Link) -> Link:
+    """Return the union of links over one schema."""
+    return make_link(
+        schema,
+        (column for link in links for column in link.columns),
+        (table for link in links for table in link.tables),
+        (name for link in links for name in link.dropped),
+    )
+
+
+def merge(schema: Schema, *links: Link) -> Link:
+    """Return all columns of the links, and the tables of these columns only (RSL-SQL, spec 1c).
+
+    So were the published figures counted too: a table that was named without any column is in none of them.
+    """
+    united = unite(schema, *links)
+    return make_link(schema, united.columns, (), united.dropped)
+
+
+def with_join_keys(schema: Schema, link: Link) -> Link:
+    """Return the link with the columns of every foreign key between two of its tables added (our extension)."""
+    tables = {column.table.lower() for column in link.columns}
+    keys = {
+        (table.lower(), column.lower())
+        for key in schema.foreign_keys
+        if {key.table.lower(), key.parent.lower()} <= tables
+        for table, columns in ((key.table, key.columns), (key.parent, key.parent_columns))
+        for column in columns
+    }
+    added = (name for name in schema.column_names if (name.table.lower(), name.column.lower()) in keys)
+    return make_link(schema, (*link.columns, *added), link.tables, link.dropped)
+
+
+def shown_tables(schema: Schema, link: Link | None) -> tuple[str, ...]:
+    """Return the names of a link's tables as a prompt shows them, quoted where SQL needs it."""
+    return tuple(quoted_if_needed(name, schema.dialect) for name in link.tables) if link else ()
+
+
+def shown_columns(schema: Schema, link: Link | None) -> tuple[str, ...]:
+    """Return a link's columns as `table.column`, each part quoted where SQL needs it."""
+    return tuple(
+        f"{quoted_if_needed(name.table, schema.dialect)}.{quoted_if_needed(name.column, schema.dialect)}"
+        for name in (link.columns if link else ())
+    )
+
+
+def spellings(written: str) -> Iterator[str]:
+    """Yield what a written name may stand for: itself, since quotes may be part of it, then without its quotes.
+
+    Last without any quote at its ends, for those that were opened and never closed.
+
+    >>> list(spellings(" `a``b` ")), list(spellings("size [cm]"))
+    (['`a``b`', 'a`b', 'a``b'], ['size [cm]', 'size [cm'])
+    """
+    text = written.strip()
+    yield text
+    while len(text) > 1 and _CLOSING.get(text[0]) == text[-1]:
+        text = text[1:-1].replace(text[-1] * 2, text[-1]).strip()
+        yield text
+    if (bare := written.strip(_QUOTES)) != text:
+        yield bare
+
+
+def _find_table(schema: Schema, written: str) -> Table | None:
+    return next((table for name in spellings(written) if (table := schema.table(name))), None)
+
+
+def _find_column(schema: Schema, written: str, named: Iterable[Table]) -> ColumnName | None:
+    # A dot may be part of a name, so every dot is tried as the separator; so may a quote, so the text is tried
+    # with and without the quotes around it.
+    for text in spellings(written):
+        for position, character in enumerate(text):
+            if character == "." and (table := _find_table(schema, text[:position])):
+                for name in _matching(table, text[position + 1 :]):
+                    return name
+        for tables in (named, schema.tables):
+            alone = {name for table in tables for name in _matching(table, text)}
+            if len(alone) == 1:
+                return alone.pop()
+    return None
+
+
+def _matching(table: Table, written: str) -> Iterator[ColumnName]:
+    for name in spellings(written):
+        for column in table.columns:
+            if column.name.lower() == name.lower():
+                yield ColumnName(table.name, column.name)
+                return

@@ -1,0 +1,65 @@
+"""What stages ask for: the shapes of their JSON replies."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field, model_validator
+
+
+class StageReply(BaseModel):
+    r"""A reply whose texts can be written anywhere.
+
+    JSON may spell half of a character (`"\ud83d"`), which neither a file, nor SQLite, nor the next request takes.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _writable(cls, value: Any) -> Any:
+        return _without_halves(value)
+
+
+class SqlReply(StageReply):
+    """A query."""
+
+    sql: str
+
+
+class LinkReply(StageReply):
+    """Tables and columns, as the backbone spells them."""
+
+    tables: list[str] = Field(default_factory=list)
+    columns: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_something(cls, value: Any) -> Any:
+        if not value:
+            raise ValueError('a link has "tables" or "columns"')
+        return value
+
+
+class KeywordsReply(StageReply):
+    """SQL keywords that the question calls for."""
+
+    sql_keywords: list[str]
+
+
+class ConditionsReply(StageReply):
+    """The question, taken apart."""
+
+    conditions: list[str]
+
+
+class DescriptionsReply(StageReply):
+    """A sentence for each column of one table; None where the backbone had nothing to say."""
+
+    descriptions: dict[str, str | None]
+
+
+def _without_halves(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_without_halves(inner) for inner in value]
+    if isinstance(value, dict):
+        return {_without_halves(key): _without_halves(inner) for key, inner in value.items()}
+    return value

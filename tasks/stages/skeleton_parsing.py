@@ -1,0 +1,51 @@
+"""Skeleton parsing: the structure of the SQL from the question alone (DAC, section 3.3; spec 3)."""
+
+from tasks import prompts
+from tasks.backbone.metered import MeteredBackbone
+from tasks.dac_records import ParsedSkeleton
+from tasks.database.schema import DIALECT_NAMES
+from tasks.records import Demonstration, Question
+from tasks.retrieval.alignment import GroundedDemonstration
+from tasks.sql.skeleton import read_skeleton
+from tasks.stage import stage
+from tasks.stages.ask_sql import ask_sql
+
+
+@stage(prompts=("skeleton_parsing",))
+async def skeleton_parsing(
+    question: Question,
+    dialect: str,
+    demonstrations: tuple[GroundedDemonstration, ...],
+    evidence: bool,
+    backbone: MeteredBackbone,
+) -> ParsedSkeleton:
+    """Have a SQL written with invented names, and keep its skeleton.
+
+    Args:
+        question: the question.
+        dialect: sqlglot's name of the SQL dialect.
+        demonstrations: training questions with their SQL, most similar first.
+        evidence: show the evidence too; the paper shows the question only.
+        backbone: who is asked.
+
+    Returns:
+        The skeleton; None, with a note, when the reply held no SQL or one that cannot be parsed.
+    """
+    answer = await ask_sql(
+        backbone,
+        prompts.messages(
+            "skeleton_parsing",
+            question=question if evidence else Question(question.id, question.text, question.database_id),
+            dialect=DIALECT_NAMES.get(dialect, dialect),
+            demonstrations=[
+                Demonstration(one.question, one.sql, "", one.evidence if evidence else "")
+                for one in demonstrations
+            ],
+        ),
+    )
+    if answer.sql is None:
+        return ParsedSkeleton(None, note=answer.note)
+    reading = read_skeleton(answer.sql, dialect)
+    if reading.text is None:
+        backbone.note(f"the SQL for the skeleton cannot be parsed: {reading.reason}")
+    return ParsedSkeleton(reading.text, answer.sql, reading.reason)

@@ -1,0 +1,296 @@
+"""Reading the names that a model gives, and combining links."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.database.identifiers import quoted
+from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.records import ColumnName, Link
+from tasks.sql.mentions import columns_mentioned
+from tasks.stages.links import (
+    hinted,
+    make_link,
+    merge,
+    read_link,
+    shown_columns,
+    shown_tables,
+    unite,
+    with_join_keys,
+)
+
+
+def schema_of(**tables: str) -> Schema:
+    """A schema from `table="column, column"`; a double underscore in a table's name stands for a dot."""
+    return Schema(
+        "d",
+        tuple(
+            Table(name.replace("__", "."), tuple(Column(column.strip()) for column in columns.split(",")))
+            for name, columns in tables.items()
+        ),
+    )
+
+
+SCHEMA = schema_of(
+    Schools="CDSCode, School Name, size [cm], no`te, Low.Grade",
+    frpm="CDSCode, Percent (%), 'quoted', a\"b",
+    my__table="id, x",
+    my="table.x, other",
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("Schools.CDSCode", "Schools.CDSCode"),
+        ("schools.cdscode", "Schools.CDSCode"),
+        ("`Schools`.`CDSCode`", "Schools.CDSCode"),
+        ('"Schools"."CDSCode"', "Schools.CDSCode"),
+        ("[Schools].[CDSCode]", "Schools.CDSCode"),
+        ("`Schools.CDSCode`", "Schools.CDSCode"),
+        ("`Schools`.CDSCode", "Schools.CDSCode"),
+        (" Schools . CDSCode ", "Schools.CDSCode"),
+        ("Schools.School Name", "Schools.School Name"),
+        ("schools.`school name`", "Schools.School Name"),
+        ("School Name", "Schools.School Name"),
+        ("`School Name`", "Schools.School Name"),
+        ("Schools.size [cm]", "Schools.size [cm]"),
+        ("Schools.[size [cm]]]", "Schools.size [cm]"),
+        ("size [cm]", "Schools.size [cm]"),
+        ("Schools.no`te", "Schools.no`te"),
+        ("Schools.`no``te`", "Schools.no`te"),
+        ("`no``te`", "Schools.no`te"),
+        ("Schools.Low.Grade", "Schools.Low.Grade"),
+        ("`Schools`.`low.grade`", "Schools.Low.Grade"),
+        ("Low.Grade", "Schools.Low.Grade"),
+        ("frpm.Percent (%)", "frpm.Percent (%)"),
+        ("frpm.'quoted'", "frpm.'quoted'"),
+        ('frpm."a""b"', 'frpm.a"b'),
+        ("`frpm`.`Percent (%)", "frpm.Percent (%)"),
+        ("my.table.id", "my.table.id"),
+        ("`my.table`.x", "my.table.x"),
+        ("other", "my.other"),
+    ],
+)
+def test_a_column_is_found_however_it_is_written(written: str, found: str) -> None:
+    link = read_link(SCHEMA, (), (written,))
+    assert [str(column) for column in link.columns] == [found]
+    assert link.dropped == ()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "CDSCode",
+        "schools.nonsense",
+        "nonsense.CDSCode",
+        "Schools",
+        "Schools.*",
+        "COUNT(frpm.CDSCode)",
+        "",
+        ".",
+        "``",
+    ],
+)
+def test_an_ambiguous_or_invented_column_is_dropped_as_it_was_written(written: str) -> None:
+    assert read_link(SCHEMA, (), (written,)) == Link(dropped=(written,))
+
+
+def test_a_dotted_name_that_reads_two_ways_is_a_column_of_the_table_that_comes_first() -> None:
+    # `my`.`table.x` and `my.table`.`x`: the shorter table name is tried first, quotes tell them apart.
+    assert read_link(SCHEMA, (), ("my.table.x",)).columns == (ColumnName("my", "table.x"),)
+    assert read_link(SCHEMA, (), ("`my.table`.`x`",)).columns == (ColumnName("my.table", "x"),)
+
+
+def test_a_bare_column_of_several_tables_is_taken_from_the_one_that_was_named() -> None:
+    link = read_link(SCHEMA, ["FRPM"], ["CDSCode"])
+    assert link == Link(("frpm",), (ColumnName("frpm", "CDSCode"),))
+    assert read_link(SCHEMA, ["frpm", "schools"], ["CDSCode"]).dropped == ("CDSCode",)
+
+
+def test_tables_alone_are_a_link_without_columns() -> None:
+    assert read_link(SCHEMA, ["`frpm`", '"schools"', "my.table", "nope", "frpm"], ()) == Link(
+        ("Schools", "frpm", "my.table"), (), ("nope",)
+    )
+
+
+def test_a_link_is_in_schema_order_each_name_once_with_the_tables_of_its_columns() -> None:
+    link = read_link(SCHEMA, ["my"], ["frpm.CDSCode", "Schools.CDSCode", "FRPM.cdscode", "x.y", "x.y"])
+    assert link.tables == ("Schools", "frpm", "my")
+    assert link.columns == (ColumnName("Schools", "CDSCode"), ColumnName("frpm", "CDSCode"))
+    assert link.dropped == ("x.y",)
+
+
+def test_hints_are_substrings_without_regard_to_case_and_word_boundaries() -> None:
+    schema = schema_of(t="id, School Name, zip", u="ID, name")
+    found = hinted(schema, "They PROVIDE school names")
+    assert [str(name) for name in found] == ["t.id", "t.School Name", "u.ID", "u.name"]
+    assert hinted(schema, "") == ()
+
+
+def test_a_nameless_column_is_no_hint() -> None:
+    assert hinted(Schema("d", (Table("t", (Column(""), Column("a"))),)), "b") == ()
+
+
+def test_the_bidirectional_link_has_the_tables_of_its_columns_only() -> None:
+    forward = read_link(SCHEMA, ["my", "frpm"], ["frpm.CDSCode", "invented"])
+    backward = make_link(SCHEMA, [ColumnName("Schools", "CDSCode")])
+    both = merge(SCHEMA, forward, backward)
+    assert both.tables == ("Schools", "frpm")
+    assert both.columns == (ColumnName("Schools", "CDSCode"), ColumnName("frpm", "CDSCode"))
+    assert both.dropped == ("invented",)
+
+
+KEYED = Schema(
+    "d",
+    (
+        Table("a", (Column("id"), Column("x"))),
+        Table("B", (Column("A1"), Column("A2"), Column("y"))),
+        Table("c", (Column("p"), Column("q"), Column("b1"))),
+    ),
+    (
+        ForeignKey("B", ("A1",), "a", ("id",)),
+        ForeignKey("c", ("p", "q"), "B", ("A1", "A2")),
+    ),
+)
+
+
+def test_join_keys_are_added_between_surviving_tables_only() -> None:
+    link = make_link(KEYED, [ColumnName("a", "x"), ColumnName("B", "y")])
+    assert [str(name) for name in with_join_keys(KEYED, link).columns] == ["a.id", "a.x", "B.A1", "B.y"]
+    alone = make_link(KEYED, [ColumnName("a", "x")])
+    assert with_join_keys(KEYED, alone) == alone
+    assert with_join_keys(KEYED, Link()) == Link()
+
+
+def test_composite_join_keys_are_added_whole_and_in_the_schemas_spelling() -> None:
+    keys = (ForeignKey("C", ("P", "Q"), "b", ("a1", "a2")),)
+    other_case = Schema("d", KEYED.tables, keys)
+    link = make_link(other_case, [ColumnName("c", "b1"), ColumnName("B", "y")])
+    assert [str(name) for name in with_join_keys(other_case, link).columns] == [
+        "B.A1", "B.A2", "B.y", "c.p", "c.q", "c.b1",
+    ]  # fmt: skip
+
+
+def test_a_table_that_was_only_named_brings_no_join_keys() -> None:
+    link = read_link(KEYED, ["B"], ["a.x"])
+    assert with_join_keys(KEYED, link) == link
+
+
+def test_names_are_shown_quoted_where_sql_needs_it() -> None:
+    link = read_link(SCHEMA, ["my.table"], ["schools.no`te", "frpm.cdscode"])
+    assert shown_tables(SCHEMA, link) == ("Schools", "frpm", "`my.table`")
+    assert shown_columns(SCHEMA, link) == ("Schools.`no``te`", "frpm.CDSCode")
+    assert shown_tables(SCHEMA, None) == shown_columns(SCHEMA, None) == ()
+
+
+# Names of every kind that SQLite takes; a space at either end is the one thing a model cannot be held to.
+NAMES = st.text(st.sampled_from("abAB01_ .`\"'[](),%é-"), min_size=1, max_size=8).filter(
+    lambda n: n == n.strip()
+)
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    def distinct(most: int) -> list[str]:
+        return draw(st.lists(NAMES, min_size=1, max_size=most, unique_by=str.lower))
+
+    tables = tuple(Table(name, tuple(Column(column) for column in distinct(4))) for name in distinct(3))
+    return Schema("d", tables)
+
+
+@given(schemas(), st.data())
+def test_every_name_is_found_when_it_is_written_as_the_prompts_show_it(
+    schema: Schema, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from(schema.column_names))
+    link = make_link(schema, [name])
+    found = read_link(schema, shown_tables(schema, link), shown_columns(schema, link))
+    assert name in found.columns
+    assert name.table in found.tables
+    assert found.dropped == ()
+
+
+@given(schemas(), st.data())
+def test_quotes_around_both_parts_leave_no_doubt(schema: Schema, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(schema.column_names))
+    shouted = f"{quoted(name.table.upper())}.{quoted(name.column.upper())}"
+    clear = all("`" not in n.table + n.column and "." not in n.table + n.column for n in schema.column_names)
+    found = read_link(schema, (), (shouted,)).columns
+    assert len(found) == 1
+    if clear:
+        assert found == (name,)
+
+
+@given(schemas(), st.lists(st.text(max_size=12)), st.lists(st.text(max_size=12)))
+def test_whatever_a_model_writes_a_link_holds_only_names_of_the_schema(
+    schema: Schema, tables: list[str], columns: list[str]
+) -> None:
+    link = read_link(schema, tables, columns)
+    assert set(link.columns) <= set(schema.column_names)
+    assert {column.table for column in link.columns} <= set(link.tables) <= {t.name for t in schema.tables}
+    assert len(set(link.columns)) == len(link.columns)
+    assert set(link.dropped) <= {*tables, *columns}
+
+
+LINKS = st.lists(st.sampled_from(KEYED.column_names)).map(lambda names: make_link(KEYED, names))
+
+
+@given(LINKS, LINKS, LINKS)
+def test_a_union_has_no_order_and_loses_nothing(first: Link, second: Link, third: Link) -> None:
+    union = unite(KEYED, first, second, third)
+    assert union == unite(KEYED, third, first, second) == unite(KEYED, unite(KEYED, first, second), third)
+    assert set(union.columns) == {*first.columns, *second.columns, *third.columns}
+    assert unite(KEYED, union, union) == union
+    assert merge(KEYED, first, second) == unite(KEYED, first, second)
+
+
+@given(LINKS)
+def test_join_keys_only_add_and_adding_them_twice_adds_nothing(link: Link) -> None:
+    kept = with_join_keys(KEYED, link)
+    assert set(link.columns) <= set(kept.columns)
+    assert with_join_keys(KEYED, kept) == kept
+    assert {column.table for column in kept.columns} == {column.table for column in link.columns}
+
+
+def test_the_published_links_come_out_of_the_published_replies(shared_data: Path) -> None:
+    """RSL-SQL's released GPT-4o outputs: average tables and columns, and names that were invented."""
+    bird, recorded = shared_data / "bird", shared_data / "recordings" / "rsl-sql-gpt-4o-bird-dev"
+    schemas = {
+        entry["db_id"]: bird_schema(entry) for entry in json.loads((bird / "dev_tables.json").read_text())
+    }
+    questions = json.loads((bird / "dev.json").read_text())
+    replies = json.loads((recorded / "forward_link.json").read_text())
+    sqls = (recorded / "sql1.txt").read_text().splitlines()
+    sizes: dict[str, list[Link]] = {"forward": [], "backward": [], "both": []}
+    invented = 0
+    for question, reply, sql in zip(questions, replies, sqls, strict=True):
+        schema = schemas[question["db_id"]]
+        read = read_link(schema, reply["tables"], reply["columns"])
+        invented += len(read.dropped)
+        forward = make_link(schema, (*read.columns, *hinted(schema, question["evidence"])), read.tables)
+        backward = make_link(schema, columns_mentioned(sql, schema, "substring"))
+        sizes["forward"].append(merge(schema, forward))
+        sizes["backward"].append(backward)
+        sizes["both"].append(merge(schema, forward, backward))
+    columns = {name: sum(len(link.columns) for link in links) / 1534 for name, links in sizes.items()}
+    tables = {name: sum(len(link.tables) for link in links) / 1534 for name, links in sizes.items()}
+    assert columns == pytest.approx({"forward": 9.1297, "backward": 10.2940, "both": 13.0287}, abs=1e-4)
+    assert tables == pytest.approx({"forward": 3.4355, "backward": 5.3155, "both": 5.4087}, abs=1e-4)
+    assert invented == 15
+
+
+def bird_schema(entry: dict[str, list[list[object]]]) -> Schema:
+    return Schema(
+        str(entry["db_id"]),
+        tuple(
+            Table(
+                str(name),
+                tuple(Column(str(c)) for owner, c in entry["column_names_original"] if owner == number),
+            )
+            for number, name in enumerate(entry["table_names_original"])
+        ),
+    )

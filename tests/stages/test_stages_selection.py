@@ -1,0 +1,107 @@
+"""Binary selection: what it asks, when it does not ask, and whose choice it was."""
+
+import pytest
+
+from tasks.records import Selection
+from tests.support.fake_openai import reply
+from tests.support.stage_bench import ENDLESS, Bench, sql_reply
+
+ALL = "SELECT id, name FROM museum ORDER BY id"
+SAME = "SELECT id, name FROM museum ORDER BY name"
+SOME = "SELECT id, name FROM museum WHERE id < 3"
+NONE = "SELECT id, name FROM museum WHERE id > 9"
+WRONG = "SELECT id, nam FROM museum"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "choice"),
+    [
+        (ALL, "first"),
+        (f"select ID, `name`\nfrom museum order by id; -- {SOME}", "first"),
+        (SOME, "second"),
+        (NONE, "new"),
+    ],
+)
+async def test_the_backbone_chooses_one_of_the_two_or_writes_a_third(
+    bench: Bench, chosen: str, choice: str
+) -> None:
+    bench.says(sql_reply(chosen))
+    selection = await bench.select(ALL, SOME)
+    assert (selection.choice, selection.by) == (choice, "backbone")
+    assert selection.sql == chosen.partition(";")[0]
+
+
+async def test_two_candidates_that_are_one_are_the_same_choice(bench: Bench) -> None:
+    bench.says(sql_reply(ALL))
+    assert await bench.select(ALL, ALL.lower()) == Selection(ALL, "same", "backbone")
+
+
+async def test_a_reply_without_sql_leaves_the_second(bench: Bench) -> None:
+    bench.says(sql_reply(""))
+    assert await bench.select(ALL, SOME) == Selection(SOME, "second", "default")
+    assert any("SQL2 was kept" in note for note in bench.notes)
+
+
+@pytest.mark.parametrize(
+    ("sql1", "sql2", "expected", "note"),
+    [
+        (None, SOME, Selection(SOME, "second", "default"), "SQL1 missing"),
+        (ALL, None, Selection(ALL, "first", "default"), "SQL2 missing"),
+        (None, None, Selection(None, "first", "default"), "SQL1 and SQL2 missing"),
+    ],
+)
+async def test_a_missing_candidate_leaves_the_other_without_a_call(
+    bench: Bench, sql1: str | None, sql2: str | None, expected: Selection, note: str
+) -> None:
+    assert await bench.select(sql1, sql2, shortcut=True) == expected
+    assert bench.server.requests == []
+    assert any(note in noted for noted in bench.notes)
+
+
+@pytest.mark.parametrize(
+    ("sql1", "sql2", "expected"),
+    [
+        (ALL, SAME, Selection(SAME, "same", "shortcut")),
+        (WRONG, SOME, Selection(SOME, "second", "shortcut")),
+        (WRONG, NONE, Selection(NONE, "second", "shortcut")),
+        (ENDLESS, SOME, Selection(SOME, "second", "shortcut")),
+    ],
+)
+async def test_the_shortcut_decides_where_the_results_leave_no_doubt(
+    bench: Bench, sql1: str, sql2: str, expected: Selection
+) -> None:
+    assert await bench.select(sql1, sql2, shortcut=True) == expected
+    assert bench.server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("sql1", "sql2"), [(ALL, SOME), (NONE, NONE), (ALL, NONE), (ALL, WRONG), (WRONG, WRONG), (WRONG, ENDLESS)]
+)
+async def test_the_shortcut_asks_where_the_results_leave_doubt(bench: Bench, sql1: str, sql2: str) -> None:
+    bench.says(sql_reply(sql1))
+    assert (await bench.select(sql1, sql2, shortcut=True)).by == "backbone"
+    assert len(bench.server.requests) == 1
+
+
+async def test_equal_results_are_asked_about_where_there_is_no_shortcut(bench: Bench) -> None:
+    bench.server.always(reply(sql_reply(ALL)))
+    for sql1, sql2 in ((ALL, SAME), (WRONG, SOME)):
+        assert (await bench.select(sql1, sql2)).by == "backbone"
+    assert len(bench.server.requests) == 2
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+async def test_as_many_rows_are_shown_as_the_settings_say(bench: Bench, rows: int) -> None:
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 9) SELECT i FROM n"
+    bench.says(sql_reply(ALL))
+    await bench.select(numbers, ALL, rows_shown=rows, counts=True)
+    shown = "\n".join(["i", *(str(number + 1) for number in range(rows)), f"(9 rows, first {rows} shown)"])
+    assert f"### Result of SQL 1\n{shown}\n\n" in bench.server.prompts[0]
+
+
+async def test_a_query_that_writes_is_shown_as_the_error_it_is(bench: Bench) -> None:
+    bench.says(sql_reply(SOME))
+    await bench.select("DELETE FROM museum", SOME)
+    assert "### Result of SQL 1\nError: " in bench.server.prompts[0]
+    execution = await bench.runner.run("SELECT COUNT(*) FROM museum")
+    assert execution.rows == ((3,),)
