@@ -1,0 +1,1 @@
+"""Scoring: the only reader of gold SQL."""

@@ -1,0 +1,129 @@
+"""From the scores of single questions to the report of an evaluation."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from tasks.database.schema import Schema
+from tasks.records import StageRecord
+from tasks.scoring.cost import total_cost
+from tasks.scoring.linking import score_links
+from tasks.scoring.report import QuestionScore, Ratio, Report, StageScore, Verdict
+from tasks.sql.elements import GoldElements
+from tasks.sql.hardness import hardness
+
+DIFFICULTIES = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra", "extra hard")
+UNGRADED = "ungraded"
+NO_ANSWER = "no_answer"
+
+
+def build_report(
+    scores: Sequence[QuestionScore],
+    *,
+    rule: str,
+    schemas: Mapping[str, Schema],
+    gold_elements: GoldElements = "cross",
+) -> Report:
+    """Summarise an evaluation.
+
+    Every share is over the scored questions, those whose database is at hand; a question that failed, or did
+    not get as far as a stage, is wrong there. `failures` and `answered` add up to `scored`: a scored question
+    without SQL whose pipeline reports no failure is counted as "no_answer". Questions without a grade are graded
+    by Spider's hardness of their gold if the headline rule is "spider".
+
+    Args:
+        scores: one per selected question, in benchmark order.
+        rule: the headline rule.
+        schemas: full schema by database, for the linking scores.
+        gold_elements: which definition of the gold's columns the linking scores use.
+    """
+    scored = [score for score in scores if score.executable]
+    rules = dict.fromkeys([rule, *(name for score in scored for name in score.final.correct)])
+    unanswered = [score for score in scored if score.outcome.sql is None]
+    failures = [score.outcome.failure for score in unanswered]
+    stage_records = [record for score in scores for record in score.outcome.stages]
+    by_label: dict[str, list[StageRecord]] = defaultdict(list)
+    for record in stage_records:
+        by_label[record.label].append(record)
+    return Report(
+        rule=rule,
+        questions=len(scores),
+        scored=len(scored),
+        answered=len(scored) - len(unanswered),
+        rules={name: _share(scored, name) for name in rules},
+        by_difficulty=_by_difficulty(scored, rule, schemas),
+        by_database=_by_database(scored, rule),
+        stages=_stage_scores(scored, rule),
+        linking=score_links(scored, schemas, gold_elements=gold_elements),
+        cost=total_cost(stage_records),
+        stage_cost={label: total_cost(records) for label, records in by_label.items()},
+        failures=dict(Counter(failure.kind if failure else NO_ANSWER for failure in failures)),
+        mendable=sum(failure.mendable for failure in failures if failure),
+        missing_databases=dict(
+            sorted(Counter(s.question.database_id for s in scores if not s.executable).items())
+        ),
+        gold_faults={s.question.id: s.final.gold_status for s in scored if s.final.gold_status != "ok"},
+        rows=tuple(scores),
+    )
+
+
+def is_right(verdict: Verdict | None, rule: str) -> bool:
+    """Whether a verdict is right under a rule; no verdict, or one that never judged by it, is wrong."""
+    return verdict is not None and verdict.correct.get(rule, False)
+
+
+def _share(scored: Sequence[QuestionScore], rule: str) -> Ratio:
+    return Ratio(sum(is_right(score.final, rule) for score in scored), len(scored))
+
+
+def _by_database(scored: Sequence[QuestionScore], rule: str) -> dict[str, Ratio]:
+    groups: dict[str, list[QuestionScore]] = defaultdict(list)
+    for score in scored:
+        groups[score.question.database_id].append(score)
+    return {name: _share(groups[name], rule) for name in sorted(groups)}
+
+
+def _by_difficulty(
+    scored: Sequence[QuestionScore], rule: str, schemas: Mapping[str, Schema]
+) -> dict[str, Ratio]:
+    """Group by the benchmark's grades, easiest first; Spider grades by the gold's hardness."""
+    groups: dict[str, list[QuestionScore]] = defaultdict(list)
+    for score in scored:
+        grade = score.question.difficulty
+        schema = schemas.get(score.question.database_id)
+        if grade is None and rule == "spider" and schema is not None:
+            grade = hardness(score.gold_sql, schema)
+        groups[grade or UNGRADED].append(score)
+    if set(groups) == {UNGRADED}:
+        return {}
+    known = [grade for grade in DIFFICULTIES if grade in groups]
+    others = [grade for grade in groups if grade not in (*DIFFICULTIES, UNGRADED)]
+    last = [UNGRADED] if UNGRADED in groups else []
+    return {grade: _share(groups[grade], rule) for grade in (*known, *others, *last)}
+
+
+def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScore, ...]:
+    result: list[StageScore] = []
+    before: list[bool] | None = None
+    for name in _stage_names(scored):
+        right = [is_right(score.stages.get(name), rule) for score in scored]
+        fixed = broken = None
+        if before is not None:
+            fixed = sum(now and not then for then, now in zip(before, right, strict=True))
+            broken = sum(then and not now for then, now in zip(before, right, strict=True))
+        result.append(StageScore(name, Ratio(sum(right), len(scored)), fixed, broken))
+        before = right
+    return tuple(result)
+
+
+def _stage_names(scored: Sequence[QuestionScore]) -> list[str]:
+    """Return the stages in pipeline order, although no question need have reached all of them."""
+    names: list[str] = []
+    for score in scored:
+        place = 0
+        for name in score.stages:
+            if name in names:
+                place = names.index(name) + 1
+            else:
+                names.insert(place, name)
+                place += 1
+    return names

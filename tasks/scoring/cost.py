@@ -1,0 +1,57 @@
+"""The bill of a run, from the calls of its stages. Paid and spared calls are counted apart."""
+
+from collections.abc import Iterable, Sequence
+
+from tasks.records import Call, StageRecord
+from tasks.scoring.report import Cost
+
+
+def total_cost(stages: Iterable[StageRecord]) -> Cost:
+    """Add up the calls of stages.
+
+    The calls of a restored stage were paid by the run that made them, so here they count as cached. A sum is
+    None as soon as one paid call does not say its part; without a paid call nothing was spent: 0.
+    """
+    paid: list[Call] = []
+    cached = 0
+    for stage in stages:
+        spared = [stage.restored or call.cached for call in stage.calls]
+        cached += sum(spared)
+        paid += [call for call, free in zip(stage.calls, spared, strict=True) if not free]
+    seconds = sorted(call.seconds for call in paid)
+    return Cost(
+        calls=len(paid),
+        cached_calls=cached,
+        retries=sum(call.retries for call in paid),
+        input_tokens=_tokens([call.usage.input for call in paid]),
+        cached_input_tokens=_tokens([call.usage.cached_input for call in paid]),
+        output_tokens=_tokens([call.usage.output for call in paid]),
+        reasoning_tokens=_tokens([call.usage.reasoning for call in paid]),
+        cost_usd=_money([call.cost_usd for call in paid]),
+        p50_s=percentile(seconds, 50),
+        p95_s=percentile(seconds, 95),
+    )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float | None:
+    """Return the percentile of ascending numbers, interpolated between neighbours; None of none.
+
+    >>> percentile([1.0, 2.0, 3.0], 50), percentile([1.0, 2.0], 95), percentile([], 50)
+    (2.0, 1.95, None)
+    """
+    if not ordered:
+        return None
+    place = (len(ordered) - 1) * percent / 100
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _tokens(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _money(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

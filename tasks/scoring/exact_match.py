@@ -1,0 +1,87 @@
+"""Exact set match of Spider: two queries clause by clause, without values (Yu et al., 2018, section 4)."""
+
+from collections import Counter
+from dataclasses import dataclass, fields
+
+from tasks.database.schema import Schema
+from tasks.sql.clauses import Clauses, clauses
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMatch:
+    """Which clauses of a query match the gold's; values and DISTINCT are ignored throughout.
+
+    Attributes:
+        select: selected expressions, in any order.
+        tables: tables and derived tables, in any order.
+        where: conditions, in any order.
+        connectors: whether AND, OR or both are used in WHERE.
+        group: GROUP BY and HAVING.
+        order: ORDER BY, and whether there is a LIMIT with it.
+        operations: set operations and the queries behind them.
+        keywords: whether each keyword is used, join conditions included.
+    """
+
+    select: bool
+    tables: bool
+    where: bool
+    connectors: bool
+    group: bool
+    order: bool
+    operations: bool
+    keywords: bool
+
+    @property
+    def matched(self) -> bool:
+        """Whether every clause matches."""
+        return all(getattr(self, field.name) for field in fields(self))
+
+
+NOTHING = ExactMatch(False, False, False, False, False, False, False, False)
+
+
+def exact_match(predicted: str | None, gold: str, schema: Schema) -> ExactMatch:
+    """Compare a predicted SQL with the gold clause by clause.
+
+    A prediction that is missing or cannot be parsed matches nothing, and so does everything if the gold cannot
+    be parsed.
+    """
+    one, other = clauses(predicted or "", schema), clauses(gold, schema)
+    return NOTHING if one is None or other is None else compare_clauses(one, other)
+
+
+def compare_clauses(predicted: Clauses, gold: Clauses) -> ExactMatch:
+    """Compare two queries; a query within a condition must be the same, one behind a set operation must match."""
+    return ExactMatch(
+        select=Counter(predicted.select) == Counter(gold.select),
+        tables=Counter(predicted.tables) == Counter(gold.tables),
+        where=Counter(predicted.where.terms) == Counter(gold.where.terms),
+        connectors=set(predicted.where.connectors) == set(gold.where.connectors),
+        group=predicted.group == gold.group and (not gold.group or predicted.having == gold.having),
+        order=predicted.order == gold.order and (not gold.order or predicted.limited == gold.limited),
+        operations=_operations_match(predicted, gold),
+        keywords=_keywords(predicted) == _keywords(gold),
+    )
+
+
+def _operations_match(predicted: Clauses, gold: Clauses) -> bool:
+    if [o.kind for o in predicted.operations] != [o.kind for o in gold.operations]:
+        return False
+    pairs = zip(predicted.operations, gold.operations, strict=True)
+    return all(compare_clauses(one.query, other.query).matched for one, other in pairs)
+
+
+def _keywords(query: Clauses) -> frozenset[str]:
+    conditions = query.conditions
+    used = {
+        "where": bool(query.where.terms),
+        "group": bool(query.group),
+        "having": bool(query.having.terms),
+        "order": bool(query.order),
+        "limit": query.limited,
+        "or": "or" in conditions.connectors,
+        "not": any(term.negated for term in conditions.terms),
+        "in": any(term.operator == "in" for term in conditions.terms),
+        "like": any(term.operator == "like" for term in conditions.terms),
+    }
+    return frozenset(word for word, there in used.items() if there).union(query.joins)

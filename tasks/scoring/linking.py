@@ -1,0 +1,96 @@
+"""Schema linking against the elements of the gold SQL (spec: metrics, schema linking; RSL-SQL, section 4)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from tasks.database.schema import Schema
+from tasks.records import Link
+from tasks.scoring.report import LinkingScore, QuestionScore, Ratio
+from tasks.sql.elements import GoldElements, elements
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedQuestion:
+    """One question for the linking metrics; `link` is None where the question failed before linking."""
+
+    gold_sql: str
+    schema: Schema
+    link: Link | None
+
+
+def score_links(
+    scores: Iterable[QuestionScore],
+    schemas: Mapping[str, Schema],
+    *,
+    gold_elements: GoldElements = "cross",
+) -> tuple[LinkingScore, ...]:
+    """Score every link that any of the questions has, in order of first appearance.
+
+    Args:
+        scores: the scored questions; those whose database has no schema here are left out.
+        schemas: full schema by database.
+        gold_elements: which definition of the gold's columns.
+    """
+    scored = [s for s in scores if s.question.database_id in schemas]
+    names = dict.fromkeys(name for score in scored for name in score.outcome.links)
+    return tuple(
+        score_link(
+            name,
+            [
+                LinkedQuestion(s.gold_sql, schemas[s.question.database_id], s.outcome.links.get(name))
+                for s in scored
+            ],
+            gold_elements=gold_elements,
+        )
+        for name in names
+    )
+
+
+def score_link(
+    name: str, questions: Sequence[LinkedQuestion], *, gold_elements: GoldElements = "cross"
+) -> LinkingScore:
+    """Score one link over questions.
+
+    A question without the link counts as having linked nothing in `nsr` and `strict_recall`; the averages and
+    the reduction describe links, so they are over the questions that have one. An empty link reduces nothing,
+    because the full schema is then shown.
+    """
+    gold_total = linked_total = right_total = complete = 0
+    for question in questions:
+        gold = set(elements(question.gold_sql, question.schema, gold_elements).columns)
+        linked = set(question.link.columns) if question.link else set()
+        gold_total += len(gold)
+        linked_total += len(linked)
+        right_total += len(gold & linked)
+        complete += question.link is not None and gold <= linked
+    links = [(q.link, len(q.schema.column_names)) for q in questions if q.link is not None]
+    left_out = [1 - len(link.columns) / size if link.columns else 0.0 for link, size in links if size]
+    return LinkingScore(
+        name=name,
+        nsr=Ratio(right_total, gold_total),
+        strict_recall=Ratio(complete, len(questions)),
+        precision=Ratio(right_total, linked_total),
+        avg_tables=fmean(len(link.tables) for link, _ in links) if links else 0.0,
+        avg_columns=fmean(len(link.columns) for link, _ in links) if links else 0.0,
+        reduction=fmean(left_out) if left_out else None,
+    )
+
+
+def strict_recall_or_correct(
+    questions: Sequence[LinkedQuestion], correct: Sequence[bool], *, gold_elements: GoldElements = "cross"
+) -> Ratio:
+    """Count questions with every gold column linked, or with a right SQL generated from the link.
+
+    What the RSL-SQL paper prints as SRR, although its equation is `strict_recall`; never mix the two.
+
+    Args:
+        questions: the questions.
+        correct: whether the SQL generated from each question's link is right.
+        gold_elements: which definition of the gold's columns.
+    """
+    counted = 0
+    for question, right in zip(questions, correct, strict=True):
+        gold = set(elements(question.gold_sql, question.schema, gold_elements).columns)
+        counted += right or (question.link is not None and gold <= set(question.link.columns))
+    return Ratio(counted, len(questions))

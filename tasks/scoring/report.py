@@ -1,0 +1,176 @@
+"""What an evaluation found, as plain records: the source of the summary, JSON, MLflow and the warehouse."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tasks.records import Outcome, Question
+
+if TYPE_CHECKING:
+    from tasks.scoring.details import Details
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A share with its numerator and denominator."""
+
+    correct: float
+    total: float
+
+    @property
+    def value(self) -> float | None:
+        """The share in 0..1; None when there is nothing to share."""
+        return self.correct / self.total if self.total else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one SQL compares with the gold of its question.
+
+    Attributes:
+        correct: per rule, whether it is right; empty when it could not be judged (no database).
+        status: the execution's status ("ok", "error", "timeout", "too_large"), or "no_answer" without a SQL.
+        error: the database's message, "" when there is none.
+        row_count: rows it returned; None when it did not finish.
+        gold_status: the gold's status; anything but "ok" is a fault of the benchmark.
+        seconds: time the SQL took.
+    """
+
+    correct: Mapping[str, bool]
+    status: str
+    error: str = ""
+    row_count: int | None = None
+    gold_status: str = "ok"
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionScore:
+    """One question, its outcome, and the verdicts on what each stage arrived at.
+
+    Attributes:
+        question: the question.
+        outcome: its way through the pipeline.
+        final: verdict on the final SQL.
+        stages: verdict per candidate stage, in order; a stage that the question did not reach is absent.
+        gold_sql: the gold, for reports only.
+        executable: False when the database is missing: such a question is counted apart, never scored.
+    """
+
+    question: Question
+    outcome: Outcome
+    final: Verdict
+    stages: Mapping[str, Verdict]
+    gold_sql: str
+    executable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StageScore:
+    """Execution accuracy after one stage under the headline rule, against the stage before.
+
+    Attributes:
+        name: e.g. "2_augmented_sql".
+        ex: right answers of all scored questions.
+        fixed: wrong before, right now (the papers' y); None for the first stage.
+        broken: right before, wrong now (the papers' x); None for the first stage.
+    """
+
+    name: str
+    ex: Ratio
+    fixed: int | None = None
+    broken: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkingScore:
+    """Schema linking over the scored questions, against gold elements (spec/metrics: schema linking).
+
+    Attributes:
+        name: "forward", "backward" or "both".
+        nsr: gold columns linked, of all gold columns.
+        strict_recall: questions with every gold column linked, of all questions.
+        precision: linked columns that are gold, of all linked columns.
+        avg_tables: linked tables per question.
+        avg_columns: linked columns per question.
+        reduction: share of the schema's columns left out, averaged over questions; None when unknown.
+    """
+
+    name: str
+    nsr: Ratio
+    strict_recall: Ratio
+    precision: Ratio
+    avg_tables: float
+    avg_columns: float
+    reduction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The bill. Tokens and money count paid calls only; what the cache served is counted apart.
+
+    Attributes:
+        calls: calls paid for in this run.
+        cached_calls: calls answered from the reply cache, or spared by a restored stage result.
+        retries: attempts beyond the first.
+        input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None when the API did not say.
+        cost_usd: None when any paid call has no price.
+        p50_s, p95_s: seconds per paid call; None without one.
+    """
+
+    calls: int = 0
+    cached_calls: int = 0
+    retries: int = 0
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+    p50_s: float | None = None
+    p95_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything an evaluation found.
+
+    Attributes:
+        rule: the headline rule.
+        questions: questions selected for the run.
+        scored: of those, the ones whose database is at hand: the denominator of every score.
+        answered: scored questions that have a final SQL.
+        rules: final execution accuracy under each rule.
+        by_difficulty, by_database: final accuracy under the headline rule.
+        stages: per-stage accuracy.
+        linking: linking scores, by link.
+        cost: the whole bill; `stage_cost`: per stage label.
+        failures: questions without an answer, counted by the failure's kind.
+        mendable: how many of those a re-run can mend.
+        missing_databases: question count per database that is not at hand.
+        gold_faults: ids of scored questions whose gold fails or times out, with the status.
+        rows: one entry per selected question, in benchmark order.
+        details: what lies behind the score; None where nobody worked it out.
+    """
+
+    rule: str
+    questions: int
+    scored: int
+    answered: int
+    rules: Mapping[str, Ratio]
+    by_difficulty: Mapping[str, Ratio]
+    by_database: Mapping[str, Ratio]
+    stages: tuple[StageScore, ...]
+    linking: tuple[LinkingScore, ...]
+    cost: Cost
+    stage_cost: Mapping[str, Cost]
+    failures: Mapping[str, int]
+    mendable: int
+    missing_databases: Mapping[str, int]
+    gold_faults: Mapping[str, str]
+    rows: tuple[QuestionScore, ...] = field(repr=False, default=())
+    details: "Details | None" = field(repr=False, default=None)
+
+    @property
+    def ex(self) -> Ratio:
+        """The headline execution accuracy."""
+        return self.rules[self.rule]

@@ -1,0 +1,185 @@
+"""When two results are equal: the rules of execution accuracy (spec: metrics, execution accuracy).
+
+Runs inside the sandboxed workers, so it imports nothing heavy. Rows are tuples, all of one width per result.
+Cells compare as Python compares them: 1 == 1.0 == True, NULL == NULL, '1' != 1, no tolerance; NaN equals
+itself. No rule raises on any pair of results.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Literal
+
+Rule = Literal["bird", "spider", "strict"]
+RULES: tuple[Rule, ...] = ("bird", "spider", "strict")
+Row = tuple[Any, ...]
+Cells = tuple[Hashable, ...]
+Colours = list[int]
+
+_PLAIN = frozenset({int, str, bytes, bool, type(None)})
+_NAN = ("not a number",)
+
+
+def matches(
+    rule: Rule,
+    gold: Sequence[Row],
+    predicted: Sequence[Row],
+    *,
+    ordered_anywhere: bool = False,
+    ordered_outermost: bool = False,
+) -> bool:
+    """Whether the predicted rows are right under a rule.
+
+    Args:
+        rule: which rule.
+        gold: rows of the gold SQL.
+        predicted: rows of the predicted SQL.
+        ordered_anywhere: the gold has ORDER BY: rows must come in its order under "spider".
+        ordered_outermost: the gold's outermost query has ORDER BY: the same for "strict".
+    """
+    if rule == "bird":
+        return bird(gold, predicted)
+    if rule == "spider":
+        return spider(gold, predicted, ordered=ordered_anywhere)
+    return strict(gold, predicted, ordered=ordered_outermost)
+
+
+def bird(gold: Sequence[Row], predicted: Sequence[Row]) -> bool:
+    """Sets of rows: duplicates and row order ignored, column order matters, names ignored.
+
+    >>> bird([(1, "a"), (1, "a")], [(1.0, "a")])
+    True
+    """
+    return set(_comparable(gold)) == set(_comparable(predicted))
+
+
+def strict(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> bool:
+    """Multisets of rows, or lists if the gold is ordered; column order matters, names ignored.
+
+    >>> strict([(1,), (1,)], [(1,)], ordered=False)
+    False
+    """
+    if len(gold) != len(predicted):
+        return False
+    one, other = _comparable(gold), _comparable(predicted)
+    return one == other if ordered else Counter(one) == Counter(other)
+
+
+def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> bool:
+    """As `strict`, but the columns may come in any order, the same one for every row.
+
+    The test-suite semantics of Spider (Zhong et al., 2020). The caller has stripped DISTINCT from both SQLs.
+
+    >>> spider([(1, "a"), (2, "b")], [("b", 2), ("a", 1)], ordered=False)
+    True
+    >>> spider([(1, "a"), (2, "b")], [("a", 2), ("b", 1)], ordered=False)
+    False
+    """
+    if len(gold) != len(predicted):
+        return False
+    if not gold:
+        return True
+    if len(gold[0]) != len(predicted[0]):
+        return False
+    one, other = _comparable(gold), _comparable(predicted)
+    columns, others = list(zip(*one, strict=False)), list(zip(*other, strict=False))
+    if ordered:
+        return Counter(columns) == Counter(others)
+    if Counter(one) == Counter(other):
+        return True
+    return _permutable(columns, others)
+
+
+def _permutable(gold: list[Cells], predicted: list[Cells]) -> bool:
+    """Whether some order of the predicted columns gives the gold's multiset of rows.
+
+    Trying all permutations would be factorial. Instead columns are told apart by their values, then rows by
+    their cells in such columns, then columns by such rows, until nothing more can be told apart (colour
+    refinement). Whatever then still looks alike is tried, one pair of columns at a time.
+    """
+    return _match(gold, predicted, [0] * len(gold), [0] * len(predicted))
+
+
+def _match(
+    gold: list[Cells], predicted: list[Cells], gold_colours: Colours, predicted_colours: Colours
+) -> bool:
+    """Match the columns under a colouring: only columns of one colour may be matched."""
+    gold_rows, predicted_rows = [0] * len(gold[0]), [0] * len(gold[0])
+    known = 0
+    while True:
+        columns = _recolour(
+            _signatures(gold, gold_colours, gold_rows),
+            _signatures(predicted, predicted_colours, predicted_rows),
+        )
+        if columns is None:
+            return False
+        gold_colours, predicted_colours = columns
+        colours = len(set(gold_colours))
+        if colours == len(gold):
+            place = {colour: index for index, colour in enumerate(predicted_colours)}
+            moved = [predicted[place[colour]] for colour in gold_colours]
+            return Counter(zip(*gold, strict=True)) == Counter(zip(*moved, strict=True))
+        rows = _recolour(
+            _signatures(zip(*gold, strict=True), gold_rows, gold_colours),
+            _signatures(zip(*predicted, strict=True), predicted_rows, predicted_colours),
+        )
+        if rows is None:
+            return False
+        gold_rows, predicted_rows = rows
+        if colours + len(set(gold_rows)) == known:
+            break
+        known = colours + len(set(gold_rows))
+    sizes = Counter(gold_colours)
+    colour = min((c for c in sizes if sizes[c] > 1), key=lambda c: sizes[c])
+    first = gold_colours.index(colour)
+    alike = {predicted[i]: i for i, c in enumerate(predicted_colours) if c == colour}
+    return any(
+        _match(gold, predicted, _single_out(gold_colours, first), _single_out(predicted_colours, choice))
+        for choice in alike.values()
+    )
+
+
+def _signatures(lines: Iterable[Cells], own: Colours, across: Colours) -> list[Hashable]:
+    """Describe each line (a row or a column) by its own colour and its cells with the colours across it."""
+    return [
+        (colour, frozenset(Counter(zip(across, line, strict=True)).items()))
+        for colour, line in zip(own, lines, strict=True)
+    ]
+
+
+def _recolour(gold: list[Hashable], predicted: list[Hashable]) -> tuple[Colours, Colours] | None:
+    """Give equal signatures equal colours; None where the two sides do not have the same ones."""
+    if Counter(gold) != Counter(predicted):
+        return None
+    colours = {signature: colour for colour, signature in enumerate(dict.fromkeys(gold))}
+    return [colours[s] for s in gold], [colours[s] for s in predicted]
+
+
+def _single_out(colours: Colours, index: int) -> Colours:
+    return [*colours[:index], -1, *colours[index + 1 :]]
+
+
+def _comparable(rows: Iterable[Row]) -> list[Cells]:
+    return [tuple([v if type(v) in _PLAIN else comparable(v) for v in row]) for row in rows]
+
+
+def comparable(value: Any) -> Hashable:
+    """Return a hashable stand-in that is equal exactly when the values are; NaN gets one of its own.
+
+    >>> comparable(float("nan")) == comparable(float("nan"))
+    True
+    """
+    if isinstance(value, list | tuple):
+        return tuple(comparable(v) for v in value)
+    if isinstance(value, dict):
+        return frozenset((comparable(k), comparable(v)) for k, v in value.items())
+    if isinstance(value, set | frozenset):
+        return frozenset(comparable(v) for v in value)
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    try:
+        if value != value:
+            return _NAN
+        hash(value)
+    except (TypeError, ValueError, ArithmeticError):  # a signalling NaN, an array, an unhashable object
+        return (type(value).__name__, repr(value))
+    return value  # type: ignore[no-any-return]

@@ -1,0 +1,232 @@
+"""Is A better than B: two runs compared on the same questions (spec: is A better than B)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb, sqrt
+from statistics import NormalDist
+from typing import Literal
+
+from tasks.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two runs answer differently, B against A.
+
+    Attributes:
+        questions: questions that both runs scored.
+        right_a, right_b: right answers of each.
+        fixed: ids that are wrong in A and right in B.
+        broken: ids that are right in A and wrong in B.
+        p_value: exact two-sided McNemar test that fixing and breaking are equally likely.
+        low, high: bootstrap interval of the difference B - A, as shares.
+        confidence: of the interval.
+        only_a, only_b: ids that only one of the runs scored, left out.
+    """
+
+    questions: int
+    right_a: int
+    right_b: int
+    fixed: tuple[str, ...]
+    broken: tuple[str, ...]
+    p_value: float
+    low: float
+    high: float
+    confidence: float
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> float:
+        """Accuracy of B minus accuracy of A, as a share."""
+        return (self.right_b - self.right_a) / self.questions
+
+    @property
+    def level(self) -> float:
+        """The p-value below which the test rejects chance: 0.05 for an interval of 95 %."""
+        return round(1 - self.confidence, 12)
+
+    @property
+    def significant(self) -> bool:
+        """Whether the test rejects chance at the confidence of the interval."""
+        return self.p_value < self.level
+
+    @property
+    def differing(self) -> int:
+        """Questions that one run has right and the other wrong."""
+        return len(self.fixed) + len(self.broken)
+
+    @property
+    def both_right(self) -> int:
+        """Questions that both runs have right."""
+        return self.right_a - len(self.broken)
+
+    @property
+    def both_wrong(self) -> int:
+        """Questions that both runs have wrong."""
+        return self.questions - self.right_a - len(self.fixed)
+
+    @property
+    def better(self) -> Literal["A", "B"] | None:
+        """The better run; None where the difference is inside the noise."""
+        if not self.significant:
+            return None
+        return "B" if self.difference > 0 else "A"
+
+    @property
+    def headline(self) -> str:
+        """What the numbers allow to say, in a few words; it refuses to rank inside the noise."""
+        if not self.differing:
+            return "No difference"
+        return f"{self.better} is better" if self.better else "Inside the noise"
+
+    @property
+    def reason(self) -> str:
+        """Why, with every number that it rests on."""
+        if not self.differing:
+            return (
+                f"both runs are right on the same {self.both_right:,} and wrong on the same {self.both_wrong:,} of "
+                f"{self.questions:,} questions."
+            )
+        found = (
+            f"{100 * self.difference:+.2f} points ({100 * self.confidence:g} % interval {100 * self.low:+.2f} to "
+            f"{100 * self.high:+.2f}), {len(self.fixed):,} fixed and {len(self.broken):,} broken of "
+            f"{self.questions:,} questions, p = {self.p_value:.3g}."
+        )
+        return found if self.better else f"{found} {self._what_it_would_take()}"
+
+    @property
+    def verdict(self) -> str:
+        """Headline and reason in one line."""
+        return f"{self.headline}: {self.reason}"
+
+    def _what_it_would_take(self) -> str:
+        answers = f"{self.differing:,} answer{'s differ' if self.differing > 1 else ' differs'}"
+        net = needed_net(self.differing, self.level)
+        if net is None:
+            return f"Only {answers}: too few for p < {self.level:g}, however they fall."
+        return (
+            f"{answers.capitalize()}, so p < {self.level:g} needs a net of {net:,} "
+            f"({100 * net / self.questions:.2f} points); this is {abs(len(self.fixed) - len(self.broken)):,}."
+        )
+
+
+def compare_runs(
+    a: Mapping[str, bool],
+    b: Mapping[str, bool],
+    *,
+    confidence: float = 0.95,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two runs question by question.
+
+    Args:
+        a: whether each question, by id, is right in the one run.
+        b: the same for the other run.
+        confidence: of the interval, and 1 - the level of the test.
+        samples: bootstrap samples.
+        seed: of the bootstrap: the same input gives the same interval.
+
+    Raises:
+        ConfigurationError: the runs share no question.
+    """
+    common = [question for question in a if question in b]
+    if not common:
+        raise ConfigurationError(
+            "The two runs have no scored question in common, so they cannot be compared. "
+            "Choose two runs of the same benchmark, split and revision."
+        )
+    fixed = tuple(question for question in common if b[question] and not a[question])
+    broken = tuple(question for question in common if a[question] and not b[question])
+    low, high = bootstrap_interval(
+        len(fixed), len(broken), len(common), confidence=confidence, samples=samples, seed=seed
+    )
+    return Comparison(
+        len(common),
+        sum(a[question] for question in common),
+        sum(b[question] for question in common),
+        fixed,
+        broken,
+        mcnemar(len(fixed), len(broken)),
+        low,
+        high,
+        confidence,
+        tuple(question for question in a if question not in b),
+        tuple(question for question in b if question not in a),
+    )
+
+
+def mcnemar(fixed: int, broken: int) -> float:
+    """Return the exact two-sided p-value: of all that differ, how likely is a split this uneven by chance.
+
+    >>> round(mcnemar(27, 13), 4), mcnemar(0, 0)
+    (0.0385, 1.0)
+    """
+    differing = fixed + broken
+    tail = sum(comb(differing, k) for k in range(min(fixed, broken) + 1))
+    return min(1.0, 2 * tail / (1 << differing))
+
+
+def needed_net(differing: int, level: float = 0.05) -> int | None:
+    """Return the smallest net of fixed over broken (or the reverse) whose p-value is below a level.
+
+    Args:
+        differing: questions that one run has right and the other wrong.
+        level: of the test.
+
+    Returns:
+        The net, as questions; None when so few answers differ that no split of them is significant.
+
+    >>> needed_net(40), needed_net(150), needed_net(5)
+    (14, 26, None)
+    """
+    found, tail, term = None, 0, 1
+    for fewer in range(differing // 2 + 1):
+        tail += term
+        if min(1.0, 2 * tail / (1 << differing)) >= level:
+            break
+        found = differing - 2 * fewer
+        term = term * (differing - fewer) // (fewer + 1)
+    return found
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Adjust the p-values of several tests for their number (Holm, 1979), in the order given.
+
+    Whoever looks at eleven databases finds one below 0.05 by chance more often than not.
+
+    >>> holm([0.01, 0.04, 0.03])
+    (0.03, 0.06, 0.06)
+    """
+    adjusted = [1.0] * len(p_values)
+    reached = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = reached
+    return tuple(adjusted)
+
+
+def wilson(right: float, total: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Return Wilson's interval of one share, as shares; the whole of 0..1 of nothing."""
+    if not total:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf(1 - (1 - confidence) / 2)
+    share, spread = right / total, z * z / total
+    middle = (share + spread / 2) / (1 + spread)
+    half = z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def bootstrap_interval(
+    fixed: int, broken: int, questions: int, *, confidence: float, samples: int, seed: int
+) -> tuple[float, float]:
+    """Return the percentile interval of the difference when questions are drawn again with replacement."""
+    import numpy as np
+
+    shares = [fixed / questions, broken / questions, (questions - fixed - broken) / questions]
+    drawn = np.random.default_rng(seed).multinomial(questions, shares, size=samples)
+    differences = (drawn[:, 0] - drawn[:, 1]) / questions
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(differences, [tail, 1 - tail])
+    return float(low), float(high)
