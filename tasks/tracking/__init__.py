@@ -1,0 +1,1 @@
+"""Where results go: MLflow runs, the DuckDB warehouse, the submission file and the JSON summary."""

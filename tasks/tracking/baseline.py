@@ -1,0 +1,81 @@
+"""The run that tonight's is compared with, and what the comparison says."""
+
+from collections.abc import Sequence
+
+from tasks.errors import ConfigurationError, DataError
+from tasks.scoring.build_report import is_right
+from tasks.scoring.significance import Comparison, compare_runs
+from tasks.tracking.comparison.comparability import common_rule
+from tasks.tracking.run_names import find_run
+from tasks.tracking.warehouse import RunHeader, StoredRun, Warehouse
+
+
+def previous_run(tonight: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse) -> StoredRun | None:
+    """Return the latest complete run before tonight's that means the same; None where there is none.
+
+    The same benchmark (name, revision, question file, number of selected questions), backbone and pipeline, by
+    their names: what else differs is what a night is there to notice. Re-rolled runs are no baseline.
+
+    Args:
+        tonight: the run.
+        runs: the runs there are, newest first.
+        warehouse: where they are.
+    """
+    own = warehouse.read_run(tonight.run_id).run
+    for run in runs:
+        named_alike = (run.benchmark, run.backbone, run.pipeline) == (
+            own.benchmark,
+            own.backbone,
+            own.pipeline,
+        )
+        asked_alike = (run.revision, run.questions) == (tonight.revision, tonight.questions)
+        earlier = run.run_id != tonight.run_id and run.started <= tonight.started
+        if not (named_alike and asked_alike and earlier and run.status == "complete"):
+            continue
+        stored = warehouse.read_run(run.run_id)
+        if stored.run.question_sha256 == own.question_sha256 and "rerolled" not in stored.run.tags:
+            return stored
+    return None
+
+
+def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
+    """Return the run that a person named as a baseline.
+
+    Raises:
+        DataError: there is none of that name, or it was not finished.
+    """
+    run = find_run(reference, warehouse.runs())
+    if not run.finished:
+        raise DataError(f'The baseline "{reference}" is {run.status}: name a run that was finished.')
+    return warehouse.read_run(run.run_id)
+
+
+def compare_with(baseline: StoredRun, tonight: StoredRun, level: float) -> Comparison:
+    """Compare tonight's run (B) with its baseline (A), without questions that either has no answer to.
+
+    A question that an endpoint did not answer says nothing about the model: it stays in the denominator of the
+    score, but a bad hour of the network must not look like a regression of the model.
+
+    Args:
+        baseline: A.
+        tonight: B.
+        level: of the test.
+
+    Raises:
+        ConfigurationError: the runs cannot be compared.
+    """
+    rule = common_rule(baseline, tonight, None)
+    a, b = _rights(baseline, rule), _rights(tonight, rule)
+    if not a.keys() & b.keys():
+        raise ConfigurationError(
+            f"{baseline.run.run_id} and {tonight.run.run_id} share no question that both have answered."
+        )
+    return compare_runs(a, b, confidence=1 - level)
+
+
+def _rights(stored: StoredRun, rule: str) -> dict[str, bool]:
+    return {
+        row.question.id: is_right(row.final, rule)
+        for row in stored.rows
+        if row.executable and not (row.outcome.failure and row.outcome.failure.mendable)
+    }

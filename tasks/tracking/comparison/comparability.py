@@ -1,0 +1,173 @@
+"""Whether two runs may be compared at all, and what a reader must know when they are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tasks.errors import ConfigurationError, did_you_mean
+from tasks.scoring.report import QuestionScore
+from tasks.tracking.comparison.records import Pair
+from tasks.tracking.warehouse import StoredRun
+
+_NAMED = 5
+
+
+def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
+    """Return the rule by which two runs are compared, after checking that they asked the same questions.
+
+    Args:
+        a: the one run.
+        b: the other run.
+        wanted: a rule by its name; None: the headline rule that both runs share.
+
+    Raises:
+        ConfigurationError: the runs are of different benchmarks, revisions or question files, or were not judged
+            by a common rule.
+    """
+    _check_questions(a, b)
+    known = [rule for rule in _rules(a) if rule in _rules(b)]
+    if wanted is not None:
+        if wanted not in known:
+            raise ConfigurationError(
+                f'The runs were not both judged by the rule "{wanted}". {did_you_mean(wanted, known)}'
+            )
+        return wanted
+    if a.run.rule != b.run.rule:
+        mend = f"Choose one that both were judged by: --rule {' or '.join(known)}." if known else ""
+        raise ConfigurationError(
+            f'The headline rule of {a.run.run_id} is "{a.run.rule}", that of {b.run.run_id} is "{b.run.rule}": '
+            f"their scores do not mean the same. {mend}".rstrip()
+        )
+    return a.run.rule
+
+
+def _check_questions(a: StoredRun, b: StoredRun) -> None:
+    facts = (
+        ("benchmark", a.run.benchmark, b.run.benchmark),
+        ("revision", a.run.revision, b.run.revision),
+        ("question file's sha256", a.run.question_sha256, b.run.question_sha256),
+    )
+    differing = [(name, one, other) for name, one, other in facts if one != other]
+    if not differing:
+        return
+    name, one, other = differing[0]
+    raise ConfigurationError(
+        f"These runs cannot be compared: the {name} differs.\n"
+        f"  {a.run.run_id} ({a.run.name}): {one}\n"
+        f"  {b.run.run_id} ({b.run.name}): {other}\n"
+        "A difference of their scores would be a difference of the questions. Evaluate both on the same benchmark, "
+        'revision and question file; "crosscheck runs" lists what there is.'
+    )
+
+
+def _rules(stored: StoredRun) -> list[str]:
+    judged = (rule for row in stored.rows for rule in row.final.correct)
+    return list(dict.fromkeys([stored.run.rule, *judged]))
+
+
+def warnings(
+    a: StoredRun,
+    b: StoredRun,
+    pairs: Sequence[Pair],
+) -> tuple[str, ...]:
+    """Return what a reader must know before trusting the numbers, in sentences.
+
+    Args:
+        a: the one run.
+        b: the other run.
+        pairs: the questions that are compared.
+    """
+    return (
+        *_about_both(a, b),
+        *_about_one("A", a, [pair.a for pair in pairs]),
+        *_about_one("B", b, [pair.b for pair in pairs]),
+        *_about_questions(pairs),
+    )
+
+
+def why_not_ranked(a: StoredRun, b: StoredRun) -> str:
+    """Say why two runs must not be ranked, whatever the test says; "" when they may be."""
+    oracles = [letter for letter, stored in (("A", a), ("B", b)) if _is_oracle(stored)]
+    if not oracles:
+        return ""
+    return f"{' and '.join(oracles)} saw parts of the gold SQL (an oracle analysis), so no run wins."
+
+
+def _about_both(a: StoredRun, b: StoredRun) -> Iterator[str]:
+    if a.run.run_id == b.run.run_id:
+        yield "A and B are the same run."
+    if a.run.sqlite_version != b.run.sqlite_version:
+        yield (
+            f"A was executed by SQLite {a.run.sqlite_version}, B by {b.run.sqlite_version}: functions differ between "
+            "versions, so some flips may not be the model's doing."
+        )
+    limits = [_benchmark(stored).get("timeout_s") for stored in (a, b)]
+    if limits[0] != limits[1]:
+        yield f"A query was stopped after {limits[0]} s in A and after {limits[1]} s in B."
+    lists = [set(_benchmark(stored).get("quarantine") or ()) for stored in (a, b)]
+    if lists[0] != lists[1]:
+        yield (
+            f"The runs have different quarantine lists ({len(lists[0])} questions in A, {len(lists[1])} in B); "
+            "what is on either is treated as quarantined."
+        )
+
+
+def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) -> Iterator[str]:
+    how_it_ended = {
+        "running": "is still running: only what it has scored so far is compared.",
+        "abandoned": "was stopped before its end: only what it scored until then is compared.",
+        "partial": "is partial: it stopped asking before its end, and what it did not ask counts as wrong.",
+    }
+    if stored.status in how_it_ended:
+        yield f"{letter} {how_it_ended[stored.status]}"
+    if "rerolled" in stored.run.tags:
+        yield (
+            f"{letter} is re-rolled: some questions were asked again after their answers were judged, which tends to "
+            "raise its score. It is no fair match for a run that had one try."
+        )
+    lost = [row for row in rows if row.outcome.failure is not None and row.outcome.failure.mendable]
+    if lost:
+        yield (
+            f"{letter} has no answer to {_counted(len(lost))} because of failures that a re-run can mend; "
+            "they count as wrong. Run it again before you rank."
+        )
+
+
+def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
+    golds = {pair.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
+    faulty = [id_ for id_, (one, other) in golds.items() if one == other != "ok"]
+    if faulty:
+        yield (
+            f"The gold of {_counted(len(faulty))} does not run, a fault of the benchmark; they are wrong in both runs: "
+            f"{_named(faulty)}."
+        )
+    uneven = [id_ for id_, (one, other) in golds.items() if one != other]
+    if uneven:
+        yield f"The gold of {_counted(len(uneven))} fared differently in the two runs: {_named(uneven)}."
+    odd = [pair.question.id for pair in pairs if pair.change and pair.same_sql]
+    if odd:
+        yield (
+            f"{_counted(len(odd)).capitalize()} flipped although both runs answered with the same SQL (a time-out, "
+            f"another database or SQLite): {_named(odd)}."
+        )
+    other_gold = [pair.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]
+    if other_gold:
+        yield f"The runs were judged by different golds on {_counted(len(other_gold))}: {_named(other_gold)}."
+
+
+def _is_oracle(stored: StoredRun) -> bool:
+    pipeline = stored.run.settings.get("pipeline") or {}
+    parts = (pipeline.get("dac") or {}).get("oracle", "none")
+    return "oracle" in stored.run.tags or parts != "none"
+
+
+def _benchmark(stored: StoredRun) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = stored.run.settings.get("benchmark") or {}
+    return found
+
+
+def _counted(number: int) -> str:
+    return f"{number:,} question{'' if number == 1 else 's'}"
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else "")

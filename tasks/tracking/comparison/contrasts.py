@@ -1,0 +1,93 @@
+"""Two runs on parts of the questions and after each stage."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tasks.scoring.build_report import DIFFICULTIES, UNGRADED, is_right
+from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.significance import holm, mcnemar
+from tasks.tracking.comparison.records import Contrast, Pair
+
+
+def by_database(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
+    """Compare the runs on each database."""
+    groups = _grouped(pairs, lambda pair: pair.a.question.database_id)
+    return _adjusted([_contrast(name, groups[name]) for name in sorted(groups)])
+
+
+def by_difficulty(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
+    """Compare the runs on each grade of the questions, easiest first; () where no question has one."""
+    groups = _grouped(pairs, lambda pair: _grade(pair.a, rule))
+    if set(groups) == {UNGRADED}:
+        return ()
+    known = [grade for grade in DIFFICULTIES if grade in groups]
+    others = sorted(grade for grade in groups if grade not in known and grade != UNGRADED)
+    last = [UNGRADED] if UNGRADED in groups else []
+    return _adjusted([_contrast(grade, groups[grade]) for grade in (*known, *others, *last)])
+
+
+def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
+    """Compare the runs after each stage; a question that did not get as far as a stage is wrong there."""
+    in_a = dict.fromkeys(stage for pair in pairs for stage in pair.a.stages)
+    in_b = dict.fromkeys(stage for pair in pairs for stage in pair.b.stages)
+    contrasts = []
+    for stage in sorted({*in_a, *in_b}, key=_stage_order):
+        rights_a = [is_right(pair.a.stages.get(stage), rule) for pair in pairs]
+        rights_b = [is_right(pair.b.stages.get(stage), rule) for pair in pairs]
+        if stage in in_a and stage in in_b:
+            contrasts.append(_contrast(stage, list(zip(rights_a, rights_b, strict=True))))
+        elif stage in in_a:
+            contrasts.append(Contrast(stage, Ratio(sum(rights_a), len(pairs)), None))
+        else:
+            contrasts.append(Contrast(stage, None, Ratio(sum(rights_b), len(pairs))))
+    return _adjusted(contrasts)
+
+
+def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
+    fixed = sum(right_b and not right_a for right_a, right_b in rights)
+    broken = sum(right_a and not right_b for right_a, right_b in rights)
+    total = len(rights)
+    return Contrast(
+        name,
+        Ratio(sum(right_a for right_a, _ in rights), total),
+        Ratio(sum(right_b for _, right_b in rights), total),
+        fixed,
+        broken,
+        mcnemar(fixed, broken),
+    )
+
+
+def _adjusted(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
+    tested = [contrast.p_value for contrast in contrasts if contrast.p_value is not None]
+    adjusted = iter(holm(tested))
+    return tuple(
+        contrast if contrast.p_value is None else replace(contrast, adjusted_p=next(adjusted))
+        for contrast in contrasts
+    )
+
+
+def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, list[tuple[bool, bool]]]:
+    groups: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    for pair in pairs:
+        groups[key(pair)].append((pair.right_a, pair.right_b))
+    return groups
+
+
+def _grade(row: QuestionScore, rule: str) -> str:
+    """Return the benchmark's grade; under Spider's rule, where there is none, the hardness of the gold.
+
+    Hardness is worked out without the schema, which the warehouse does not have: it gives every query of Spider's
+    dev split the grade that it has with its schema.
+    """
+    if row.question.difficulty is None and rule == "spider":
+        from tasks.database.schema import Schema
+        from tasks.sql.hardness import hardness
+
+        return hardness(row.gold_sql, Schema(row.question.database_id, ())) or UNGRADED
+    return row.question.difficulty or UNGRADED
+
+
+def _stage_order(stage: str) -> tuple[int, str]:
+    number, _, _ = stage.partition("_")
+    return (int(number) if number.isdigit() else 1_000, stage)

@@ -1,0 +1,28 @@
+"use strict";
+(() => {
+  const search = document.getElementById("search");
+  if (!search) return;
+  document.documentElement.classList.add("live");
+  const flips = [...document.querySelectorAll(".flip")];
+  const texts = flips.map((flip) => flip.textContent.toLowerCase());
+  const selects = ["change", "database", "difficulty"].map((id) => document.getElementById(id)).filter(Boolean);
+  const shown = document.getElementById("shown");
+  const filter = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    flips.forEach((flip, place) => {
+      const fits = selects.every((select) => !select.value || flip.dataset[select.id] === select.value)
+        && words.every((word) => texts[place].includes(word));
+      flip.hidden = !fits;
+      count += fits;
+    });
+    shown.textContent = count === flips.length ? `${count} questions` : `${count} of ${flips.length} questions`;
+    document.getElementById("none").hidden = count > 0;
+  };
+  search.addEventListener("input", filter);
+  selects.forEach((select) => select.addEventListener("change", filter));
+  const brief = document.getElementById("brief");
+  brief.addEventListener("change", () => document.getElementById("flips").classList.toggle("brief", brief.checked));
+  document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
+  filter();
+})();

@@ -1,0 +1,119 @@
+"""A comparison as plain JSON: the object of `crosscheck compare --json`."""
+
+from typing import Any
+
+from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.significance import Comparison, needed_net
+from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
+
+
+def as_object(comparison: RunComparison) -> dict[str, Any]:
+    """Return the comparison with every flipped question; what is not known is null, never 0."""
+    run, without = comparison.a.run, comparison.without_quarantine
+    return {
+        "benchmark": run.benchmark,
+        "revision": run.revision,
+        "question_sha256": run.question_sha256,
+        "rule": comparison.rule,
+        "a": _side(comparison.a),
+        "b": _side(comparison.b),
+        **_result(comparison.result),
+        "better": comparison.better,
+        "verdict": f"{comparison.headline}: {comparison.reason}",
+        "same_sql": comparison.same_sql,
+        "by_difficulty": [_contrast(part) for part in comparison.by_difficulty],
+        "by_database": [_contrast(part) for part in comparison.by_database],
+        "stages": [_contrast(stage) for stage in comparison.stages],
+        "settings": [{"key": change.key, "a": change.a, "b": change.b} for change in comparison.settings],
+        "warnings": list(comparison.warnings),
+        "quarantined": list(comparison.quarantined),
+        "without_quarantine": _result(without) if without else None,
+        "flips": [_flip(pair, comparison.rule) for pair in comparison.flips],
+    }
+
+
+def _result(result: Comparison) -> dict[str, Any]:
+    return {
+        "questions": result.questions,
+        "difference": result.difference,
+        "interval": {"low": result.low, "high": result.high, "confidence": result.confidence},
+        "p_value": result.p_value,
+        "significant": result.significant,
+        "better": result.better,
+        "verdict": result.verdict,
+        "needed_net": needed_net(result.differing, result.level),
+        "both_right": result.both_right,
+        "fixed": len(result.fixed),
+        "broken": len(result.broken),
+        "both_wrong": result.both_wrong,
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    cost = side.cost
+    return {
+        "run_id": side.run.run_id,
+        "backbone": side.run.backbone,
+        "pipeline": side.run.pipeline,
+        "status": side.status,
+        "started": side.run.started.isoformat(timespec="seconds"),
+        "sqlite_version": side.run.sqlite_version,
+        "ex": _ratio(side.ex) | {"low": side.low, "high": side.high},
+        "left_out": list(side.only),
+        "not_executable": side.not_executable,
+        "cost": {
+            "calls": cost.calls,
+            "cached_calls": cost.cached_calls,
+            "retries": cost.retries,
+            "paid_tokens": {"input": cost.input_tokens, "output": cost.output_tokens},
+            "tokens": {"input": side.input_tokens, "output": side.output_tokens},
+            "cost_usd": cost.cost_usd,
+            "call_p50_seconds": cost.p50_s,
+            "call_p95_seconds": cost.p95_s,
+        },
+    }
+
+
+def _contrast(contrast: Contrast) -> dict[str, Any]:
+    return {
+        "name": contrast.name,
+        "a": _ratio(contrast.a) if contrast.a else None,
+        "b": _ratio(contrast.b) if contrast.b else None,
+        "difference": contrast.difference,
+        "fixed": contrast.fixed,
+        "broken": contrast.broken,
+        "p_value": contrast.p_value,
+        "adjusted_p": contrast.adjusted_p,
+    }
+
+
+def _flip(pair: Pair, rule: str) -> dict[str, Any]:
+    question = pair.question
+    return {
+        "question_id": question.id,
+        "change": pair.change,
+        "database": question.database_id,
+        "difficulty": question.difficulty,
+        "question": question.text,
+        "evidence": question.evidence,
+        "gold_sql": pair.gold_sql,
+        "a": _answer(pair.a, rule),
+        "b": _answer(pair.b, rule),
+    }
+
+
+def _answer(score: QuestionScore, rule: str) -> dict[str, Any]:
+    final = score.final
+    return {
+        "sql": score.outcome.sql,
+        "correct": final.correct.get(rule, False),
+        "status": final.status,
+        "error": final.error or None,
+        "row_count": final.row_count,
+        "failure": score.outcome.failure.message if score.outcome.failure else None,
+        "stages": {stage: verdict.correct.get(rule, False) for stage, verdict in score.stages.items()},
+    }
+
+
+def _ratio(ratio: Ratio) -> dict[str, float | None]:
+    return {"correct": ratio.correct, "total": ratio.total, "value": ratio.value}

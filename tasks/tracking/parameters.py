@@ -1,0 +1,84 @@
+"""Settings as MLflow parameters: flat, short enough, without secrets."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MAX_VALUE = 6000
+"""MLflow's limit on the length of a parameter's value; longer ones make the whole batch fail or get cut."""
+
+HIDDEN = "***"
+_SECRET_NAME = re.compile(
+    r"(api[-_]?key|secret|password|passwd|token|authorization|credential)s?$", re.IGNORECASE
+)
+_REFUSED = re.compile(r"[^\w\-. :/]")
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+
+def redact(value: Any, secret: str = "") -> Any:
+    """Return plain JSON with everything hidden that is, or by its name must be, a secret.
+
+    Args:
+        value: plain JSON.
+        secret: a value known to be secret, hidden wherever it stands; "" when there is none.
+
+    >>> redact({"base_url": "https://me:pw@host/v1", "headers": {"Authorization": "Bearer x"}})
+    {'base_url': 'https://***@host/v1', 'headers': {'Authorization': '***'}}
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: HIDDEN
+            if isinstance(item, str) and item and _SECRET_NAME.search(str(key))
+            else redact(item, secret)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [redact(item, secret) for item in value]
+    if isinstance(value, str):
+        text = value.replace(secret, HIDDEN) if len(secret) > 3 else value
+        return _USER_INFO.sub(HIDDEN, text)
+    return value
+
+
+def flatten(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as parameters named and written like the command line's `--set`.
+
+    Lists are JSON; a value longer than MLflow takes is cut and ends with its length and sha256.
+
+    >>> flatten({"pipeline": {"selection": {"enabled": True, "rows_shown": 5}, "k": None}})
+    {'pipeline.selection.enabled': 'true', 'pipeline.selection.rows_shown': '5', 'pipeline.k': 'null'}
+    """
+    return {name_for_mlflow(name): _shorten(clean(text)) for name, text in _walk(settings, "")}
+
+
+def name_for_mlflow(name: str) -> str:
+    """Return a name as MLflow accepts it for a parameter or metric: other characters become underscores.
+
+    >>> name_for_mlflow("ex_by_difficulty/très (dur)")
+    'ex_by_difficulty/très _dur_'
+    """
+    return _REFUSED.sub("_", clean(name))[:250]
+
+
+def clean(text: str) -> str:
+    """Return text that UTF-8 can hold: half a surrogate pair, from a model's reply, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _walk(settings: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _walk(value, f"{name}.")
+        else:
+            yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= MAX_VALUE:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    tail = f"... ({len(text)} characters, sha256 {digest})"
+    return text[: MAX_VALUE - len(tail)] + tail

@@ -1,0 +1,60 @@
+"""MLflow without a word on the terminal: imported late, its log kept at DEBUG, its telemetry off."""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_LOG = logging.getLogger(__name__)
+_NOISY = ("mlflow", "alembic", "sqlalchemy.engine", "huey")
+_DEFAULTS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+class Demoted(logging.Handler):
+    """Hands every record on as a DEBUG record of this module, with its own level and logger in the text."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass one record on."""
+        _LOG.debug("%s %s: %s", record.levelname, record.name, record.getMessage(), exc_info=record.exc_info)
+
+
+def import_mlflow() -> None:
+    """Import MLflow and take the handlers it gave itself; what the user has set in the environment stands."""
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import mlflow  # noqa: F401
+    for name in _NOISY:
+        logger = logging.getLogger(name)
+        logger.handlers = [Demoted()]
+        logger.propagate = False
+
+
+@contextmanager
+def patience(retries: int, seconds: int) -> Iterator[None]:
+    """Bound how long MLflow's HTTP client tries: its own default is minutes for a server that is not there.
+
+    Args:
+        retries: attempts after the first.
+        seconds: limit of one attempt.
+    """
+    wanted = {
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries),
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds),
+        "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    }
+    ours = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)

@@ -1,0 +1,182 @@
+"""A report in short: the JSON object of the command line, and Markdown for MLflow."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.scoring.report import LinkingScore, Ratio, Report
+from tasks.tracking.details import as_object, remarks
+from tasks.tracking.evaluation import EvaluationRun
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRuns:
+    """Prefect task runs of an evaluation: how many ran, and how many its server recorded (None: unknown)."""
+
+    task_runs: int | None = None
+    recorded: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """Where MLflow has the run.
+
+    Attributes:
+        tracking_uri: the store, without password.
+        run_id: MLflow's id of the run; None when it could not be made.
+        experiment_id: MLflow's id of its experiment; None when it could not be made.
+        problem: what kept the run from being logged in full, and how to mend it; "" when all is well.
+    """
+
+    tracking_uri: str
+    run_id: str | None = None
+    experiment_id: str | None = None
+    problem: str = ""
+
+
+def summary(
+    run: EvaluationRun,
+    report: Report,
+    *,
+    seconds: float | None = None,
+    prefect: TaskRuns | None = None,
+    mlflow: Tracked | None = None,
+) -> dict[str, Any]:
+    """Return the summary as plain JSON; what is not known is null, never 0."""
+    linking = headline_link(report)
+    runs = prefect or TaskRuns()
+    return {
+        "run_id": run.run_id,
+        "benchmark": run.benchmark,
+        "backbone": run.backbone,
+        "pipeline": run.pipeline,
+        "questions": report.questions,
+        "answered": report.answered,
+        "ex": {"rule": report.rule} | _ratio(report.ex),
+        "rules": {rule: _ratio(ratio) for rule, ratio in report.rules.items()},
+        "stages": [
+            {"name": s.name, "ex": s.ex.value, "fixed": s.fixed, "broken": s.broken}
+            | {"correct": s.ex.correct, "total": s.ex.total}
+            for s in report.stages
+        ],
+        "linking": {
+            "nsr": linking.nsr.value if linking else None,
+            "strict_recall": linking.strict_recall.value if linking else None,
+            "avg_tables": linking.avg_tables if linking else None,
+            "avg_columns": linking.avg_columns if linking else None,
+        },
+        "calls": report.cost.calls,
+        "cached_calls": report.cost.cached_calls,
+        "tokens": {"input": report.cost.input_tokens, "output": report.cost.output_tokens},
+        "cost_usd": report.cost.cost_usd,
+        "seconds": None if seconds is None else round(seconds, 3),
+        "prefect": {"task_runs": runs.task_runs, "recorded": runs.recorded},
+        "mlflow": {
+            "tracking_uri": mlflow.tracking_uri if mlflow else None,
+            "run_id": mlflow.run_id if mlflow else None,
+        },
+        "scored": report.scored,
+        "failures": dict(report.failures),
+        "mendable": report.mendable,
+        "missing_databases": dict(report.missing_databases),
+        "not_executable": _not_executable(report),
+        "gold_faults": dict(report.gold_faults),
+        "by_difficulty": {grade: _ratio(ratio) for grade, ratio in report.by_difficulty.items()},
+        "by_database": {database: _ratio(ratio) for database, ratio in report.by_database.items()},
+        "links": {link.name: _link(link) for link in report.linking},
+        "retries": report.cost.retries,
+        "revision": run.revision,
+        "question_sha256": run.question_sha256,
+        "sqlite_version": run.sqlite_version,
+        "version": run.version,
+        "git_commit": run.git_commit,
+        "started": run.started.isoformat(timespec="seconds"),
+        **(as_object(report.details) if report.details else {}),
+    }
+
+
+def headline_link(report: Report) -> LinkingScore | None:
+    """Return the link that the SQL was generated from: "both", else the last one; None without linking."""
+    by_name = {link.name: link for link in report.linking}
+    return by_name.get("both") or (report.linking[-1] if report.linking else None)
+
+
+def markdown(run: EvaluationRun, report: Report, seconds: float | None = None) -> str:
+    """Return the run's description for MLflow's UI: what was evaluated, the score, the stages, the bill."""
+    return "\n".join([*_head(run, report), *_stage_table(report), *_remarks(run, report, seconds)]) + "\n"
+
+
+def percent(ratio: Ratio) -> str:
+    """Write a share with its numerator and denominator.
+
+    >>> percent(Ratio(104, 129))
+    '80.62 % (104/129)'
+    """
+    if ratio.value is None:
+        return "none to score"
+    return f"{100 * ratio.value:.2f} % ({ratio.correct:g}/{ratio.total:g})"
+
+
+def _not_executable(report: Report) -> dict[str, int]:
+    """Return how many questions ended at each stage that executes SQL, because only their schema is at hand."""
+    failures = (row.outcome.failure for row in report.rows if not row.executable)
+    return dict(Counter(failure.stage for failure in failures if failure and failure.stage))
+
+
+def _ratio(ratio: Ratio) -> dict[str, float | None]:
+    return {"correct": ratio.correct, "total": ratio.total, "value": ratio.value}
+
+
+def _link(link: LinkingScore) -> dict[str, Any]:
+    return {
+        "nsr": _ratio(link.nsr),
+        "strict_recall": _ratio(link.strict_recall),
+        "precision": _ratio(link.precision),
+        "avg_tables": link.avg_tables,
+        "avg_columns": link.avg_columns,
+        "reduction": link.reduction,
+    }
+
+
+def _head(run: EvaluationRun, report: Report) -> Iterator[str]:
+    yield f"**EX {percent(report.ex)}** under rule `{report.rule}`: {run.backbone} with {run.pipeline}"
+    yield f"on {run.benchmark}, revision {run.revision}."
+    others = [f"`{rule}` {percent(ratio)}" for rule, ratio in report.rules.items() if rule != report.rule]
+    if others:
+        yield ""
+        yield f"Other rules: {', '.join(others)}."
+    yield ""
+
+
+def _stage_table(report: Report) -> Iterator[str]:
+    if not report.stages:
+        return
+    yield "| stage | EX | fixed | broken |"
+    yield "|---|---:|---:|---:|"
+    for stage in report.stages:
+        fixed = "" if stage.fixed is None else f"+{stage.fixed}"
+        broken = "" if stage.broken is None else f"-{stage.broken}"
+        yield f"| {stage.name} | {percent(stage.ex)} | {fixed} | {broken} |"
+    yield ""
+
+
+def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Iterator[str]:
+    yield f"- questions: {report.questions} selected, {report.scored} scored, {report.answered} answered"
+    if report.missing_databases:
+        left_out = ", ".join(f"{name} ({count})" for name, count in report.missing_databases.items())
+        yield f"- not scored, database missing: {left_out}"
+    if report.failures:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in report.failures.items())
+        yield f"- without an answer: {kinds}; a re-run can mend {report.mendable}"
+    if report.gold_faults:
+        yield f"- faults of the benchmark's own gold: {len(report.gold_faults)}"
+    if report.details:
+        yield from remarks(report.details, report.rule)
+    link = headline_link(report)
+    if link is not None:
+        yield f"- linking ({link.name}): NSR {percent(link.nsr)}, strict recall {percent(link.strict_recall)}"
+    money = "unknown" if report.cost.cost_usd is None else f"{report.cost.cost_usd:.4f} USD"
+    duration = "" if seconds is None else f", {seconds:.1f} s"
+    yield f"- {report.cost.calls} calls paid, {report.cost.cached_calls} from the cache, cost {money}{duration}"
+    yield f"- run `{run.run_id}`, questions sha256 `{run.question_sha256[:12]}`, SQLite {run.sqlite_version}"
