@@ -1,0 +1,67 @@
+"""Pairs as tokens: the prompt as an endpoint would hand it to the model, the response, and what the loss is on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.finetuning.pairs import TrainingPair
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+IGNORED = -100
+"""Label of a token that the loss is not on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Pairs as tokens.
+
+    Attributes:
+        examples: per pair `input_ids`, `attention_mask` and `labels`, lists of one length.
+        too_long: how many pairs were left out because they have more tokens than allowed.
+    """
+
+    examples: list[dict[str, list[int]]]
+    too_long: int
+
+
+def encode(pairs: Iterable[TrainingPair], tokenizer: "PreTrainedTokenizerBase", max_tokens: int) -> Encoded:
+    """Encode pairs; the labels of the prompt are `IGNORED`, so that the loss is on the response only."""
+    examples, too_long = [], 0
+    for pair in pairs:
+        prompt = encode_prompt(pair.prompt.text, tokenizer)
+        response = encode_response(pair.response, tokenizer)
+        if len(prompt) + len(response) > max_tokens:
+            too_long += 1
+            continue
+        ids = [*prompt, *response]
+        labels = [IGNORED] * len(prompt) + response
+        examples.append({"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels})
+    return Encoded(examples, too_long)
+
+
+def encode_prompt(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    """Return the tokens of a prompt up to where the response begins.
+
+    Endpoints wrap a message in the model's chat template where it has one; so does this.
+    """
+    if getattr(tokenizer, "chat_template", None):
+        wrapped: Any = tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+        )
+        return _ids(tokenizer, wrapped, special=False)
+    return _ids(tokenizer, text, special=True)
+
+
+def encode_response(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    """Return the tokens of a response, with the one that ends it."""
+    end = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
+    return [*_ids(tokenizer, text, special=False), *end]
+
+
+def _ids(tokenizer: "PreTrainedTokenizerBase", text: str, *, special: bool) -> list[int]:
+    encoded: Any = tokenizer(text, add_special_tokens=special)
+    ids = [int(token) for token in encoded["input_ids"]]
+    # some tokenizers end every text; a prompt must not be ended before its response
+    return ids[:-1] if special and ids and ids[-1] == tokenizer.eos_token_id else ids

@@ -1,0 +1,138 @@
+"""What an eliminator fixes and breaks on held-out pairs."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tasks.backbone.protocol import Backbone, Message, Request
+from tasks.database.database import Database
+from tasks.database.workers import SqlWorkers
+from tasks.errors import BackboneError
+from tasks.finetuning.pairs import TrainingPair
+from tasks.records import Elimination
+from tasks.scoring.execution_accuracy import judge
+from tasks.scoring.report import Ratio
+from tasks.scoring.rules import Rule
+from tasks.stages.bias_elimination import read_elimination
+
+RULE: Rule = "bird"
+"""What a pair counts as right by, in training and here."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPair:
+    """One pair, and what the eliminator made of it.
+
+    Attributes:
+        pair: the pair.
+        elimination: the eliminator's answer.
+        before: whether the preliminary SQL is right.
+        after: whether the SQL that goes on is right.
+    """
+
+    pair: TrainingPair
+    elimination: Elimination
+    before: bool
+    after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EliminatorScore:
+    """What an eliminator does. Every share is over all pairs; an eliminator that fails keeps the preliminary SQL.
+
+    Attributes:
+        before: right preliminary SQLs.
+        after: right SQLs after elimination.
+        changed: pairs for which it wrote another SQL.
+        kept: pairs for which it gave no usable answer.
+        fixed: ids of questions wrong before and right after.
+        broken: ids of questions right before and wrong after.
+    """
+
+    before: Ratio
+    after: Ratio
+    changed: int
+    kept: int
+    fixed: tuple[str, ...] = field(repr=False)
+    broken: tuple[str, ...] = field(repr=False)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The score as metrics by name."""
+        return {
+            "eval/pairs": self.before.total,
+            "eval/right_before": self.before.correct,
+            "eval/right_after": self.after.correct,
+            "eval/changed": float(self.changed),
+            "eval/kept": float(self.kept),
+            "eval/fixed": float(len(self.fixed)),
+            "eval/broken": float(len(self.broken)),
+        }
+
+
+async def judge_pairs(
+    pairs: Sequence[TrainingPair],
+    eliminator: Backbone,
+    workers: SqlWorkers,
+    databases: Mapping[str, Database],
+    *,
+    timeout_s: float,
+    concurrency: int,
+    heard: Callable[[JudgedPair], None] | None = None,
+) -> EliminatorScore:
+    """Ask the eliminator about each pair, and compare its SQL and the preliminary one with the gold.
+
+    Args:
+        pairs: the pairs; their databases are all at hand.
+        eliminator: who is asked, greedily.
+        workers: where SQL runs.
+        databases: by id.
+        timeout_s: seconds that a query may take.
+        concurrency: pairs under way at a time.
+        heard: told of each judged pair.
+
+    Raises:
+        BackboneError: the eliminator cannot be asked at all (a bad key, say).
+    """
+    gate = asyncio.Semaphore(concurrency)
+
+    async def one(pair: TrainingPair) -> JudgedPair:
+        async with gate:
+            elimination = await _ask(pair, eliminator)
+            verdicts = await judge(
+                workers,
+                databases[pair.database_id],
+                pair.gold,
+                {"before": pair.sql, "after": elimination.sql},
+                rules=(RULE,),
+                timeout_s=timeout_s,
+            )
+            before, after = (verdicts[name].correct.get(RULE, False) for name in ("before", "after"))
+            judged = JudgedPair(pair, elimination, before, after)
+            if heard:
+                heard(judged)
+            return judged
+
+    return score_pairs(await asyncio.gather(*(one(pair) for pair in pairs)))
+
+
+def score_pairs(judged: Sequence[JudgedPair]) -> EliminatorScore:
+    """Count what an eliminator did."""
+    return EliminatorScore(
+        Ratio(sum(one.before for one in judged), len(judged)),
+        Ratio(sum(one.after for one in judged), len(judged)),
+        sum(one.elimination.outcome == "changed" for one in judged),
+        sum(one.elimination.outcome == "kept" for one in judged),
+        tuple(one.pair.question_id for one in judged if one.after and not one.before),
+        tuple(one.pair.question_id for one in judged if one.before and not one.after),
+    )
+
+
+async def _ask(pair: TrainingPair, eliminator: Backbone) -> Elimination:
+    try:
+        reply = await eliminator.complete(Request((Message("user", pair.prompt.text),), temperature=0.0))
+    except BackboneError as error:
+        if error.fatal:
+            raise
+        return Elimination(pair.sql, "kept", str(error))
+    return read_elimination(reply, pair.sql)

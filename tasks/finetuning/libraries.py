@@ -1,0 +1,28 @@
+"""The libraries that fine-tuning needs, which are an extra: imported late, quiet, and missed in the user's words."""
+
+import logging
+import os
+from importlib.util import find_spec
+
+from tasks.errors import ConfigurationError
+
+NEEDED = ("torch", "transformers", "peft", "accelerate")
+
+
+def require_libraries() -> None:
+    """Make sure that everything can be imported, and keep it from printing.
+
+    Raises:
+        ConfigurationError: with the command that installs what is missing.
+    """
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise ConfigurationError(
+            f"Fine-tuning needs {', '.join(missing)}. Install the extra: pip install -e '.[finetune]'"
+        )
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    for name in ("transformers", "peft", "accelerate"):
+        logging.getLogger(name).setLevel(logging.ERROR)

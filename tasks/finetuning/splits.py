@@ -1,0 +1,92 @@
+"""Keeps training and evaluation apart: refuses questions of the evaluated split, and holds out some for judging."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tasks.benchmarks.fingerprint import question_fingerprint, sql_fingerprint
+from tasks.errors import ConfigurationError
+from tasks.finetuning.pairs import TrainingPair
+from tasks.records import Question
+
+SHOWN = 5
+
+
+def refuse_evaluated(training: Iterable[Question], evaluated: Iterable[Question], name: str) -> None:
+    """Make sure that no question is asked of the same database in both splits.
+
+    Raises:
+        ConfigurationError: names the questions that are.
+    """
+    forbidden = {(one.database_id, question_fingerprint(one.text)) for one in evaluated}
+    found = [one for one in training if (one.database_id, question_fingerprint(one.text)) in forbidden]
+    if found:
+        shown = ", ".join(f'{one.id} ("{one.text[:60]}")' for one in found[:SHOWN])
+        more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+        raise ConfigurationError(
+            f"{len(found):,} of the training questions are in the evaluated split {name}: {shown}{more}. An eliminator "
+            "trained on them would know the answers. Name the training questions with --training, or with "
+            '"--set benchmark.train=FILE".'
+        )
+
+
+def without_likeness(
+    training: Iterable[Question],
+    gold: Mapping[str, str],
+    evaluated: Iterable[Question],
+    evaluated_gold: Collection[str],
+) -> tuple[Question, ...]:
+    """Return the training questions whose text, of whatever database, and whose gold the evaluated split lacks.
+
+    Args:
+        training: the training questions.
+        gold: their gold SQL by question id.
+        evaluated: the whole evaluated split.
+        evaluated_gold: `sql_fingerprint` of all of its gold.
+    """
+    asked = {question_fingerprint(one.text) for one in evaluated}
+    return tuple(
+        one
+        for one in training
+        if question_fingerprint(one.text) not in asked and sql_fingerprint(gold[one.id]) not in evaluated_gold
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Pairs to train on and pairs to judge by."""
+
+    training: tuple[TrainingPair, ...]
+    held_out: tuple[TrainingPair, ...]
+
+
+def hold_out(pairs: Sequence[TrainingPair], share: float) -> HeldOut:
+    """Split pairs by their questions: one question, however often and of whatever database, is on one side only.
+
+    Which side depends on the question's text alone, so a longer data set moves no question to the other side.
+
+    Args:
+        pairs: all pairs.
+        share: how many of 1 to hold out, about.
+    """
+    border = int(share * 2**32)
+    sides: tuple[list[TrainingPair], list[TrainingPair]] = ([], [])
+    for pair in pairs:
+        sides[int(question_fingerprint(pair.question)[:8], 16) < border].append(pair)
+    return HeldOut(tuple(sides[False]), tuple(sides[True]))
+
+
+def refuse_trained(trained: Iterable[TrainingPair], judged: Iterable[TrainingPair]) -> None:
+    """Make sure that an eliminator is judged by questions it was not trained on.
+
+    Raises:
+        ConfigurationError: names some that it was.
+    """
+    known = {question_fingerprint(pair.question) for pair in trained}
+    found = [pair for pair in judged if question_fingerprint(pair.question) in known]
+    if found:
+        shown = ", ".join(pair.question_id for pair in found[:SHOWN])
+        raise ConfigurationError(
+            f"{len(found):,} of the pairs to judge by ask what the eliminator was trained on (questions {shown}"
+            f"{', ...' if len(found) > SHOWN else ''}). Judge by the held-out pairs that `crosscheck finetune dataset "
+            "--held-out` wrote."
+        )
