@@ -1,0 +1,88 @@
+"""A limit on what several evaluations may cost together, held where requests are sent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.protocol import Backbone, Reply, Request
+from tasks.errors import BackboneError
+from tasks.records import Usage
+from tasks.settings.backbone import BackboneSettings, Prices
+
+CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass
+class Budget:
+    """Money that may be spent, and what has been.
+
+    Attributes:
+        limit_usd: what may be spent.
+        spent_usd: what was, so far.
+        refused: whether a request was refused because nothing was left.
+    """
+
+    limit_usd: float
+    spent_usd: float = 0.0
+    refused: bool = False
+
+    @property
+    def left_usd(self) -> float:
+        """What is left; 0 when more was spent, which calls in flight can do."""
+        return max(0.0, self.limit_usd - self.spent_usd)
+
+
+class BudgetedBackbone:
+    """Sends requests while there is money left; then ends the run as an exhausted quota does, everything kept.
+
+    What is in flight when the last cent goes is still answered and paid: at most as many calls as the backbone has
+    in flight. A call whose tokens the endpoint does not report is booked by its length.
+    """
+
+    def __init__(self, inner: Backbone, budget: Budget, prices: Prices | None) -> None:
+        self._inner = inner
+        self._budget = budget
+        self._prices = prices
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The inner backbone's: who pays changes no answer."""
+        return self._inner.identity
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises:
+            BackboneError: the budget is spent, or the inner backbone gave no answer.
+        """
+        budget = self._budget
+        if budget.spent_usd >= budget.limit_usd:
+            budget.refused = True
+            raise BackboneError(
+                f"the budget of {budget.limit_usd:g} USD is spent. Everything answered is kept: the same command with "
+                "a higher --budget continues.",
+                transient=False,
+                fatal=True,
+            )
+        reply = await self._inner.complete(request)
+        if not reply.call.cached:
+            budget.spent_usd += self._price(request, reply)
+        return reply
+
+    def _price(self, request: Request, reply: Reply) -> float:
+        if reply.call.cost_usd is not None:
+            return reply.call.cost_usd
+        asked = sum(len(message.content) for message in request.messages)
+        guessed = Usage(input=tokens(asked), output=tokens(len(reply.text)))
+        return cost(guessed, self._prices) or 0.0
+
+
+def within(budget: Budget | None, backbone: Backbone, settings: BackboneSettings) -> Backbone:
+    """Return a backbone that keeps to a budget; itself where there is none."""
+    return backbone if budget is None else BudgetedBackbone(backbone, budget, prices_for(settings))
+
+
+def tokens(characters: int) -> int:
+    """Estimate how many tokens a text has."""
+    return -(-characters // CHARACTERS_PER_TOKEN)

@@ -1,0 +1,44 @@
+"""`crosscheck import`."""
+
+import click
+
+from flows.cli import options
+
+
+@click.group(
+    "import",
+    epilog="\b\nExample:\n"
+    "  crosscheck import rsl-sql --data ~/text2sql --output rsl-sql.jsonl\n"
+    "  crosscheck evaluate --benchmark bird-dev --data ~/text2sql --backbone replay \\\n"
+    "      --set backbone.recording=rsl-sql.jsonl",
+)
+def command() -> None:
+    """Turn outputs that others released into a recording, to be replayed through Crosscheck's own pipelines."""
+
+
+@command.command("rsl-sql")
+@click.option("--output", required=True, metavar="FILE", help="The recording to write.")
+@options.data
+def rsl_sql(output: str, data: str | None) -> None:
+    """Import the RSL-SQL authors' GPT-4o outputs for BIRD dev.
+
+    Needs bird/ and recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded only where
+    the authors' last SQL differs from the one they selected: where Crosscheck's executor wants another one, the
+    replay fails on that question rather than make up a reply.
+    """
+    from pathlib import Path
+
+    from tasks.backbone.recording import check_writable, write_recording
+    from tasks.benchmarks.bird import BIRD
+    from tasks.benchmarks.questions import read_split
+    from tasks.benchmarks.rsl_sql_release import FOLDER, read_release, recorded_replies
+    from tasks.settings.home import find_conf, find_data
+    from tasks.settings.load import load_benchmark_settings
+
+    path, folder = Path(output).expanduser().absolute(), find_data(data)
+    check_writable(path, "--output")
+    release = read_release(folder / FOLDER)
+    settings = load_benchmark_settings(find_conf(), "bird-dev")
+    questions = read_split(folder / settings.folder / settings.questions, BIRD).questions
+    count = write_recording(path, recorded_replies(release, questions))
+    click.echo(f"{count:,} replies to {len(release.forward_link):,} questions are recorded in {path}.")

@@ -1,0 +1,88 @@
+"""What deployed flows share: settings from names, a place to log, and a mark for those that are killed."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.control import Control, controlled_by
+from flows.evaluated import Evaluated
+from flows.leftovers import clear_leftovers, note_run, registered
+from flows.logs import logging_to
+from flows.parameters import Evaluation
+from flows.prefect_api.settings import apply, local_settings
+from flows.selecting import evaluation_settings
+from tasks.errors import BackboneError
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home, find_home
+
+if "PREFECT__FLOW_RUN_ID" in os.environ:
+    # A worker's process for one flow run. Where results go is decided when the flow begins, so it is said before.
+    apply(local_settings(find_home()))
+
+
+def settings_of(evaluation: Evaluation, *, epoch: str | None = None) -> EvaluationSettings:
+    """Return the settings that the names of a form stand for.
+
+    Args:
+        evaluation: the form.
+        epoch: where given, no reply of another epoch is reused.
+
+    Raises:
+        ConfigurationError: an unknown name, key or value, in the user's words.
+    """
+    settings = evaluation_settings(
+        benchmark=evaluation.benchmark,
+        backbone=evaluation.backbone,
+        pipeline=evaluation.pipeline,
+        overrides=evaluation.overrides,
+        limit=evaluation.limit,
+        questions=evaluation.questions,
+        data=evaluation.data,
+    )
+    if epoch is None:
+        return settings
+    return settings.model_copy(update={"backbone": settings.backbone.model_copy(update={"epoch": epoch})})
+
+
+async def open_home() -> Home:
+    """Return the worker's working folder, with what earlier, killed runs left there marked as ended."""
+    home = find_home()
+    await clear_leftovers(home)
+    return home
+
+
+@contextmanager
+def attended(home: Home, control: Control, **ids: str) -> Iterator[None]:
+    """Run evaluations inside of a deployed flow.
+
+    Args:
+        home: the working folder.
+        control: the surroundings of every evaluation in the block.
+        ids: what to mark as ended should this process be killed.
+    """
+    with logging_to(home), controlled_by(control), registered(home):
+        note_run(**ids)
+        yield
+
+
+def told(found: Evaluated) -> str:
+    """Return an evaluation in one line: the message of its flow run.
+
+    Raises:
+        BackboneError: not every question was asked.
+    """
+    if found.fatal:
+        raise BackboneError(found.fatal, transient=True, fatal=True)
+    ex = found.report.ex
+    score = (
+        "nothing to score" if ex.value is None else f"EX {100 * ex.value:.2f} % ({ex.correct:g}/{ex.total:g})"
+    )
+    return f"{score}; {found.mlflow_page}"
+
+
+def place(home: Home, name: str) -> Path:
+    """Return the file of a night's summary; characters that not every file system takes are replaced."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    home.nights.mkdir(parents=True, exist_ok=True)
+    return home.nights / f"{safe}.json"

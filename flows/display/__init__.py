@@ -1,0 +1,1 @@
+"""What a person sees: progress while an evaluation runs, and its summary."""

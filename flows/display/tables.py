@@ -1,0 +1,70 @@
+"""Tables and numbers as every summary shows them."""
+
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tasks.scoring.report import Ratio
+
+PAGE = 110
+"""Width of what is no terminal."""
+BOUNDLESS = 100_000
+
+
+def open_console(stream: TextIO) -> Console:
+    """Return what summaries are printed on: in colours where it is a terminal, and never reading `:name:` as emoji."""
+    return Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PAGE)
+
+
+def fits(console: Console, made: Table) -> bool:
+    """Tell whether a table can be printed without breaking or cutting a cell."""
+    room = console.options.update(width=BOUNDLESS)
+    return console.measure(made, options=room).maximum <= console.width
+
+
+def show(console: Console, made: Table) -> None:
+    """Print a table whole where it fits; else with less air, then without its last columns, which it says.
+
+    Left to itself, a table that is too wide cuts its names off.
+    """
+    if not fits(console, made):
+        made.padding = (0, 0)
+    if not fits(console, made):
+        for column in made.columns:
+            column.header = str(column.header).replace(" ", "\n")
+    left_out: list[str] = []
+    while not fits(console, made) and len(made.columns) > 2:
+        left_out.insert(0, str(made.columns.pop().header).replace("\n", " "))
+    if left_out:
+        caption = f"{made.caption}; " if made.caption else ""
+        made.caption = f"{caption}a wider terminal also shows {', '.join(left_out)}"
+    console.print(made)
+
+
+def table(title: str, first: str, *others: str) -> Table:
+    """Return an empty table: the first column holds names, the others numbers."""
+    made = Table(
+        title=f"\n{title}",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        caption_justify="left",
+    )
+    made.add_column(first)
+    for name in others:
+        made.add_column(name, justify="right")
+    return made
+
+
+def percent(ratio: Ratio) -> str:
+    """Write a share in percent, a dash where there is nothing to share."""
+    return "–" if ratio.value is None else f"{100 * ratio.value:.2f} %"
+
+
+def counts(ratio: Ratio) -> str:
+    """Write numerator and denominator."""
+    return f"{ratio.correct:g} of {ratio.total:g}"

@@ -1,0 +1,39 @@
+"""The deployed `evaluate` flow: one evaluation, chosen by names in Prefect's form."""
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
+from prefect.states import Completed
+
+from flows.control import Control
+from flows.deployed import attended, open_home, settings_of, told
+from flows.evaluate import evaluate
+from flows.evaluated import Evaluated
+from flows.parameters import Evaluation
+
+DEMO = Evaluation()
+
+
+@flow(
+    name="evaluate-by-name",
+    flow_run_name="{evaluation.benchmark} | {evaluation.backbone} | {evaluation.pipeline}",
+    persist_result=False,
+)
+async def evaluate_by_name(evaluation: Evaluation = DEMO) -> State[Any]:
+    """Take every question of a benchmark through a pipeline, score each stage, and log the run to MLflow.
+
+    Fails where the backbone stopped answering; what it answered until then is kept, and another run of the same
+    parameters continues.
+
+    Args:
+        evaluation: What is evaluated.
+    """
+    home = await open_home()
+    with attended(home, Control(), night=str(flow_run.id)):
+        found: Evaluated = await evaluate(settings_of(evaluation))
+    for note in found.notes:
+        get_run_logger().info(note)
+    return Completed(message=told(found))

@@ -1,0 +1,139 @@
+"""What `crosscheck finetune` is asked for, and everything that can be found wrong with it before anything is paid."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.errors import ConfigurationError, did_you_mean
+from tasks.finetuning.splits import refuse_evaluated
+from tasks.records import Question
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.finetuning import FinetuningSettings
+from tasks.settings.home import find_conf
+from tasks.settings.pipeline import SeaSqlSettings
+
+
+def training_benchmark(evaluated: BenchmarkSettings) -> BenchmarkSettings:
+    """Return the settings of a benchmark whose questions are the training questions of another.
+
+    Raises:
+        ConfigurationError: it has none in the layout of its questions.
+    """
+    if evaluated.train is None or not evaluated.train.lower().endswith(".json"):
+        has = (
+            f"has its training questions in {evaluated.train}"
+            if evaluated.train
+            else "has no training questions"
+        )
+        raise ConfigurationError(
+            f"{evaluated.name} {has}; training pairs need them as JSON, with their databases. Describe the training "
+            "split in a benchmark's YAML file and name that with --training."
+        )
+    return evaluated.model_copy(
+        update={
+            "name": f"{evaluated.name}-train",
+            "questions": evaluated.train,
+            "train": None,
+            "quarantine": (),
+        }
+    )
+
+
+def pairs_settings(settings: EvaluationSettings) -> EvaluationSettings:
+    """Return the settings with a pipeline that ends with the preliminary SQL.
+
+    Raises:
+        ConfigurationError: the pipeline is not SEA-SQL.
+    """
+    pipeline = settings.pipeline
+    if not isinstance(pipeline, SeaSqlSettings):
+        raise ConfigurationError(
+            f'Training pairs are made with SEA-SQL; the pipeline "{pipeline.name}" is of the kind "{pipeline.kind}". '
+            "Name one of the kind sea-sql with --pipeline."
+        )
+    return settings.model_copy(
+        update={
+            "pipeline": pipeline.model_copy(
+                update={
+                    "bias_elimination": pipeline.bias_elimination.model_copy(update={"enabled": False}),
+                    "execution_adjustment": pipeline.execution_adjustment.model_copy(update={"rounds": 0}),
+                    "rewrite_concat": False,
+                }
+            )
+        }
+    )
+
+
+def refuse_mixed(
+    training: Iterable[Question], evaluated: BenchmarkSettings, settings: EvaluationSettings
+) -> Benchmark:
+    """Make sure that no training question is in the evaluated split; return that split.
+
+    Raises:
+        CrosscheckError: some are, or the split cannot be read.
+    """
+    split = load_benchmark(evaluated, data=Path(settings.data), home=Path(settings.home), conf=find_conf())
+    refuse_evaluated(training, split.questions, evaluated.name)
+    return split
+
+
+def check_splits(settings: EvaluationSettings, evaluated: BenchmarkSettings) -> None:
+    """Make sure of it before Prefect's server starts.
+
+    Raises:
+        CrosscheckError: as `refuse_mixed`, or the training split cannot be read.
+    """
+    data, home = Path(settings.data), Path(settings.home)
+    training = load_benchmark(settings.benchmark, data=data, home=home, conf=find_conf())
+    refuse_mixed(training.questions, evaluated, settings)
+
+
+def held_out_file(output: Path) -> Path:
+    """Return where the held-out pairs are: beside the others."""
+    return output.with_name(f"{output.stem}.held-out{output.suffix}")
+
+
+def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
+    """Return the paper's settings, changed as `--set KEY=VALUE` says.
+
+    Raises:
+        ConfigurationError: an unknown key, or a value that it cannot have.
+    """
+    content = {}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or key not in FinetuningSettings.model_fields:
+            hint = did_you_mean(key, FinetuningSettings.model_fields)
+            raise ConfigurationError(
+                f'--set {override}: write KEY=VALUE, for example "--set rank=16". {hint}'
+            )
+        content[key] = yaml.safe_load(value)
+        if key == "learning_rate" and isinstance(content[key], str):
+            content[key] = float(value)  # YAML takes 2e-4 for a text
+    try:
+        return FinetuningSettings(**content)
+    except (ValidationError, ValueError) as error:
+        problem = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
+        where = ".".join(map(str, problem["loc"]))
+        raise ConfigurationError(f"--set {where}: {problem['msg']}.") from None
+
+
+def check_writable(path: Path) -> None:
+    """Make sure that a file can be written, before anything is paid for it; makes its folder.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--output {path}: {path.parent} cannot be made: {error.strerror}."
+        ) from None
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigurationError(f"--output {path}: {path.parent} cannot be written to.")

@@ -1,0 +1,1 @@
+"""Everything that is about Prefect's API rather than about an evaluation."""

@@ -1,0 +1,74 @@
+"""What each stage of RSL-SQL did on BIRD dev, from the authors' own verdicts, by our own counting."""
+
+from collections.abc import Mapping, Sequence
+
+from flows.reproduction.figures import Figure, Reproduction
+from flows.reproduction.sources import Sources
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.rsl_sql_release import Release
+from tasks.records import Outcome
+from tasks.scoring.build_details import build_details
+from tasks.scoring.build_report import build_report
+from tasks.scoring.report import QuestionScore, Report, Verdict
+
+NAME = "rsl-sql-stages"
+RULE = "bird"
+STAGES = {
+    "1_preliminary_sql": "sql1",
+    "2_augmented_sql": "sql2",
+    "3_binary_selection": "sql3",
+    "4_self_correction": "sql4",
+}
+RIGHT = {"sql1": 962, "sql2": 998, "sql3": 1019, "sql4": 1031}
+
+
+async def reproduce(sources: Sources) -> Reproduction:
+    """Count what the stages did.
+
+    Raises:
+        DataError: a file is missing or malformed.
+    """
+    settings = sources.settings("bird-dev", "rsl-sql")
+    benchmark, release = sources.benchmark(settings), sources.release(settings)
+    every = _report(benchmark, release, tuple(STAGES))
+    selected = _report(benchmark, release, ("1_preliminary_sql", "3_binary_selection"))
+    selection = build_details(every, {}).selection
+    assert selection is not None, "four stages, of which the third selects"
+    total = len(benchmark.questions)
+    second, third = every.stages[1], selected.stages[1]
+    disagreed = selection.chosen_right
+    return Reproduction(
+        NAME,
+        "right answers after each stage, GPT-4o, BIRD dev (the authors' released verdicts)",
+        (
+            *(
+                Figure(
+                    f"{STAGES[stage.name].upper()} right, of {total:,}",
+                    RIGHT[STAGES[stage.name]],
+                    stage.ex.correct,
+                )
+                for stage in every.stages
+            ),
+            Figure("SQL2 against SQL1: fixed", 92, second.fixed),
+            Figure("SQL2 against SQL1: broken", 56, second.broken),
+            Figure("SQL3 against SQL1: fixed", 81, third.fixed),
+            Figure("SQL3 against SQL1: broken", 24, third.broken),
+            Figure("questions that exactly one of SQL1 and SQL2 has right", 148, disagreed.total),
+            Figure("of these, selected rightly", 109, disagreed.correct),
+            Figure(f"oracle of SQL1 and SQL2, of {total:,}", 1054, selection.oracle.correct),
+        ),
+    )
+
+
+def _report(benchmark: Benchmark, release: Release, stages: Sequence[str]) -> Report:
+    """Return the report of an evaluation whose verdicts were the released ones."""
+    vectors = {stage: release.verdicts(f"correct/{STAGES[stage]}") for stage in stages}
+    scores = []
+    for question in benchmark.questions:
+        verdicts: Mapping[str, Verdict] = {
+            stage: Verdict({RULE: vector[int(question.id)]}, "ok") for stage, vector in vectors.items()
+        }
+        outcome = Outcome(question.id, release.sql[STAGES[stages[-1]]][int(question.id)])
+        gold = benchmark.gold[question.id]
+        scores.append(QuestionScore(question, outcome, verdicts[stages[-1]], verdicts, gold))
+    return build_report(scores, rule=RULE, schemas={})

@@ -1,0 +1,45 @@
+"""Where the reproductions find what they start from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.control import Progress
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.recording import Recording
+from tasks.backbone.replay import RecordedBackbone
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.rsl_sql_release import FOLDER, Release, read_release, recorded_replies
+from tasks.settings.evaluation import EvaluationSettings
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The data location, and the settings of the project's own benchmarks and pipelines.
+
+    Attributes:
+        settings: makes settings from the names of a benchmark and a pipeline.
+        conf: the configuration folder.
+        progress: told of work that takes a while.
+    """
+
+    settings: Callable[[str, str], EvaluationSettings]
+    conf: Path
+    progress: Progress
+
+    def benchmark(self, settings: EvaluationSettings) -> Benchmark:
+        """Load a benchmark. Raises DataError when its files are missing or malformed."""
+        self.progress.step(f"Reading {settings.benchmark.name}")
+        return load_benchmark(
+            settings.benchmark, data=Path(settings.data), home=Path(settings.home), conf=self.conf
+        )
+
+    def release(self, settings: EvaluationSettings) -> Release:
+        """Read the RSL-SQL authors' released outputs. Raises DataError when they are missing or malformed."""
+        return read_release(Path(settings.data) / FOLDER)
+
+
+def replay(release: Release, benchmark: Benchmark) -> MeteredBackbone:
+    """Return a backbone that says what GPT-4o said."""
+    replies = tuple(recorded_replies(release, benchmark.questions))
+    return MeteredBackbone(RecordedBackbone(Recording(release.folder, "", replies)))

@@ -1,0 +1,75 @@
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tasks.backbone.offline import OfflineBackbone
+from tasks.backbone.protocol import Message, Request
+from tests.support import in_process
+from tests.support.command_line import CommandLine, Ran, built_demo, crosscheck, prefect_server
+from tests.support.fake_openai import Body, FakeOpenAI, fake_openai
+from tests.support.own_benchmark import own_benchmark
+
+__all__ = ["built_demo", "crosscheck", "fake_openai", "own_benchmark", "prefect_server"]
+
+
+@pytest.fixture
+def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
+    """The command line with a working folder in which the demo is built."""
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    return crosscheck
+
+
+@pytest.fixture
+def run_here(built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Runs commands that need no Prefect in this process, with a working folder in which the demo is built."""
+    shutil.copytree(built_demo, tmp_path / "home", dirs_exist_ok=True)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    return in_process.run
+
+
+def answer_as_offline(body: Body) -> str:
+    """What the offline backbone answers: a model that is wrong now and then, behind a real API."""
+    messages = tuple(Message(turn["role"], turn["content"]) for turn in body["messages"])
+    schema = body.get("response_format", {}).get("type") != "text"
+    request = Request(messages, {} if schema else None)
+    # It never waits for anything, so one step runs it to its end, also inside of the server's event loop.
+    try:
+        OfflineBackbone().complete(request).send(None)
+    except StopIteration as end:
+        return str(end.value.text)
+    raise AssertionError("the offline backbone waited for something")
+
+
+@pytest.fixture
+def model(fake_openai: FakeOpenAI) -> FakeOpenAI:
+    """A local server that speaks the OpenAI API and answers as the offline backbone does."""
+    answers: dict[str, str] = {}
+
+    def answer(body: Body) -> str:
+        key = str(body["messages"])
+        if key not in answers:
+            answers[key] = answer_as_offline(body)
+        return answers[key]
+
+    fake_openai.answer = answer
+    return fake_openai
+
+
+@pytest.fixture
+def backbone_file(tmp_path: Path, model: FakeOpenAI) -> Iterator[str]:
+    """Path of a backbone's settings that name the local server."""
+    path = tmp_path / "local.yaml"
+    settings = {
+        "kind": "openai",
+        "model": "local-model",
+        "base_url": model.base_url,
+        "concurrency": 8,
+        "retries": 1,
+        "max_wait_s": 0.2,
+        "prices": {"input": 1.0, "output": 2.0, "as_of": "2026-11-21"},
+    }
+    path.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    yield str(path)

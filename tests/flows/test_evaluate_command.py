@@ -1,0 +1,241 @@
+"""`crosscheck evaluate` as users run it: real processes, a real Prefect server, a real MLflow store, a real API."""
+
+import json
+import shutil
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine, Ran, end, wait_until
+from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
+
+KEYS = [
+    "run_id", "benchmark", "backbone", "pipeline", "questions", "answered", "ex", "rules", "stages", "linking",
+    "calls", "cached_calls", "tokens", "cost_usd", "seconds", "prefect", "mlflow",
+]  # fmt: skip
+
+
+@pytest.fixture
+def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    return crosscheck
+
+
+def bodies(server: FakeOpenAI) -> Counter[str]:
+    return Counter(json.dumps(request.body, sort_keys=True) for request in server.requests)
+
+
+def assert_no_traceback(ran: Ran) -> None:
+    assert "Traceback" not in ran.out + ran.err
+
+
+def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_standard_error(
+    demo: CommandLine,
+) -> None:
+    ran = demo.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json")
+    assert ran.code == 0, ran.err
+    result = ran.json
+    assert list(result)[: len(KEYS)] == KEYS
+    assert result["questions"] == 6
+    assert result["ex"]["total"] == 6
+    assert [stage["name"] for stage in result["stages"]] == [
+        "1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction",
+    ]  # fmt: skip
+    assert result["prefect"]["recorded"] == result["prefect"]["task_runs"] > 6 * 8
+    assert result["cost_usd"] is None
+    assert "execution accuracy" in ran.err
+    assert_no_traceback(ran)
+
+
+def test_a_second_identical_run_makes_no_call_and_finds_the_same(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
+    asked = len(model.requests)
+    second = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
+    assert first["calls"] == asked > 0
+    assert len(model.requests) == asked
+    assert second["calls"] == 0
+    assert second["cached_calls"] == first["calls"]
+    assert second["ex"] == first["ex"]
+    assert second["stages"] == first["stages"]
+    assert second["tokens"] == {"input": 0, "output": 0} or second["tokens"] == {
+        "input": None,
+        "output": None,
+    }
+    assert first["cost_usd"] > 0
+
+
+def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_mends_it(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    ordinary = model.answer
+    questions = json.loads((demo.home / "benchmarks/demo/dev.json").read_text(encoding="utf-8"))
+    poison = questions[2]["question"]
+
+    def fail(body: dict) -> str:
+        if poison in str(body["messages"][-1]["content"]).rpartition("### Question")[2]:
+            raise ConnectionError
+        return ordinary(body)
+
+    model.answer = fail
+    settings = ("--set", "backbone.retries=0")
+    broken = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
+    assert broken.code == 3, broken.err
+    assert broken.json["answered"] == 3
+    assert broken.json["ex"]["total"] == 4
+    assert_no_traceback(broken)
+    before = bodies(model)
+
+    model.answer = ordinary
+    mended = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
+    assert mended.code == 0
+    assert mended.json["answered"] == 4
+    again = [
+        body for body, count in (bodies(model) - before).items() if body in before and poison not in body
+    ]
+    assert again == []
+
+
+def test_an_exhausted_quota_stops_the_run_keeps_what_was_answered_and_says_so(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    ordinary = model.answer
+
+    def run_dry(body: dict) -> str:
+        if len(model.requests) > 80:
+            model.always(quota_exhausted())
+        return ordinary(body)
+
+    model.answer = run_dry
+    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "20", "--json")
+    assert ran.code == 3, ran.err
+    assert 0 < ran.json["answered"] < 20
+    assert ran.json["ex"]["total"] == 20
+    assert "quota" in ran.err.lower()
+    assert len(model.requests) < 120
+    assert_no_traceback(ran)
+
+
+def test_a_refused_key_is_one_message_and_no_score(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.always(unauthorized())
+    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json")
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "key" in ran.err
+    assert_no_traceback(ran)
+
+
+def test_after_ctrl_c_the_same_command_continues_and_no_answered_call_is_repeated(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.latency = 0.15
+    process = demo.start("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
+    wait_until(lambda: len(model.requests) > 30)
+    stopped = end(process, signal.SIGINT)
+    assert stopped.code == 130, stopped.err
+    assert stopped.out == ""
+    assert "same command" in stopped.err
+    assert_no_traceback(stopped)
+    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["answered"] == 12
+    assert max(bodies(model).values()) == 1
+
+
+def test_after_kill_9_only_calls_in_flight_are_repeated_and_nothing_looks_alive_that_is_not(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.latency = 0.15
+    process = demo.start("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
+    wait_until(lambda: len(model.requests) > 30)
+    end(process, signal.SIGKILL)
+    answered = len(model.requests)
+    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
+    assert ran.code == 0, ran.err
+    repeated = sum(count - 1 for count in bodies(model).values())
+    assert repeated <= 8 < answered
+
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{demo.home / 'mlflow.db'}")
+    runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
+    assert sorted(run.info.status for run in runs) == ["FINISHED", "KILLED"]
+
+
+def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.latency = 0.5
+    ran = demo.run(
+        "evaluate", "--backbone", backbone_file, "--limit", "70", "--pipeline", "few-shot",
+        "--set", "backbone.concurrency=64", "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert model.most_in_flight == 64
+    assert ran.json["calls"] == 70
+
+
+def test_a_passing_server_error_is_retried_and_paid_once(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.script(server_error(), server_error(503))
+    ran = demo.run(
+        "evaluate", "--backbone", backbone_file, "--limit", "3", "--pipeline", "zero-shot", "--json"
+    )
+    assert ran.code == 0, ran.err
+    assert ran.json["calls"] == 3
+    assert ran.json["retries"] == 2
+
+
+def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(demo: CommandLine) -> None:
+    ran = demo.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json").json
+    from mlflow import MlflowClient
+
+    client = MlflowClient(ran["mlflow"]["tracking_uri"])
+    run = client.get_run(ran["mlflow"]["run_id"])
+    assert run.data.metrics["ex"] == pytest.approx(ran["ex"]["value"])
+    assert run.data.metrics["stage_ex/1_preliminary_sql"] == pytest.approx(ran["stages"][0]["ex"])
+    assert run.info.run_name == "offline | rsl-sql"
+    assert run.inputs.dataset_inputs[0].dataset.name == "demo"
+    files = {item.path for item in client.list_artifacts(run.info.run_id)}
+    assert "predictions.json" in files
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--benchmark", "dmo"), 'Did you mean "demo"?'),
+        (("--backbone", "ofline"), 'Did you mean "offline"?'),
+        (("--pipeline", "rsl_sql"), 'Did you mean "rsl-sql"?'),
+        (("--set", "pipeline.selection.shortcutt=true"), 'Did you mean "shortcut"?'),
+        (("--set", "nonsense"), "kind.key=value"),
+        (("--questions", "99999"), "99999"),
+        (("--benchmark", "bird-dev", "--data", "nowhere"), "--data"),
+        (("--backbone", "openai"), "OPENAI_API_KEY"),
+        (("--limit", "0"), "0"),
+    ],
+)
+def test_a_users_error_is_one_message_that_says_how_to_mend_it(
+    demo: CommandLine, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = demo.run("evaluate", *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == ""
+    assert_no_traceback(ran)
+
+
+def test_an_unreachable_mlflow_is_found_before_anything_is_asked(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    demo.environment = {**demo.environment, "MLFLOW_TRACKING_URI": "http://127.0.0.1:9"}
+    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "3")
+    assert ran.code == 2
+    assert "MLFLOW_TRACKING_URI" in ran.err
+    assert model.requests == []
+    assert_no_traceback(ran)

@@ -1,0 +1,131 @@
+"""A benchmark of a user's own, on machines that are not as ours: missing files, odd folders, other languages."""
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine, Ran
+from tests.support.own_benchmark import OwnBenchmark
+
+CHEAP = ("--pipeline", "zero-shot")
+
+
+def benchmark_of(own: OwnBenchmark) -> tuple[str, ...]:
+    return ("--benchmark", str(own.file), "--data", str(own.folder.parent), *CHEAP)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_the_benchmarks_rule(
+    crosscheck: CommandLine, own_benchmark: OwnBenchmark
+) -> None:
+    own_benchmark.remove("film_festival")
+    before = contents(own_benchmark.folder)
+    ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark))
+    assert ran.code == 0, ran.err
+    assert "6 of 12 questions are not scored, their database is not at hand: film_festival (6)" in ran.out
+    assert " of 6, rule strict)" in ran.out
+    assert "rule strict (headline)" in ran.out
+    assert contents(own_benchmark.folder) == before
+    assert "\x1b" not in ran.out + ran.err
+    assert "Traceback" not in ran.out + ran.err
+    assert all(line.rstrip() == line for line in ran.err.splitlines())
+
+    again = crosscheck.run("evaluate", *benchmark_of(own_benchmark), "--json")
+    assert again.code == 0
+    assert (again.json["questions"], again.json["ex"]["total"], again.json["calls"]) == (12, 6, 0)
+    assert again.json["ex"]["rule"] == "strict"
+
+
+def test_without_any_database_there_is_one_message_that_says_where_they_would_be(
+    crosscheck: CommandLine, own_benchmark: OwnBenchmark
+) -> None:
+    for name in ("city_library", "film_festival"):
+        own_benchmark.remove(name)
+    ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark))
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.count("crosscheck: ") == 1
+    assert str(own_benchmark.database("city_library")) in ran.err
+    assert "the office next door" in ran.err
+    assert "--data" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_home_with_blanks_and_umlauts_works_without_home_and_in_the_c_locale(
+    crosscheck: CommandLine, own_benchmark: OwnBenchmark, tmp_path: Path
+) -> None:
+    home, elsewhere = tmp_path / "Mein Höme 'x' & #1 100%", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    environment = crosscheck.all_of_environment | {
+        "PREFECT_HOME": str(home / "prefect"), "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "stages"),
+        "LC_ALL": "C", "LANG": "C", "PYTHONIOENCODING": "ascii",
+    }  # fmt: skip
+    for name in ("HOME", "CROSSCHECK_HOME"):
+        environment.pop(name, None)
+    command = crosscheck.command(
+        "evaluate", *benchmark_of(own_benchmark), "--home", str(home), "--limit", "2"
+    )
+    process = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, timeout=240)
+    out, err = process.stdout.decode("ascii"), process.stderr.decode("ascii")
+    assert process.returncode == 0, err
+    assert "mine ? offline ? zero-shot  execution accuracy" in out
+    assert "Traceback" not in err
+    assert {"mlflow.db", "warehouse.duckdb", "stages"} <= {path.name for path in home.iterdir()}
+    assert list(elsewhere.iterdir()) == [], "something was written outside of the working folder"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("Mein")] == [home.name]
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody may write")
+@pytest.mark.parametrize("command", ["evaluate", "cache list", "prepare"])
+def test_a_folder_that_cannot_be_written_is_one_message(crosscheck: CommandLine, command: str) -> None:
+    crosscheck.cwd = Path("/proc")
+    crosscheck.environment = {**crosscheck.environment, "CROSSCHECK_HOME": ""}
+    ran = crosscheck.run(*command.split())
+    assert ran.code == 2
+    assert ran.err.startswith("crosscheck: The working folder /proc/.crosscheck cannot be made: ")
+    assert "--home" in ran.err
+    assert ran.out == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_data_that_may_only_be_read_is_enough(crosscheck: CommandLine, own_benchmark: OwnBenchmark) -> None:
+    everything = [own_benchmark.folder, *own_benchmark.folder.rglob("*")]
+    for path in everything:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark), "--limit", "2")
+    finally:
+        for path in everything:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("name", ["why?", "50%25"])
+def test_a_home_whose_name_a_database_would_misread_is_refused(
+    crosscheck: CommandLine, tmp_path: Path, name: str
+) -> None:
+    ran = crosscheck.run("cache", "list", "--home", str(tmp_path / name))
+    assert ran.code == 2
+    assert name in ran.err
+    assert not (tmp_path / name).exists()
+
+
+def test_two_evaluations_that_begin_at_once_in_an_empty_working_folder_both_finish(
+    crosscheck: CommandLine, own_benchmark: OwnBenchmark
+) -> None:
+    arguments = ("evaluate", *benchmark_of(own_benchmark), "--limit", "3", "--json")
+    both = [crosscheck.start(*arguments, "--set", f"pipeline.prompt.sample_rows={n}") for n in (1, 2)]
+    ended = [Ran(process.returncode, out, err) for process in both for out, err in [process.communicate()]]
+    assert [ran.code for ran in ended] == [0, 0], "\n".join(ran.err for ran in ended)
+    runs = [ran.json["mlflow"]["run_id"] for ran in ended]
+    assert len(set(runs)) == 2

@@ -1,0 +1,172 @@
+"""Recording and replaying evaluations, as users do it."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import CommandLine, Ran
+from tests.support.fake_openai import FakeOpenAI
+
+SAME = ("ex", "rules", "stages", "links", "by_difficulty", "answered")
+
+
+@pytest.fixture
+def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    return crosscheck
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def replayed(path: Path, *more: str) -> tuple[str, ...]:
+    source = ("--set", f"backbone.recording={path}")
+    return ("evaluate", "--pipeline", "rsl-sql", "--backbone", "replay", *source, "--json", *more)
+
+
+def found(ran: Ran) -> dict[str, Any]:
+    assert ran.code == 0, ran.err
+    assert "Traceback" not in ran.out + ran.err
+    return {key: ran.json[key] for key in SAME}
+
+
+def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
+) -> None:
+    path, again = tmp_path / "run.jsonl", tmp_path / "again.jsonl"
+    first = demo.run(
+        "evaluate", "--pipeline", "rsl-sql", "--backbone", backbone_file, "--limit", "3", "--json"
+    )
+    asked = len(model.requests)
+
+    recorded = demo.run(
+        "evaluate",
+        "--pipeline",
+        "rsl-sql",
+        "--backbone",
+        backbone_file,
+        "--limit",
+        "3",
+        "--json",
+        "--record",
+        str(path),
+    )
+    assert found(recorded) == found(first)
+    assert len(model.requests) == asked
+    replies = lines(path)
+    assert len(replies) == first.json["calls"]
+    assert {reply["model"] for reply in replies} == {"local-model"}
+    assert sum(reply["usage"]["output"] for reply in replies) == first.json["tokens"]["output"]
+    assert {reply["round"] for reply in replies} == {0}
+    assert f"{len(replies)} replies to 3 questions are recorded" in recorded.err
+
+    replay = demo.run(
+        *replayed(path, "--limit", "3", "--set", "backbone.match=request", "--record", str(again))
+    )
+    assert found(replay) == found(first)
+    assert len(model.requests) == asked
+    assert replay.json["calls"] == 0 and replay.json["cached_calls"] == len(replies)
+    assert f"{len(replies)} by exact request, 0 by question" in replay.err
+    assert replay.json["replay"] == {"by_request": len(replies), "by_stage": 0, "missing": 0}
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_a_reply_that_is_missing_fails_its_question_alone_and_a_changed_prompt_is_said(
+    demo: CommandLine, tmp_path: Path
+) -> None:
+    path, cut = tmp_path / "run.jsonl", tmp_path / "cut.jsonl"
+    command = ("evaluate", "--pipeline", "rsl-sql", "--limit", "3", "--json", "--record")
+    first = demo.run(*command, str(path))
+    whole = path.read_bytes()
+    restored = demo.run(*command, str(path))
+    assert found(restored) == found(first)
+    assert path.read_bytes() == whole, "the offline model is not cached: it is asked anew for a recording"
+
+    replies = lines(path)
+    gone = next(reply for reply in replies if reply["stage"] == "augmented_sql")
+    cut.write_text("".join(json.dumps(reply) + "\n" for reply in replies if reply is not gone))
+    ran = demo.run(*replayed(cut, "--limit", "3", "--set", "pipeline.prompt.sample_rows=1"))
+    assert ran.code == 0, ran.err
+    assert ran.json["failures"] == {"backbone_error": 1} and ran.json["mendable"] == 0
+    assert ran.json["answered"] == 2 and ran.json["ex"]["total"] == 3
+    stages = {stage["name"]: stage["correct"] for stage in ran.json["stages"]}
+    assert stages["1_preliminary_sql"] == first.json["stages"][0]["correct"]
+    assert "3 by exact request" in ran.err, "the conditions are asked for without the schema"
+    assert "1 not in the recording" in ran.err
+    missing = f"no recorded reply for question {gone['question']}, stage augmented_sql, round 0 in {cut}"
+    assert missing in failures(demo)
+
+
+def failures(demo: CommandLine) -> str:
+    import duckdb
+
+    with duckdb.connect(str(demo.home / "warehouse.duckdb"), read_only=True) as connection:
+        return str(connection.sql("SELECT failure FROM questions WHERE failure IS NOT NULL").fetchall())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--backbone", "replay"), "backbone.recording=FILE"),
+        (("--backbone", "replay", "--set", "backbone.recording=none.jsonl"), "none.jsonl cannot be read"),
+        (("--record", "no-such-folder/run.jsonl"), "there is no folder"),
+    ],
+)
+def test_what_cannot_be_recorded_or_replayed_is_said_before_anything_is_asked(
+    crosscheck: CommandLine, arguments: tuple[str, ...], complaint: str
+) -> None:
+    ran = crosscheck.run("evaluate", "--pipeline", "rsl-sql", *arguments)
+    assert ran.code == 2
+    assert complaint in ran.err and ran.out == ""
+    assert "Traceback" not in ran.err
+
+
+def test_a_recording_is_not_replaced_by_its_own_replay(crosscheck: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("")
+    ran = crosscheck.run(*replayed(path, "--record", str(path)))
+    assert ran.code == 2
+    assert "this is the recording that is replayed" in ran.err
+
+
+def test_without_a_database_the_stages_that_execute_nothing_run_and_linking_counts_them(
+    crosscheck: CommandLine, shared_data: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "rsl-sql.jsonl"
+    imported = crosscheck.run("import", "rsl-sql", "--data", str(shared_data), "--output", str(path))
+    assert imported.code == 0, imported.err
+    assert "10,787 replies to 1,534 questions" in imported.out
+    bird = ("--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "0-4,717-719,803,817")
+    ran = crosscheck.run(*replayed(path, *bird, "--set", "pipeline.demonstrations.k=0"))
+    assert ran.code == 0, ran.err
+    result = ran.json
+    assert (result["questions"], result["scored"], result["answered"]) == (10, 5, 5)
+    assert result["missing_databases"] == {"california_schools": 5}
+    assert result["not_executable"] == {"binary_selection": 5}
+    assert result["failures"] == {}
+    assert {stage["total"] for stage in result["stages"]} == {5}
+    assert result["stages"][-1]["fixed"] == 2, "803 and 817 are corrected with what GPT-4o said"
+    assert result["links"]["both"]["strict_recall"]["total"] == 10
+    assert "0 failed" not in ran.err and "5 of 10 questions were asked with their schema alone" in ran.err
+
+
+def test_a_model_is_not_paid_for_questions_that_only_have_a_schema(
+    crosscheck: CommandLine, shared_data: Path
+) -> None:
+    ran = crosscheck.run(
+        "evaluate",
+        "--pipeline",
+        "rsl-sql",
+        "--benchmark",
+        "bird-dev",
+        "--data",
+        str(shared_data),
+        "--questions",
+        "0-2",
+    )
+    assert ran.code == 2
+    assert "none of the databases" in ran.err

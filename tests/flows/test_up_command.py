@@ -1,0 +1,165 @@
+"""`crosscheck up` as users run it: real servers, really killed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine, wait_until
+from tests.support.in_process import run
+
+
+@dataclass
+class Up:
+    """A `crosscheck up` that is running."""
+
+    shell: CommandLine
+    process: "subprocess.Popen[str]"
+    ready: dict
+
+    @property
+    def urls(self) -> dict[str, str]:
+        return {service["name"]: service["url"] for service in self.ready["services"]}
+
+
+def free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def processes_of(home: Path) -> dict[int, str]:
+    """Every process that was told of a working folder, with its command."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if (
+                folder.name.isdigit()
+                and f"CROSSCHECK_HOME={home}".encode() in (folder / "environ").read_bytes()
+            ):
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return response.status == 200
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    shell = CommandLine(tmp_path_factory.mktemp("up") / "home")
+    prefect, mlflow = free_ports()
+    process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
+    line = process.stdout.readline()
+    if not line:
+        pytest.fail(f"it did not come up: {process.stderr.read()}")
+    yield Up(shell, process, json.loads(line))
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads processes' environments in /proc")
+class TestUp:
+    def test_it_serves_both_uis_on_localhost_and_has_a_worker(self, up: Up) -> None:
+        assert up.ready["all_up"]
+        assert up.ready["pid"] == up.process.pid
+        for name, marker in (("Prefect", b"Prefect"), ("MLflow", b"MLflow")):
+            assert up.urls[name].startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(up.urls[name], timeout=10) as page:
+                assert marker in page.read()
+        assert up.ready["environment"] == {
+            "PREFECT_API_URL": f"{up.urls['Prefect']}/api",
+            "MLFLOW_TRACKING_URI": up.urls["MLflow"],
+        }
+
+    def test_check_finds_it_by_the_working_folder_alone(self, up: Up) -> None:
+        checked = up.shell.run("up", "--check", "--json")
+        assert checked.code == 0
+        assert checked.json == up.ready
+
+    def test_a_second_one_for_the_same_folder_is_refused(self, up: Up) -> None:
+        second = up.shell.run("up")
+        assert second.code == 2
+        assert "already runs" in second.err
+        assert up.urls["Prefect"] in second.err
+
+    def test_a_port_that_is_taken_is_named_with_the_option_that_moves_it(
+        self, up: Up, tmp_path: Path
+    ) -> None:
+        port = up.urls["MLflow"].rpartition(":")[2]
+        refused = run("up", "--home", str(tmp_path / "other"), "--prefect-port", "1", "--mlflow-port", "1")
+        assert refused.code == 2
+        assert "need two ports" in refused.err
+        free, _ = free_ports()
+        refused = run(
+            "up", "--home", str(tmp_path / "other"), "--prefect-port", str(free), "--mlflow-port", port
+        )
+        assert refused.code == 2
+        assert f"Port {port}" in refused.err
+        assert "--mlflow-port" in refused.err
+
+    def test_an_evaluation_of_the_same_folder_records_at_its_server(self, up: Up) -> None:
+        ran = up.shell.run("evaluate", "--limit", "1", "--pipeline", "zero-shot", "--json")
+        assert ran.code == 0, ran.err
+        assert f"Prefect's server answers at {up.urls['Prefect']}" in ran.err
+        query = urllib.request.Request(
+            f"{up.urls['Prefect']}/api/flow_runs/filter", b"{}", {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(query, timeout=10) as response:
+            names = [each["name"] for each in json.load(response)]
+        assert "demo | offline | zero-shot" in names
+
+    def test_a_server_that_is_killed_comes_back(self, up: Up) -> None:
+        def servers() -> set[int]:
+            return {pid for pid, command in processes_of(up.shell.home).items() if "uvicorn" in command}
+
+        before = servers()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        for pid in [
+            pid for pid, command in processes_of(up.shell.home).items() if "mlflow server" in command
+        ]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: servers() - before and answers(f"{up.urls['MLflow']}/health"))
+        assert up.process.poll() is None
+
+    def test_a_kill_takes_everything_down_with_it(self, up: Up) -> None:
+        home = up.shell.home
+        assert len(processes_of(home)) > 6
+        up.process.kill()
+        wait_until(lambda: not processes_of(home))
+        checked = up.shell.run("up", "--check", "--json")
+        assert checked.code == 1
+        assert not any(service["up"] for service in checked.json["services"])
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_it_in_order_and_check_says_so(tmp_path: Path) -> None:
+    shell = CommandLine(tmp_path / "home")
+    prefect, mlflow = free_ports()
+    process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow))
+    for line in process.stdout:
+        if line.startswith("Ctrl-C"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in err
+    assert not answers(f"http://127.0.0.1:{prefect}/api/health")
+    assert "stopped!" in (shell.home / "services/worker.log").read_text()
+    assert shell.run("up", "--check").code == 1

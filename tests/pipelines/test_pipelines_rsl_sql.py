@@ -1,0 +1,312 @@
+"""RSL-SQL as a whole: which stages run in which order, what each is shown, and what every switch changes."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.guide import GOOD, OTHER, Guide
+from tests.support.stage_bench import QUESTION
+
+EMPTY, WRONG = "SELECT name FROM museum WHERE id > 9", "SELECT nam FROM museum"
+AUGMENTATION = ["augmentation_conditions", "augmentation_elements", "augmentation_keywords"]
+DEFAULT = [
+    "forward_link", "preliminary_sql", "backward_link", *AUGMENTATION, "augmented_sql", "binary_selection",
+    "self_correction",
+]  # fmt: skip
+
+
+def schema_in(prompt: str) -> str:
+    """The schema section of a prompt."""
+    return prompt.partition("### Schema\n")[2].partition("\n\n")[0]
+
+
+async def test_the_four_steps_take_seven_calls_when_nothing_needs_correction(walk: Guide) -> None:
+    found = await walk()
+    assert found.stages == DEFAULT
+    assert found.calls == 7
+    assert found.sql == OTHER
+    assert found.candidates == {
+        "1_preliminary_sql": GOOD,
+        "2_augmented_sql": OTHER,
+        "3_binary_selection": OTHER,
+        "4_self_correction": OTHER,
+    }
+    assert found.path.notes == []
+
+
+async def test_it_takes_twelve_calls_when_nothing_helps_and_the_last_sql_is_kept(walk: Guide) -> None:
+    walk.replies |= {"self_correction": {"sql": EMPTY}, "binary_selection": {"sql": WRONG}}
+    found = await walk()
+    assert found.calls == 12
+    assert found.sql == found.candidates["4_self_correction"] == EMPTY
+    assert found.candidates["3_binary_selection"] == WRONG
+    assert found.path.notes == ["selection wrote a third query", "the final SQL still fares: empty"]
+
+
+async def test_links_go_both_ways_and_what_follows_sees_their_union_only(walk: Guide) -> None:
+    walk.replies["preliminary_sql"] = {"sql": 'SELECT museum_id FROM "order"'}
+    found = await walk()
+    links = {name: [str(column) for column in link.columns] for name, link in found.path.links.items()}
+    assert links["forward"] == ["museum.name", "museum.city"]
+    # By substring: `id` of every table is found inside of `museum_id`.
+    assert links["backward"] == [
+        "museum.id", "order.id", "order.museum_id", "guide.id", "guide.museum_id",
+    ]  # fmt: skip
+    assert set(links["both"]) == {*links["forward"], *links["backward"]}
+    for template in ("augmentation_keywords", "augmented_sql", "binary_selection"):
+        assert schema_in(found.asked[template][0]) == (
+            "# `museum`(`id`, `name`, `city`)\n# `order`(`id`, `museum_id`)\n# `guide`(`id`, `museum_id`)"
+        )
+    assert "`opened in`" in schema_in(found.asked["preliminary_sql"][0])
+    assert "`opened in`" in schema_in(found.asked["forward_link"][0])
+    assert schema_in(found.asked["forward_link"][1]) == schema_in(found.asked["augmented_sql"][0])
+
+
+@pytest.mark.parametrize(
+    ("directions", "shown"),
+    [
+        ("both", "# `museum`(`name`, `city`)\n# `guide`(`language`)"),
+        ("forward", "# `museum`(`name`, `city`)"),
+        ("backward", "# `guide`(`language`)"),
+        (
+            "none",
+            "# `museum`(`id`, `name`, `opened in`, `city`)\n# `order`(`id`, `museum_id`, `total.eur`, `no``te`)",
+        ),
+    ],
+)
+async def test_the_schema_is_reduced_to_the_directions_asked_for(
+    walk: Guide, directions: str, shown: str
+) -> None:
+    walk.replies["preliminary_sql"] = {"sql": "SELECT language FROM guide"}
+    found = await walk("rsl-sql", f"linking.directions={directions}", "linking.backward.match=word")
+    assert schema_in(found.asked["augmented_sql"][0]).startswith(shown)
+    assert list(found.path.links) == ["forward", "backward", "both"]
+
+
+async def test_the_match_of_the_backward_link_is_a_switch(walk: Guide) -> None:
+    walk.replies["preliminary_sql"] = {"sql": 'SELECT museum_id FROM "order"'}
+    found = await walk("rsl-sql", "linking.backward.match=parsed")
+    assert [str(column) for column in found.path.links["backward"].columns] == ["order.museum_id"]
+
+
+@pytest.mark.parametrize(("keep", "keys"), [("true", True), ("false", False)])
+async def test_join_keys_are_kept_where_asked_for(walk: Guide, keep: str, keys: bool) -> None:
+    walk.replies |= {
+        "forward_link": {"tables": [], "columns": ["museum.name", "order.total.eur"]},
+        "preliminary_sql": {"sql": "SELECT 1"},
+    }
+    shown = schema_in((await walk("rsl-sql", f"linking.keep_keys={keep}")).asked["augmented_sql"][0])
+    assert ("`museum_id`" in shown and "`id`" in shown) is keys
+
+
+async def test_foreign_keys_survive_with_both_of_their_tables(walk: Guide) -> None:
+    walk.replies |= {
+        "forward_link": {"tables": [], "columns": ["museum.name", "order.total.eur"]},
+        "preliminary_sql": {"sql": "SELECT 1"},
+    }
+    prompt = (await walk()).asked["augmented_sql"][0]
+    assert "# `order`.`museum_id` -> `museum`.`id`" in prompt
+    assert "`guide`" not in prompt
+
+
+async def test_an_empty_link_falls_back_to_the_full_schema(walk: Guide) -> None:
+    walk.replies |= {"forward_link": {"tables": [], "columns": []}, "preliminary_sql": {"sql": "SELECT 1"}}
+    found = await walk(question=replace(QUESTION, evidence=""))
+    assert not found.path.links["both"].columns
+    assert schema_in(found.asked["augmented_sql"][0]) == schema_in(found.asked["forward_link"][0])
+
+
+async def test_iterations_pass_on_what_was_linked_and_unite_it(walk: Guide) -> None:
+    walk.replies |= {
+        "forward_link": [
+            {"tables": [], "columns": ["museum.name"]},
+            {"tables": [], "columns": ["order.total.eur"]},
+            {"tables": [], "columns": ["museum.opened in"]},
+            {"tables": [], "columns": []},
+        ],
+        "preliminary_sql": [
+            {"sql": "SELECT language FROM guide"},
+            {"sql": "SELECT 2"},
+            {"sql": "SELECT 3"},
+        ],
+    }
+    found = await walk(
+        "rsl-sql", "linking.iterations=3", "linking.forward.hint_source=none", "linking.backward.match=word"
+    )
+    first, second, third, elements = found.asked["forward_link"]
+    hint = "Already found relevant, keep unless clearly wrong: "
+    assert hint not in first and hint not in elements
+    assert f"{hint}museum.name, guide.language.\n" in second
+    assert f"{hint}museum.name, `order`.`total.eur`, guide.language.\n" in third
+    assert [str(column) for column in found.path.links["both"].columns] == [
+        "museum.name", "museum.opened in", "order.total.eur", "guide.language",
+    ]  # fmt: skip
+    assert found.candidates["1_preliminary_sql"] == "SELECT 3"
+    assert found.stages[:9] == [
+        "forward_link", "preliminary_sql", "backward_link",
+        "forward_link 2", "preliminary_sql 2", "backward_link 2",
+        "forward_link 3", "preliminary_sql 3", "backward_link 3",
+    ]  # fmt: skip
+
+
+async def test_an_iteration_without_sql_keeps_that_of_the_one_before(walk: Guide) -> None:
+    walk.replies["preliminary_sql"] = [{"sql": GOOD}, {"sql": ""}]
+    found = await walk("rsl-sql", "linking.iterations=2")
+    assert found.candidates["1_preliminary_sql"] == GOOD
+
+
+async def test_the_augmentation_is_asked_for_all_at_once(walk: Guide) -> None:
+    walk.bench.server.latency = 0.1
+    await walk("rsl-sql", "selection.enabled=false", "correction.rounds=0")
+    assert walk.bench.server.most_in_flight == 3
+
+
+@pytest.mark.parametrize(
+    ("switch", "stage", "section"),
+    [
+        ("elements", "augmentation_elements", "### Linked columns"),
+        ("keywords", "augmentation_keywords", "### Keywords that may be needed"),
+        ("conditions", "augmentation_conditions", "### Conditions in the question"),
+    ],
+)
+async def test_a_part_of_the_augmentation_that_is_off_is_neither_asked_for_nor_shown(
+    walk: Guide, switch: str, stage: str, section: str
+) -> None:
+    on, off = await walk(), await walk("rsl-sql", f"augmentation.{switch}=false")
+    assert section in on.asked["augmented_sql"][0]
+    assert section not in off.asked["augmented_sql"][0]
+    assert set(on.stages) - set(off.stages) == {stage}
+    assert off.calls == on.calls - 1
+
+
+async def test_descriptions_that_are_off_are_shown_nowhere(walk: Guide) -> None:
+    walk.replies |= {
+        "forward_link": {"tables": [], "columns": ["museum.opened in"]},
+        "binary_selection": {"sql": WRONG},
+    }
+    heading = "### Column descriptions"
+    on, off = await walk(), await walk("rsl-sql", "augmentation.descriptions=false")
+    reduced = ("augmentation_keywords", "augmented_sql", "binary_selection", "self_correction")
+    for template in reduced:
+        assert heading in on.asked[template][0], template
+    assert not any(heading in prompt for prompts in off.asked.values() for prompt in prompts)
+    # The first step never shows them; the elements, by the same template, do.
+    assert [heading in prompt for prompt in on.asked["forward_link"]] == [False, True]
+    assert heading not in on.asked["preliminary_sql"][0]
+
+
+async def test_without_selection_the_second_sql_goes_on(walk: Guide) -> None:
+    found = await walk("rsl-sql", "selection.enabled=false")
+    assert "binary_selection" not in found.stages
+    assert found.candidates["3_binary_selection"] == OTHER == found.sql
+
+
+async def test_without_rounds_there_is_no_correction(walk: Guide) -> None:
+    walk.replies["binary_selection"] = {"sql": WRONG}
+    for before in ("true", "false"):
+        found = await walk("rsl-sql", "correction.rounds=0", f"correction.before_selection={before}")
+        assert found.stages == DEFAULT[:-1]
+        assert list(found.candidates) == ["1_preliminary_sql", "2_augmented_sql", "3_binary_selection"]
+
+
+async def test_both_candidates_can_be_corrected_before_one_is_selected(walk: Guide) -> None:
+    walk.replies |= {
+        "preliminary_sql": {"sql": WRONG},
+        "augmented_sql": {"sql": EMPTY},
+        "self_correction": [{"sql": GOOD}, {"sql": EMPTY}, {"sql": EMPTY}],
+        "binary_selection": {"sql": GOOD},
+    }
+    found = await walk("rsl-sql", "correction.before_selection=true", "correction.rounds=2")
+    assert found.stages[-3:] == ["self_correction", "self_correction 2", "binary_selection"]
+    assert f"### SQL 1\n{GOOD}\n" in found.asked["binary_selection"][0]
+    assert f"### SQL 2\n{EMPTY}\n" in found.asked["binary_selection"][0]
+    assert found.sql == GOOD == found.candidates["3_binary_selection"]
+    assert found.path.notes == ["SQL2 still fares: empty"]
+
+
+async def test_a_model_that_never_says_anything_useful_ends_without_sql_and_without_a_crash(
+    walk: Guide,
+) -> None:
+    walk.replies = dict.fromkeys(walk.replies, "I would rather not.")
+    found = await walk()
+    assert found.sql is None
+    assert set(found.candidates.values()) == {None}
+    # Two readings of each of six calls before selection, none for selection, five rounds of correction.
+    assert found.calls == 2 * 6 + 2 * 5
+    assert found.path.notes == ["the final SQL still fares: no_answer"]
+    silent = {"backward_link"}
+    assert all(record.notes for record in found.trail.records if record.stage not in silent)
+
+
+async def test_the_shown_demonstrations_have_their_evidence_only_where_asked_for(walk: Guide) -> None:
+    for evidence in (True, False):
+        found = await walk("rsl-sql", f"demonstrations.evidence={str(evidence).lower()}")
+        for template in ("preliminary_sql", "augmented_sql", "binary_selection"):
+            shown = found.asked[template][0].partition("### Task")[0]
+            assert "SQL: SELECT COUNT(*) FROM zoo" in shown
+            assert ("Evidence: zoos" in shown) is evidence
+        assert not any("zoo" in prompt for prompt in found.asked["forward_link"])
+
+
+@pytest.mark.parametrize(
+    ("override", "template", "shown"),
+    [
+        ("prompt.schema_format=create_table", "preliminary_sql", "CREATE TABLE museum ("),
+        ("prompt.schema_format=m_schema", "augmented_sql", "# Table: museum"),
+        ("prompt.sample_rows=1", "forward_link", "# `name`: 'Glass House'\n"),
+        ("linking.forward.max_columns_per_table=4", "forward_link", "at most 4 columns"),
+        ("selection.rows_shown=1", "binary_selection", "### Result of SQL 1\nname\nGlass House\n\n"),
+        ("selection.counts=true", "binary_selection", "(3 rows)"),
+    ],
+)
+async def test_a_setting_reaches_the_prompts(walk: Guide, override: str, template: str, shown: str) -> None:
+    walk.replies["preliminary_sql"] = {"sql": "SELECT name FROM museum ORDER BY id"}
+    assert shown not in (await walk()).asked[template][-1]
+    assert shown in (await walk("rsl-sql", override)).asked[template][-1]
+
+
+@pytest.mark.parametrize(
+    ("override", "heading"), [("sample_rows=0", "Sample rows"), ("foreign_keys=false", "Foreign keys")]
+)
+async def test_a_part_of_the_schema_that_is_off_is_shown_nowhere(
+    walk: Guide, override: str, heading: str
+) -> None:
+    found = await walk("rsl-sql", f"prompt.{override}")
+    assert not any(f"### {heading}" in prompt for prompts in found.asked.values() for prompt in prompts)
+
+
+async def test_the_published_first_turn_is_blind_and_the_default_is_not(walk: Guide) -> None:
+    walk.replies["binary_selection"] = {"sql": WRONG}
+    informed, blind = await walk(), await walk("rsl-sql", "correction.first_turn=blind")
+    assert WRONG in informed.asked["self_correction"][0]
+    assert WRONG not in blind.asked["self_correction"][0]
+
+
+async def test_the_acl_variant_parses_hints_by_the_question_and_takes_the_shortcut(walk: Guide) -> None:
+    walk.replies |= {
+        "forward_link": {"tables": [], "columns": ["museum.name"]},
+        "preliminary_sql": {"sql": 'SELECT museum_id FROM "order"'},
+        "augmented_sql": {"sql": 'SELECT "museum_id" FROM "order"'},
+    }
+    question = replace(QUESTION, text="Which language?", evidence="city")
+    found = await walk("rsl-sql-acl", question=question)
+    links = {name: [str(column) for column in link.columns] for name, link in found.path.links.items()}
+    assert links["forward"] == ["museum.name", "guide.language"]
+    assert links["backward"] == ["order.museum_id"]
+    assert found.asked["binary_selection"] == []
+    assert found.calls == 6
+
+
+@pytest.mark.parametrize(("pipeline", "examples"), [("few-shot", True), ("zero-shot", False)])
+async def test_the_baselines_ask_once_with_the_full_schema(
+    walk: Guide, pipeline: str, examples: bool
+) -> None:
+    found = await (walk(pipeline) if examples else walk(pipeline, demonstrations=()))
+    assert found.stages == ["preliminary_sql"]
+    assert found.calls == 1
+    assert found.candidates == {"1_preliminary_sql": GOOD} and found.sql == GOOD
+    (prompt,) = found.asked["preliminary_sql"]
+    assert ("### Examples" in prompt) is examples
+    assert "`guide`" in prompt and "### Linked" not in prompt and "### Column descriptions" not in prompt
+    described = await walk(pipeline, "descriptions=true")
+    assert "### Column descriptions" in described.asked["preliminary_sql"][0]
