@@ -1,0 +1,70 @@
+"""Where things are: options before environment before defaults, and errors that say what to do."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import ConfigurationError
+from tasks.settings.home import CHECKOUT, Home, find_conf, find_data, find_home
+
+
+def test_the_home_is_the_option_else_the_environment_else_a_hidden_folder_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "named"))
+    assert find_home(str(tmp_path / "option" / "deep")).path == tmp_path / "option" / "deep"
+    assert find_home().path == tmp_path / "named"
+    monkeypatch.delenv("CROSSCHECK_HOME")
+    assert find_home().path == tmp_path / ".crosscheck"
+    assert (tmp_path / ".crosscheck").is_dir()
+
+
+def test_a_home_that_is_a_file_is_an_error_that_says_how_to_name_another(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="Name another with --home or CROSSCHECK_HOME"):
+        find_home(str(tmp_path / "file" / "below"))
+    with pytest.raises(ConfigurationError, match="Name another with --home or CROSSCHECK_HOME"):
+        find_home(str(tmp_path / "file"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_home_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    with pytest.raises(ConfigurationError, match="cannot be written to"):
+        find_home(str(folder))
+
+
+def test_everything_that_is_written_has_its_place_below_the_home(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    places = [home.replies, home.prefect, home.stage_results, home.warehouse, home.embeddings, home.runs]
+    assert all(place.is_relative_to(tmp_path) for place in places)
+    assert len(set(places)) == len(places)
+    assert home.mlflow_uri == f"sqlite:///{tmp_path}/mlflow.db"
+    assert not any(place.exists() for place in places)
+
+
+def test_the_data_are_at_the_option_else_the_environment_else_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CROSSCHECK_DATA", str(tmp_path / "named"))
+    assert find_data("~/x") == Path.home() / "x"
+    assert find_data() == tmp_path / "named"
+    monkeypatch.delenv("CROSSCHECK_DATA")
+    assert find_data() == tmp_path / "data"
+
+
+def test_the_configuration_is_the_checkouts_unless_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CROSSCHECK_CONF", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert find_conf() == CHECKOUT / "conf"
+    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path))
+    assert find_conf() == tmp_path
+    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path / "absent"))
+    with pytest.raises(ConfigurationError, match="benchmarks/, backbones/, pipelines/ and prompts/"):
+        find_conf()

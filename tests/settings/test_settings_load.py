@@ -1,0 +1,388 @@
+"""Settings: what the files say, what --set changes, and errors that say what was meant."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import ConfigurationError
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.base import Settings
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import find_conf
+from tasks.settings.load import (
+    available,
+    load_backbone_settings,
+    load_benchmark_settings,
+    load_pipeline_settings,
+    load_settings,
+    parse_override,
+)
+from tasks.settings.pipeline import FewShotSettings, RslSqlSettings
+
+CONF = find_conf()
+KINDS = ("benchmark", "backbone", "pipeline")
+SHIPPED = [(kind, name) for kind in KINDS for name in available(CONF, kind)]
+
+
+@pytest.mark.parametrize(("kind", "name"), SHIPPED)
+def test_every_shipped_file_loads_and_describes_itself(kind: str, name: str) -> None:
+    settings = load_settings(CONF, kind, name)
+    assert settings.name == name
+    assert settings.description
+    assert type(settings).model_validate(settings.model_dump()) == settings
+
+
+def test_what_is_promised_is_shipped() -> None:
+    assert {name for kind, name in SHIPPED if kind == "benchmark"} >= {"demo", "bird-dev", "spider-dev"}
+    assert {name for kind, name in SHIPPED if kind == "backbone"} >= {
+        "offline",
+        "openai",
+        "deepseek",
+        "vllm",
+        "ollama",
+    }
+    assert {name for kind, name in SHIPPED if kind == "pipeline"} >= {
+        "zero-shot",
+        "few-shot",
+        "rsl-sql",
+        "rsl-sql-acl",
+    }
+
+
+def test_the_default_profile_is_rsl_sql_as_published_but_for_two_stated_deviations() -> None:
+    settings = load_pipeline_settings(CONF, "rsl-sql")
+    assert isinstance(settings, RslSqlSettings)
+    assert (settings.demonstrations.k, settings.demonstrations.mask, settings.demonstrations.evidence) == (
+        3,
+        False,
+        False,
+    )
+    assert settings.demonstrations.metric == "euclidean"
+    assert settings.demonstrations.encoder.endswith("all-mpnet-base-v2")
+    assert (settings.linking.forward.hint_source, settings.linking.backward.match) == (
+        "evidence",
+        "substring",
+    )
+    assert (settings.linking.iterations, settings.linking.keep_keys, settings.linking.directions) == (
+        1,
+        False,
+        "both",
+    )
+    assert settings.prompt.sample_rows == 3 and settings.prompt.schema_format == "comment"
+    assert (settings.selection.rows_shown, settings.selection.counts, settings.selection.shortcut) == (
+        5,
+        False,
+        False,
+    )
+    assert (settings.correction.rounds, settings.correction.when) == (5, "error_or_empty")
+    # The deviations:
+    assert (settings.demonstrations.retriever, settings.correction.first_turn) == ("bm25", "informed")
+
+
+def test_the_acl_profile_differs_as_its_paper_does() -> None:
+    settings = load_pipeline_settings(CONF, "rsl-sql-acl")
+    assert isinstance(settings, RslSqlSettings)
+    assert (settings.linking.forward.hint_source, settings.linking.backward.match) == ("question", "parsed")
+    assert settings.selection.counts and settings.selection.shortcut
+    assert settings.correction.rounds == 3
+    assert settings.demonstrations.metric == "cosine"
+    assert "bge" in settings.demonstrations.encoder
+
+
+def test_zero_shot_is_few_shot_without_demonstrations() -> None:
+    zero, few = load_pipeline_settings(CONF, "zero-shot"), load_pipeline_settings(CONF, "few-shot")
+    assert isinstance(zero, FewShotSettings) and isinstance(few, FewShotSettings)
+    assert (zero.demonstrations.k, few.demonstrations.k) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pipeline.selection.shortcut=true", ("pipeline", ["selection", "shortcut"], True)),
+        ("pipeline.demonstrations.k=5", ("pipeline", ["demonstrations", "k"], 5)),
+        ("backbone.temperature=null", ("backbone", ["temperature"], None)),
+        ("backbone.temperature=", ("backbone", ["temperature"], None)),
+        ("backbone.temperature=0.5", ("backbone", ["temperature"], 0.5)),
+        ("backbone.model=gpt-4o", ("backbone", ["model"], "gpt-4o")),
+        ("backbone.model='4'", ("backbone", ["model"], "4")),
+        ("backbone.base_url=http://h:1/v1?a=b", ("backbone", ["base_url"], "http://h:1/v1?a=b")),
+        ("benchmark.quarantine=[1, 2]", ("benchmark", ["quarantine"], [1, 2])),
+        ("backbone.extra_body={a: {b: 1}}", ("backbone", ["extra_body"], {"a": {"b": 1}})),
+        (" pipeline.name = x y ", ("pipeline", ["name"], "x y")),
+    ],
+)
+def test_an_override_is_kind_key_and_a_yaml_value(text: str, expected: tuple[str, list[str], Any]) -> None:
+    assert parse_override(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pipeline.selection.shortcut", "write kind.key=value"),
+        ("pipeline=3", "write kind.key=value"),
+        ("pipeline..k=3", "write kind.key=value"),
+        ("=3", "write kind.key=value"),
+        ("", "write kind.key=value"),
+        ("pipelin.demonstrations.k=3", 'Did you mean "pipeline"?'),
+        ("demonstrations.k=3", 'not "demonstrations"'),
+        ("pipeline.demonstrations.k=[", "the value is not YAML"),
+    ],
+)
+def test_an_override_of_another_form_says_how_to_write_one(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_override(text)
+    assert said in str(caught.value)
+    assert f"--set {text}" in str(caught.value)
+
+
+@given(st.text(max_size=30))
+def test_whatever_is_set_is_read_or_refused_in_words(text: str) -> None:
+    try:
+        kind, keys, _ = parse_override(text)
+    except ConfigurationError as error:
+        assert str(error).startswith("--set ")
+    else:
+        assert kind in KINDS and all(keys)
+
+
+def test_overrides_reach_the_place_they_name_and_no_other() -> None:
+    overrides = [
+        "pipeline.selection.shortcut=true",
+        "pipeline.linking.forward.hint_source=none",
+        "backbone.seed=7",
+        "benchmark.timeout_s=5",
+        "pipeline.selection.rows_shown=2",
+        "pipeline.selection.rows_shown=9",
+    ]
+    plain, changed = (
+        load_pipeline_settings(CONF, "rsl-sql"),
+        load_pipeline_settings(CONF, "rsl-sql", overrides),
+    )
+    assert isinstance(changed, RslSqlSettings)
+    assert changed.selection.shortcut and changed.selection.rows_shown == 9
+    assert changed.linking.forward.hint_source == "none"
+    assert differences(plain.model_dump(), changed.model_dump()) == {
+        "selection.shortcut", "selection.rows_shown", "linking.forward.hint_source",
+    }  # fmt: skip
+    assert load_backbone_settings(CONF, "openai", overrides).seed == 7
+    assert load_benchmark_settings(CONF, "demo", overrides).timeout_s == 5.0
+
+
+def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> set[str]:
+    """Dotted names of the values that differ."""
+    found = set()
+    for key in first:
+        if isinstance(first[key], dict):
+            found |= differences(first[key], second[key], f"{prefix}{key}.")
+        elif first[key] != second[key]:
+            found.add(prefix + key)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("pipeline.seleciton.shortcut=true", 'there is no key "seleciton". Did you mean "selection"?'),
+        ("pipeline.selection.shortcuts=true", 'there is no key "shortcuts". Did you mean "shortcut"?'),
+        (
+            "pipeline.linking.forward.hint_sorce=none",
+            'there is no key "hint_sorce". Did you mean "hint_source"?',
+        ),
+        ("pipeline.linking.xyz=none", "Valid names: backward, directions, forward, iterations, keep_keys."),
+        (
+            "pipeline.linking.forward.hint_source=evidnce",
+            "'evidence', 'question', 'both' or 'none', not 'evidnce'",
+        ),
+        ("pipeline.demonstrations.k=-1", "greater than or equal to 0, not -1"),
+        ("pipeline.demonstrations.k='3'", "valid integer, not '3'"),
+        ("pipeline.demonstrations.k=3.0", "valid integer, not 3.0"),
+        ("pipeline.demonstrations.k=true", "valid integer, not True"),
+        ("pipeline.demonstrations.k=", "valid integer, not None"),
+        ("pipeline.selection.shortcut=1", "valid boolean, not 1"),
+        ("pipeline.selection.shortcut='yes'", "valid boolean, not 'yes'"),
+        (
+            "pipeline.selection=false",
+            "False is not keys and values. Its keys: enabled, rows_shown, counts, shortcut.",
+        ),
+        ("pipeline.name.x=1", '"name" is a single value, it has no keys below it'),
+        ("pipeline.kind=rslsql", 'there is no pipeline of the kind "rslsql". Did you mean "rsl-sql"?'),
+        ("pipeline.kind=", "Valid: few-shot, rsl-sql"),
+        ("pipeline.kind=few-shot", None),
+        ("benchmark.revision=1.0", "valid string, not 1.0. Put it in quotes."),
+        ("benchmark.rule=brid", "'bird', 'spider', 'strict' or 'subset', not 'brid'"),
+        ("backbone.prices.inptu=3", 'there is no key "inptu". Did you mean "input"?'),
+        ("backbone.prices={input: 3, output: 1}", 'the key "prices.as_of" is missing'),
+        ("backbone.prices.as_of=yesterday", "valid date"),
+        ("backbone.concurrency=0", "greater than or equal to 1, not 0"),
+        ("backbone.kind=opnai", "'openai', 'offline' or 'replay', not 'opnai'"),
+    ],
+)
+def test_a_wrong_override_is_named_with_what_it_may_have_meant(override: str, said: str | None) -> None:
+    kind = override.partition(".")[0]
+    name = {"benchmark": "demo", "backbone": "openai", "pipeline": "rsl-sql"}[kind]
+    if said is None:
+        assert load_settings(CONF, kind, name, [override]).kind == "few-shot"
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(CONF, kind, name, [override])
+    assert said in str(caught.value)
+    assert all(line.startswith(f"--set {override}: ") for line in str(caught.value).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "must hold keys and values, not NoneType"),
+        ("- rsl-sql", "must hold keys and values, not list"),
+        ("a: [", "cannot be read as YAML"),
+        ("kind: foo", 'key kind: there is no pipeline of the kind "foo"'),
+        ("description: x", "key kind: which pipeline this is about is missing"),
+        ("kind: rsl-sql\nselection:", "key selection: None is not keys and values"),
+        ("kind: rsl-sql\nlinkng: {}", 'key linkng: there is no key "linkng". Did you mean "linking"?'),
+        (
+            "kind: few-shot\nlinking: {}",
+            'key linking: there is no key "linking". Valid names: demonstrations',
+        ),
+        (
+            "kind: rsl-sql\nselection: {rows_shown: five}",
+            "key selection.rows_shown: Input should be a valid integer",
+        ),
+        ("kind: rsl-sql\n1: 2", "key 1: Keys should be strings"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        load_pipeline_settings(CONF, str(path))
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_every_problem_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "kind: rsl-sql\nlinkng: {}\nselection: {enbaled: true}\ndemonstrations: {k: x}", encoding="utf-8"
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        load_pipeline_settings(CONF, str(path))
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_a_file_of_ones_own_is_named_after_itself_unless_it_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("kind: rsl-sql\n", encoding="utf-8")
+    assert load_pipeline_settings(CONF, str(path)).name == "mine"
+    path.write_text("kind: rsl-sql\nname: yours\n", encoding="utf-8")
+    assert load_pipeline_settings(CONF, str(path)).name == "yours"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("pipeline", "rslsql", 'Did you mean "rsl-sql"?'),
+        ("backbone", "opnai", 'Did you mean "openai"?'),
+        ("benchmark", "xyz", "Valid names: bird-dev"),
+        ("pipeline", "absent.yaml", "There is no pipeline file absent.yaml."),
+        ("pipeline", "../backbones/openai", 'There is no pipeline "../backbones/openai"'),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(kind: str, name: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(CONF, kind, name)
+    assert said in str(caught.value)
+
+
+def all_models() -> list[type[Settings]]:
+    found, waiting = [], [Settings]
+    while waiting:
+        for model in waiting.pop().__subclasses__():
+            if model.__module__.startswith("tasks."):
+                found.append(model)
+                waiting.append(model)
+    return found
+
+
+@pytest.mark.parametrize("model", all_models(), ids=lambda model: model.__name__)
+def test_every_model_is_strict_and_frozen_and_explains_its_fields(model: type[Settings]) -> None:
+    assert model.model_config["extra"] == "forbid"
+    assert model.model_config["frozen"] and model.model_config["strict"]
+    by_their_name = {
+        "kind",
+        "name",
+        "description",
+        "prompt",
+        "descriptions",
+        "elements",
+        "keywords",
+        "conditions",
+    }
+    unexplained = {
+        name
+        for name, field in model.model_fields.items()
+        if not field.description and not isinstance(field.default, Settings)
+    }
+    assert unexplained <= by_their_name
+
+
+def evaluation(**backbone: Any) -> EvaluationSettings:
+    return EvaluationSettings(
+        benchmark=load_benchmark_settings(CONF, "bird-dev", ["benchmark.quarantine=[3, 5-6]"]),
+        backbone=load_backbone_settings(CONF, "openai").model_copy(update=backbone),
+        pipeline=load_pipeline_settings(CONF, "rsl-sql"),
+        data="data",
+        home="home",
+    )
+
+
+def test_settings_travel_as_json_as_flow_parameters_do() -> None:
+    settings = evaluation()
+    assert EvaluationSettings.model_validate_json(settings.model_dump_json()) == settings
+    assert EvaluationSettings.model_validate(json.loads(settings.model_dump_json())) == settings
+    assert settings.label == "openai | rsl-sql"
+
+
+def test_quarantined_ids_may_be_written_as_the_numbers_they_are() -> None:
+    assert evaluation().benchmark.quarantine == ("3", "5-6")
+    with pytest.raises(ConfigurationError, match="valid string, not True"):
+        load_benchmark_settings(CONF, "demo", ["benchmark.quarantine=[true]"])
+
+
+def test_no_secret_is_in_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
+    settings = evaluation()
+    assert settings.backbone.api_key_env == "OPENAI_API_KEY"
+    for text in (
+        settings.model_dump_json(),
+        repr(settings),
+        str(settings.model_dump()),
+        yaml.dump(settings.model_dump(mode="json")),
+    ):
+        assert "sk-very-secret" not in text
+
+
+@pytest.mark.parametrize("key", ["sk-proj-Abc_123-x", "sk live 1", "a" * 80])
+def test_a_key_in_the_place_of_its_variables_name_is_refused_without_being_repeated(
+    tmp_path: Path, key: str
+) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump({"model": "m", "api_key_env": key}), encoding="utf-8")
+    for name, overrides in ((str(path), []), ("openai", [f"backbone.api_key_env={key}"])):
+        with pytest.raises(ConfigurationError) as caught:
+            load_backbone_settings(CONF, name, overrides)
+        assert "no name of an environment variable" in str(caught.value)
+        assert key not in str(caught.value)
+
+
+def test_models_cannot_be_changed_once_read() -> None:
+    settings = load_backbone_settings(CONF, "offline")
+    with pytest.raises(ValueError, match="frozen"):
+        settings.model = "another"  # type: ignore[misc]
+    assert isinstance(settings, BackboneSettings)
+    assert BenchmarkSettings.model_fields["quarantine"].default == ()

@@ -1,0 +1,145 @@
+"""The command line as users run it: a process of its own, against a Prefect server that all tests share."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as the one JSON object that it must be."""
+        return json.loads(self.out)
+
+
+@dataclass
+class CommandLine:
+    """Runs `crosscheck` with a working folder of its own."""
+
+    home: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path = ROOT
+
+    @property
+    def all_of_environment(self) -> dict[str, str]:
+        """The environment of its processes."""
+        ours = {"CROSSCHECK_HOME": str(self.home), "PYTHONPATH": str(ROOT)}
+        return {**os.environ, **ours, **self.environment}
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the words that run a command."""
+        return [sys.executable, "-m", "flows.cli", *arguments]
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start a command and return its process."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.cwd,
+            env=self.all_of_environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, timeout: float = 480) -> Ran:
+        """Run a command to its end."""
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            raise
+        return Ran(process.returncode, out, err)
+
+
+def end(process: "subprocess.Popen[str]", how: signal.Signals, timeout: float = 60) -> Ran:
+    """Send a process a signal and wait until it is gone."""
+    process.send_signal(how)
+    out, err = process.communicate(timeout=timeout)
+    return Ran(process.returncode, out, err)
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a real Prefect server, the same for all tests of a session; it takes seconds to start."""
+    home = tmp_path_factory.mktemp("prefect-server")
+    environment = {
+        "PREFECT_HOME": str(home),
+        "PREFECT_LOCAL_STORAGE_PATH": str(home / "storage"),
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "storage"),
+    }
+    script = (
+        "import sys, pathlib\n"
+        "from flows.prefect_api.server import LocalServer\n"
+        "from tasks.settings.home import Home\n"
+        "with LocalServer(Home(pathlib.Path(sys.argv[1]))) as server:\n"
+        "    print(server.wait(), flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(home)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdin is not None
+    url = process.stdout.readline().strip()
+    assert url.startswith("http"), "Prefect's server did not start"
+    yield url
+    process.stdin.close()
+    process.wait(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def built_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder in which the demo benchmark is built, to be copied."""
+    from tasks.benchmarks.demo.builder import build_demo
+
+    home = tmp_path_factory.mktemp("built-demo")
+    build_demo(home / "benchmarks" / "demo", sources=ROOT / "conf" / "benchmarks" / "demo")
+    return home
+
+
+@pytest.fixture
+def crosscheck(tmp_path: Path, prefect_server: str) -> CommandLine:
+    """The command line with an empty working folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return CommandLine(
+        home,
+        {
+            "PREFECT_API_URL": prefect_server,
+            "PREFECT_HOME": str(home / "prefect"),
+            "PREFECT_LOCAL_STORAGE_PATH": str(home / "stages"),
+            "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "stages"),
+        },
+    )
+
+
+def wait_until(condition: Any, timeout: float = 60) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)

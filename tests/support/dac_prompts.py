@@ -1,0 +1,121 @@
+"""DAC's stages for the golden prompts: grounded demonstrations, an alignment, every kind of feedback."""
+
+from collections.abc import Awaitable, Callable
+
+from tasks.dac_records import Entities, Feedback
+from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.records import ColumnName, Demonstration, Question
+from tasks.retrieval.alignment import GroundedDemonstration, ground
+from tasks.settings.pipeline import PromptSettings
+from tasks.stages.dac_correction import dac_correction
+from tasks.stages.entity_alignment import Given, resolve_given
+from tasks.stages.entity_linking import entity_linking
+from tasks.stages.initial_sql import initial_sql
+from tasks.stages.skeleton_parsing import skeleton_parsing
+from tests.support.stage_bench import PLAIN, QUESTION, Bench
+
+ZOO = Schema(
+    "zoo",
+    (
+        Table("zoo", (Column("id", "INTEGER"), Column("city", "TEXT")), ("id",)),
+        Table("animal", (Column("name", "TEXT"), Column("zoo id", "INTEGER"))),
+    ),
+    (ForeignKey("animal", ("zoo id",), "zoo", ("id",)),),
+)
+GROUNDED: tuple[GroundedDemonstration, ...] = ground(
+    (
+        Demonstration(
+            "How many zoos are in Ghent?", "SELECT COUNT(*) FROM zoo WHERE city = 'Ghent'", "zoo", "zoos"
+        ),
+        Demonstration(
+            "Name the animals of Lyon.",
+            "SELECT T1.name FROM animal AS T1 JOIN zoo AS T2 ON T1.`zoo id` = T2.id WHERE T2.city = 'Lyon'",
+            "zoo",
+        ),
+        Demonstration("Who painted it?", "SELECT painter FROM painting", "lost"),
+    ),
+    {"zoo": ZOO},
+)
+DDL, COMMENT = PromptSettings(schema_format="create_table"), PromptSettings()
+SQL = "SELECT name FROM museum"
+MENTIONED = (
+    Given("museums", "museum", "tbl"),
+    Given("Lyon", "museum.city", "val"),
+    Given("sold", "order.total.eur", "col"),
+)
+Case = Callable[[Bench], Awaitable[object]]
+
+
+def first(
+    prompt: PromptSettings = DDL,
+    *,
+    question: Question = QUESTION,
+    demonstrations: tuple[GroundedDemonstration, ...] = GROUNDED,
+    descriptions: bool = False,
+) -> Case:
+    return lambda bench: initial_sql(
+        question, bench.schema, prompt, demonstrations, descriptions, bench.backbone
+    )
+
+
+def linking(
+    prompt: PromptSettings = DDL,
+    *,
+    question: Question = QUESTION,
+    demonstrations: tuple[GroundedDemonstration, ...] = GROUNDED,
+    sql: str | None = SQL,
+) -> Case:
+    return lambda bench: entity_linking(
+        question, bench.schema, prompt, demonstrations, sql, False, bench.backbone
+    )
+
+
+def correction(
+    feedback: Feedback, *, prompt: PromptSettings = DDL, sql: str | None = SQL, aligned: bool = True
+) -> Case:
+    def case(bench: Bench) -> Awaitable[object]:
+        tokens = resolve_given(QUESTION.text, MENTIONED, bench.schema, bench.schema).tokens
+        return dac_correction(
+            QUESTION,
+            bench.schema,
+            prompt,
+            tokens if aligned else (),
+            sql,
+            feedback,
+            0,
+            None,
+            True,
+            bench.runner,
+            bench.backbone,
+        )
+
+    return case
+
+
+MISSING = Entities(
+    ("museum", "order", "guide"), (ColumnName("museum", "city"), ColumnName("order", "total.eur"))
+)
+DAC_CASES: dict[str, Case] = {
+    "initial_sql.full": first(),
+    "initial_sql.comment_format": first(COMMENT, descriptions=True),
+    "initial_sql.no_demonstrations": first(question=PLAIN, demonstrations=()),
+    "entity_linking.full": linking(),
+    "entity_linking.comment_format": linking(COMMENT),
+    "entity_linking.no_sql": linking(question=PLAIN, demonstrations=(), sql=None),
+    "skeleton_parsing.full": lambda bench: skeleton_parsing(
+        QUESTION, "sqlite", GROUNDED, True, bench.backbone
+    ),
+    "skeleton_parsing.question_only": lambda bench: skeleton_parsing(
+        QUESTION, "sqlite", GROUNDED, False, bench.backbone
+    ),
+    "dac_correction.execution": correction(
+        Feedback("execution", error="Error: no such column: nam"), sql="SELECT nam FROM museum", aligned=False
+    ),
+    "dac_correction.no_sql": correction(
+        Feedback("execution", error="There is no query."), sql=None, aligned=False
+    ),
+    "dac_correction.entities": correction(Feedback("entities", missing=MISSING)),
+    "dac_correction.skeleton": correction(
+        Feedback("skeleton", skeleton="select distinct _ from _ join _ where _ = _"), prompt=COMMENT
+    ),
+}

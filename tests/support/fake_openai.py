@@ -1,0 +1,324 @@
+"""A real HTTP server that speaks `/v1/chat/completions` and misbehaves on demand.
+
+It runs in a thread of its own with its own event loop, so the same object serves an async test, a synchronous
+one, and a whole command line in a subprocess. Raw asyncio streams and no web framework: a cut-off body or a
+dropped connection is exactly what a framework prevents.
+
+    def test_something(fake_openai):
+        fake_openai.answer = lambda body: '{"sql": "SELECT 1"}'     # every ordinary reply
+        fake_openai.script(rate_limit(retry_after=0.1), server_error())   # the next two, in order of arrival
+        ... base_url=fake_openai.base_url ...
+        assert len(fake_openai.requests) == 3
+"""
+
+import asyncio
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """How one request is answered.
+
+    Attributes:
+        status: HTTP status.
+        body: the answer's body; None for an ordinary reply made by the server's `answer`.
+        headers: further headers.
+        content: the reply's text instead of what `answer` would say; only without `body`.
+        choice: keys merged into the reply's choice, e.g. {"finish_reason": "length"}.
+        usage: the reply's usage, None to leave it out, absent (the default {}) for a plausible one.
+        delay: seconds before the answer, instead of the server's latency.
+        hang: never answer.
+        drop: close the connection without an answer.
+        cut_to: send only this share of the body, with its full Content-Length.
+        cut_json: send only this share of the body, as if it were all of it.
+    """
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    content: str | None = None
+    choice: Body = field(default_factory=dict)
+    usage: Body | None = field(default_factory=dict)
+    delay: float | None = None
+    hang: bool = False
+    drop: bool = False
+    cut_to: float | None = None
+    cut_json: float | None = None
+
+
+def error(
+    status: int, message: str, *, code: str | None = None, type_: str = "", **headers: str
+) -> Behaviour:
+    """An `error` object in OpenAI's form."""
+    body = {"error": {"message": message, "type": type_ or None, "param": None, "code": code}}
+    return Behaviour(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def reply(text: str, **more: Any) -> Behaviour:
+    """An ordinary reply with this text."""
+    return Behaviour(content=text, **more)
+
+
+def rate_limit(retry_after: float | None = None) -> Behaviour:
+    """429; says when to come back where `retry_after` (seconds) is given."""
+    headers = {} if retry_after is None else {"retry_after_ms": str(retry_after * 1000)}
+    return error(
+        429, "Rate limit reached for requests", code="rate_limit_exceeded", type_="requests", **headers
+    )
+
+
+def quota_exhausted() -> Behaviour:
+    """429 with the code that OpenAI gives when the credit is gone."""
+    said = "You exceeded your current quota, please check your plan and billing details."
+    return error(429, said, code="insufficient_quota", type_="insufficient_quota")
+
+
+def unauthorized(key: str = "sk-wrong") -> Behaviour:
+    """401, quoting the key as some endpoints do."""
+    return error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key")
+
+
+def server_error(status: int = 500) -> Behaviour:
+    """A 5xx whose body is a proxy's HTML page."""
+    return Behaviour(status, "<html><body>upstream failed</body></html>", {"content-type": "text/html"})
+
+
+def hang() -> Behaviour:
+    """Take the request and never answer."""
+    return Behaviour(hang=True)
+
+
+def dropped() -> Behaviour:
+    """Take the request and close the connection."""
+    return Behaviour(drop=True)
+
+
+def cut_off() -> Behaviour:
+    """Half of the promised body, then a closed connection."""
+    return Behaviour(cut_to=0.5)
+
+
+def cut_json() -> Behaviour:
+    """A whole HTTP answer around half of a JSON body."""
+    return Behaviour(cut_json=0.5)
+
+
+def empty() -> Behaviour:
+    """A reply whose content is null."""
+    return Behaviour(choice={"message": {"role": "assistant", "content": None}})
+
+
+def out_of_tokens(text: str = "") -> Behaviour:
+    """A reply that stopped at the token limit."""
+    return Behaviour(content=text, choice={"finish_reason": "length"})
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it arrived.
+
+    Attributes:
+        body: the JSON body.
+        headers: names in lower case.
+        at: `time.monotonic()` of its arrival.
+    """
+
+    body: Body
+    headers: dict[str, str]
+    at: float
+
+    @property
+    def prompt(self) -> str:
+        """The last message's text."""
+        return str(self.body["messages"][-1]["content"])
+
+
+class FakeOpenAI:
+    """The server. Use it as a context manager, or through the fixture `fake_openai`.
+
+    Attributes:
+        answer: makes an ordinary reply's text from the request's body.
+        latency: seconds before every answer.
+        capacity: requests in flight above which 429 is the answer; None for no limit.
+        requests: everything that arrived, in order.
+        in_flight: requests being answered now.
+        most_in_flight: the highest that `in_flight` has been.
+    """
+
+    def __init__(self) -> None:
+        self.answer: Callable[[Body], str] = lambda body: f"reply to: {body['messages'][-1]['content']}"
+        self.latency = 0.0
+        self.capacity: int | None = None
+        self.requests: list[Received] = []
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self._script: deque[Behaviour] = deque()
+        self._always: Behaviour | None = None
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self._port = 0
+        self._connections: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, name="fake-openai", daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        """What a backbone's `base_url` is set to."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def prompts(self) -> list[str]:
+        """The last message of every request."""
+        return [received.prompt for received in self.requests]
+
+    def script(self, *behaviours: Behaviour) -> None:
+        """Answer the next requests so, one each in order of arrival; after them as ever."""
+        self._script.extend(behaviours)
+
+    def always(self, behaviour: Behaviour | None) -> None:
+        """Answer every request so that the script says nothing about; None: as ever."""
+        self._always = behaviour
+
+    def wait_for(self, requests: int, timeout: float = 5.0) -> None:
+        """Block until that many requests have arrived.
+
+        Raises:
+            TimeoutError: they have not in time.
+        """
+        deadline = time.monotonic() + timeout
+        while len(self.requests) < requests:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(self.requests)} of {requests} requests arrived in {timeout} s")
+            time.sleep(0.002)
+
+    def __enter__(self) -> "FakeOpenAI":
+        self._thread.start()
+        if not self._ready.wait(10):
+            raise RuntimeError("the fake server did not start")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._stop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=512)
+        self._port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            while await self._one_request(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client has gone, or the test is over
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _one_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.strip().split("\r\n")
+        headers = {
+            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+        }
+        payload = await reader.readexactly(int(headers.get("content-length", 0)))
+        method, path, _ = first.split(" ", 2)
+        if (method, path) != ("POST", "/v1/chat/completions"):
+            self._send(writer, 404, {"error": {"message": f"no {path} here", "code": "not_found"}})
+            return True
+        body = json.loads(payload)
+        self.requests.append(Received(body, headers, time.monotonic()))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            return await self._behave(self._next(), body, writer)
+        finally:
+            self.in_flight -= 1
+
+    def _next(self) -> Behaviour:
+        if self._script:
+            return self._script.popleft()
+        if self.capacity is not None and self.in_flight > self.capacity:
+            return rate_limit()
+        return self._always or Behaviour()
+
+    async def _behave(self, how: Behaviour, body: Body, writer: asyncio.StreamWriter) -> bool:
+        if how.hang:
+            await asyncio.sleep(3600)
+        if how.drop:
+            writer.transport.abort()
+            return False
+        delay = self.latency if how.delay is None else how.delay
+        if delay:
+            await asyncio.sleep(delay)
+        content = self._completion(how, body) if how.body is None else how.body
+        self._send(writer, how.status, content, how)
+        await writer.drain()
+        return how.cut_to is None
+
+    def _completion(self, how: Behaviour, body: Body) -> Body:
+        text = self.answer(body) if how.content is None else how.content
+        asked = sum(len(message["content"]) for message in body["messages"])
+        usage = (
+            {"prompt_tokens": asked // 4 + 1, "completion_tokens": len(text) // 4 + 1}
+            if how.usage == {}
+            else how.usage
+        )
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        completion: Body = {
+            "id": "chatcmpl-fake",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": body["model"],
+            "choices": [choice | how.choice],
+        }
+        return completion if usage is None else completion | {"usage": usage}
+
+    def _send(
+        self, writer: asyncio.StreamWriter, status: int, content: Any, how: Behaviour | None = None
+    ) -> None:
+        how = how or Behaviour()
+        payload = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        if how.cut_json is not None:
+            payload = payload[: int(len(payload) * how.cut_json)]
+        headers = {"content-type": "application/json", "content-length": str(len(payload))} | how.headers
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        sent = payload if how.cut_to is None else payload[: int(len(payload) * how.cut_to)]
+        writer.write(f"HTTP/1.1 {status} Whatever\r\n{head}\r\n".encode("latin-1") + sent)
+
+
+@pytest.fixture
+def fake_openai() -> Iterator[FakeOpenAI]:
+    """A fresh server for one test."""
+    with FakeOpenAI() as server:
+        yield server
