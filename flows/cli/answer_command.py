@@ -65,15 +65,18 @@ def command(
     from flows.logs import logging_to
     from flows.selecting import evaluation_settings
     from tasks.settings.home import find_home
+    from tasks.settings.pipeline import without_demonstrations
 
     settings = evaluation_settings(
         benchmark="demo" if demonstrations == "none" else demonstrations,
         backbone=backbone,
         pipeline=pipeline,
-        overrides=(*overrides, "pipeline.demonstrations.k=0") if demonstrations == "none" else overrides,
+        overrides=overrides,
         data=data,
         home=home,
     )
+    if demonstrations == "none":
+        settings = settings.model_copy(update={"pipeline": without_demonstrations(settings.pipeline)})
     with open_progress(sys.stderr) as progress, logging_to(find_home(home)):
         answered = asyncio.run(answer_one(settings, question, evidence, database, rows, progress))
     if as_json:

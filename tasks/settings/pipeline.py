@@ -196,19 +196,23 @@ class SeaSqlSettings(Settings):
     """Take the final SQL's concatenated columns apart (`a || ' ' || b` becomes `a, b`), as the released code does."""
 
 
-PipelineSettings = Annotated[
-    FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings, Field(discriminator="kind")
-]
+AnyPipeline = FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings
+PipelineSettings = Annotated[AnyPipeline, Field(discriminator="kind")]
 
 
-def dac_of(
-    settings: FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings,
-) -> DacCorrectionSettings | None:
+def dac_of(settings: AnyPipeline) -> DacCorrectionSettings | None:
     """Return how a pipeline corrects by decomposition; None where it does not."""
     return settings.dac if isinstance(settings, RslSqlSettings | DacSettings) else None
 
 
-def has_oracle(settings: FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings) -> bool:
+def without_demonstrations(settings: AnyPipeline) -> AnyPipeline:
+    """Return a pipeline that shows the backbone no training questions, in any of its stages."""
+    none = {"demonstrations": settings.demonstrations.model_copy(update={"k": 0})}
+    dac = dac_of(settings)
+    return settings.model_copy(update={**none, "dac": dac.model_copy(update={"shots": 0})} if dac else none)
+
+
+def has_oracle(settings: AnyPipeline) -> bool:
     """Return whether a pipeline is given parts of the gold SQL: such a run is an analysis and is never ranked."""
     dac = dac_of(settings)
     return dac is not None and dac.oracle != "none"
