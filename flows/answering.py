@@ -16,7 +16,7 @@ from flows.prefect_api.recorded import Pace
 from flows.question import Asker
 from flows.schema_only import MISSING_DATABASE
 from tasks.records import Failure, Outcome, Question
-from tasks.stage import Stopped
+from tasks.trail import Stopped
 
 MOST_SILENT = 3
 """Questions that fail without a reply before the endpoint counts as absent, at least."""

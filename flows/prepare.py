@@ -25,8 +25,8 @@ from tasks.records import Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PromptSettings
-from tasks.stage import Stopped, Trail, on_trail
 from tasks.stages.describe_columns import describe_columns
+from tasks.trail import Stopped, Trail, on_trail
 
 
 @dataclass

@@ -20,7 +20,7 @@ from tasks.records import Failure, Outcome, Question
 from tasks.retrieval.values import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
-from tasks.stage import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
+from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
 
 log = logging.getLogger(__name__)
 

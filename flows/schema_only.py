@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tasks.records import Failure, Outcome
-from tasks.stage import NotExecutable
+from tasks.trail import NotExecutable
 
 MISSING_DATABASE = "missing_database"
 

@@ -15,12 +15,9 @@ What happens around a call is decided by the question's `Trail`, which a flow se
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
-from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, get_type_hints
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
@@ -32,115 +29,13 @@ from tasks.cache_key import cache_key
 from tasks.database.runner import DatabaseRunner
 from tasks.errors import BackboneError
 from tasks.records import Call, Question, StageRecord
+from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, current_trail
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 TASK_RETRY_DELAYS_S = (5.0, 30.0)
 """Pauses before a task is tried again; the backbone has already retried each request with back-off of its own."""
-
-
-class NotCached(Exception):  # noqa: N818 - a signal, not an error
-    """While restoring: this stage has no persisted result, so the question must run."""
-
-
-class Stopped(Exception):  # noqa: N818 - a signal, not an error
-    """The evaluation is being stopped: no further stage may begin."""
-
-
-class NotExecutable(Exception):  # noqa: N818 - a signal, not an error
-    """A stage would execute SQL on a database of which only the schema is at hand.
-
-    Attributes:
-        stage: the label of the stage.
-        database_id: the database.
-    """
-
-    def __init__(self, stage: str, database_id: str) -> None:
-        super().__init__(f"{stage} needs the database {database_id}, of which only the schema is at hand")
-        self.stage = stage
-        self.database_id = database_id
-
-
-class StageStore(Protocol):
-    """Where persisted results of stages are looked up."""
-
-    async def read(self, key: str) -> Mapping[str, Any] | None:
-        """Return the persisted result under that key, None when there is none."""
-        ...
-
-
-@dataclass
-class Trail:
-    """One question's way through a pipeline: what the stages need to know, and what they leave behind.
-
-    Attributes:
-        question: whose way it is.
-        store: persisted results; None runs every stage anew.
-        mode: "restore" takes persisted results only and raises NotCached at the first miss; "tasks" runs misses
-            as Prefect tasks; "direct" runs them in place, without Prefect (for a single interactive question).
-        attempt: 0, or which re-roll of the question this is.
-        earlier: attempts whose persisted results may be restored where this attempt has none, the latest first.
-        again_from: name or label of the stage from which on earlier results do not count; "" is none.
-        refresh: from that stage on, results of this attempt itself do not count either.
-        stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
-        records: one per finished stage, in the order in which they finished.
-        executed: stages that ran as Prefect tasks.
-    """
-
-    question: Question
-    store: StageStore | None = None
-    mode: Literal["restore", "tasks", "direct"] = "direct"
-    attempt: int = 0
-    earlier: tuple[int, ...] = ()
-    again_from: str = ""
-    refresh: bool = False
-    stopped: Callable[[], bool] = bool
-    records: list[StageRecord] = field(default_factory=list)
-    executed: int = 0
-    _begun: dict[str, None] = field(default_factory=dict)
-    _dropping: bool = False
-
-    def label(self, stage: str) -> str:
-        """Return the stage's name, numbered from its second call on (`self_correction 2`)."""
-        label, count = stage, 1
-        while label in self._begun:
-            count += 1
-            label = f"{stage} {count}"
-        self._begun[label] = None
-        self._dropping = self._dropping or self.again_from in (stage, label)
-        return label
-
-    @property
-    def attempts(self) -> tuple[int, ...]:
-        """Attempts whose results the stage that has just been labelled may take, the first one's key being its own."""
-        if self._dropping or not self.earlier:
-            return (self.attempt,)
-        return self.earlier if self.again_from else (self.attempt, *self.earlier)
-
-    @property
-    def anew(self) -> bool:
-        """Whether the stage that has just been labelled must run, whatever is persisted."""
-        return self._dropping and self.refresh
-
-    @property
-    def in_order(self) -> tuple[StageRecord, ...]:
-        """The records in the order in which their stages began: that is the same in every run."""
-        order = list(self._begun)
-        return tuple(sorted(self.records, key=lambda record: order.index(record.label)))
-
-
-_trail: ContextVar[Trail] = ContextVar("trail")
-
-
-@contextmanager
-def on_trail(trail: Trail) -> Iterator[Trail]:
-    """Make `trail` the one that stages called inside of the block belong to."""
-    token = _trail.set(trail)
-    try:
-        yield trail
-    finally:
-        _trail.reset(token)
 
 
 class StageCall:
@@ -150,10 +45,13 @@ class StageCall:
     costs milliseconds for a schema of thousands of columns. It does not look into this.
     """
 
-    __slots__ = ("arguments", "function", "meter")
+    __slots__ = ("arguments", "function", "mark", "meter")
 
-    def __init__(self, function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any], mark: str
+    ) -> None:
         self.function = function
+        self.mark = mark
         backbone = arguments.get("backbone")
         self.meter = backbone if isinstance(backbone, MeteredBackbone) else None
         self.arguments = dict(arguments)
@@ -172,6 +70,7 @@ class StageCall:
             "calls": to_jsonable_python(self.calls),
             "notes": list(self.notes),
             "seconds": round(time.perf_counter() - started, 6),
+            "made_by": self.mark,
         }
 
     @property
@@ -225,7 +124,7 @@ class Stage(Generic[P, T]):
             Stopped: when the evaluation is being stopped.
             BackboneError: when the backbone gave no answer even after retries.
         """
-        trail = _trail.get()
+        trail = current_trail()
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         label = trail.label(self.name)
@@ -235,13 +134,13 @@ class Stage(Generic[P, T]):
         keys = [self.key(arguments, attempt) for attempt in attempts]
         key, persisted = keys[0], await _first_persisted(store, keys)
         if persisted is not None:
-            trail.records.append(_record(self.name, label, persisted, restored=True))
+            trail.records.append(_record(self.name, label, persisted, trail, ran=False))
             return self._value.validate_python(persisted["value"])
         if trail.mode == "restore":
             raise NotCached(key)
         if trail.stopped():
             raise Stopped
-        call = StageCall(self.function, arguments)
+        call = StageCall(self.function, arguments, trail.mark)
         try:
             if trail.mode == "tasks":
                 trail.executed += 1
@@ -254,7 +153,7 @@ class Stage(Generic[P, T]):
             failed = StageRecord(self.name, label, None, False, call.calls, call.notes, error=str(error))
             trail.records.append(failed)
             raise
-        trail.records.append(_record(self.name, label, result, restored=False))
+        trail.records.append(_record(self.name, label, result, trail, ran=True))
         return self._value.validate_python(result["value"])
 
 
@@ -273,11 +172,10 @@ def stage(
     return lambda function: Stage(function, version, prompts)
 
 
-def _record(name: str, label: str, result: Mapping[str, Any], *, restored: bool) -> StageRecord:
-    calls = _calls.validate_python(result["calls"])
-    return StageRecord(
-        name, label, result["value"], restored, calls, tuple(result["notes"]), seconds=result["seconds"]
-    )
+def _record(name: str, label: str, result: Mapping[str, Any], trail: Trail, *, ran: bool) -> StageRecord:
+    calls, notes = _calls.validate_python(result["calls"]), tuple(result["notes"])
+    restored = not trail.made(result, ran=ran)
+    return StageRecord(name, label, result["value"], restored, calls, notes, seconds=result["seconds"])
 
 
 async def _first_persisted(store: StageStore | None, keys: Sequence[str]) -> Mapping[str, Any] | None:

@@ -19,7 +19,7 @@ LAYERS = (
     {"database", "backbone", "dac_records"},
     {"sql", "benchmarks", "retrieval"},
     {"prompts", "cache_key"},
-    {"stage", "scoring"},
+    {"trail", "stage", "scoring"},
     {"stages"},
     {"tracking", "finetuning"},
     {"flows"},

@@ -16,7 +16,7 @@ from tasks.records import Link
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import RslSqlSettings
-from tasks.stage import Trail, on_trail
+from tasks.trail import Trail, on_trail
 
 NAME = "rsl-sql-linking"
 

@@ -13,9 +13,9 @@ from tasks.errors import CrosscheckError
 from tasks.records import Failure, Question
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.rerun import RerunSettings
-from tasks.stage import Trail
 from tasks.tracking.evaluation import EvaluationRun, describe
 from tasks.tracking.warehouse import Warehouse
+from tasks.trail import Trail
 from tests.tracking.samples import make_report, report_of
 
 RIGHT, WRONG = {"bird": True}, {"bird": False}

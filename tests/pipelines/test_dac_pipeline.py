@@ -11,7 +11,7 @@ from tasks.errors import ConfigurationError
 from tasks.records import ColumnName, Question
 from tasks.settings.dac import DacCorrectionSettings
 from tasks.settings.pipeline import FewShotSettings
-from tasks.stage import Trail, on_trail
+from tasks.trail import Trail, on_trail
 from tests.support.dac_prompts import GROUNDED
 from tests.support.guide import Guide, Walk
 from tests.support.stage_bench import ENDLESS, QUESTION, Bench

@@ -15,8 +15,9 @@ from flows.prefect_api.results import PersistedResults
 from tasks.errors import BackboneError
 from tasks.records import Question
 from tasks.settings.home import Home, find_conf
-from tasks.stage import NotCached, Stopped, Trail, on_trail, stage
+from tasks.stage import stage
 from tasks.stages.augmentation import augmentation_conditions
+from tasks.trail import NotCached, Stopped, Trail, on_trail
 from tests.support.fake_openai import error, reply, server_error, unauthorized
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.support.stage_bench import QUESTION, Bench

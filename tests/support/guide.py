@@ -15,7 +15,7 @@ from flows.pipelines.registry import PIPELINES
 from tasks.records import Demonstration, Question
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
-from tasks.stage import Trail, on_trail
+from tasks.trail import Trail, on_trail
 from tests.support.fake_openai import Body
 from tests.support.stage_bench import DEMONSTRATIONS, QUESTION, Bench
 

@@ -21,9 +21,9 @@ from tasks.database.workers import SqlWorkers
 from tasks.records import Correction, Demonstration, Question, Selection, StageRecord
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import CorrectionTurns, PromptSettings, SelectionSettings
-from tasks.stage import Trail, on_trail
 from tasks.stages.binary_selection import binary_selection
 from tasks.stages.self_correction import self_correction
+from tasks.trail import Trail, on_trail
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai, reply
 
 __all__ = ["Bench", "bench", "fake_openai", "museum", "open_fake", "workers"]

@@ -1,0 +1,135 @@
+"""One question's way through a pipeline: what its stages need to know, and what they leave behind.
+
+A flow sets the trail for each question; `tasks.stage` reads it in each call.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from tasks.records import Question, StageRecord
+
+
+class NotCached(Exception):  # noqa: N818 - a signal, not an error
+    """While restoring: this stage has no persisted result, so the question must run."""
+
+
+class Stopped(Exception):  # noqa: N818 - a signal, not an error
+    """The evaluation is being stopped: no further stage may begin."""
+
+
+class NotExecutable(Exception):  # noqa: N818 - a signal, not an error
+    """A stage would execute SQL on a database of which only the schema is at hand.
+
+    Attributes:
+        stage: the label of the stage.
+        database_id: the database.
+    """
+
+    def __init__(self, stage: str, database_id: str) -> None:
+        super().__init__(f"{stage} needs the database {database_id}, of which only the schema is at hand")
+        self.stage = stage
+        self.database_id = database_id
+
+
+class StageStore(Protocol):
+    """Where persisted results of stages are looked up."""
+
+    async def read(self, key: str) -> Mapping[str, Any] | None:
+        """Return the persisted result under that key, None when there is none."""
+        ...
+
+
+@dataclass
+class Trail:
+    """One question's way through a pipeline: what the stages need to know, and what they leave behind.
+
+    Attributes:
+        question: whose way it is.
+        store: persisted results; None runs every stage anew.
+        mode: "restore" takes persisted results only and raises NotCached at the first miss; "tasks" runs misses
+            as Prefect tasks; "direct" runs them in place, without Prefect (for a single interactive question).
+        attempt: 0, or which re-roll of the question this is.
+        earlier: attempts whose persisted results may be restored where this attempt has none, the latest first.
+        again_from: name or label of the stage from which on earlier results do not count; "" is none.
+        refresh: from that stage on, results of this attempt itself do not count either.
+        stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
+        run: the evaluation it belongs to, shared by all of its shards; "" where there is none.
+        records: one per finished stage, in the order in which they finished.
+        executed: stages that ran as Prefect tasks.
+    """
+
+    question: Question
+    store: StageStore | None = None
+    mode: Literal["restore", "tasks", "direct"] = "direct"
+    attempt: int = 0
+    earlier: tuple[int, ...] = ()
+    again_from: str = ""
+    refresh: bool = False
+    stopped: Callable[[], bool] = bool
+    run: str = ""
+    records: list[StageRecord] = field(default_factory=list)
+    executed: int = 0
+    _begun: dict[str, None] = field(default_factory=dict)
+    _dropping: bool = False
+
+    def label(self, stage: str) -> str:
+        """Return the stage's name, numbered from its second call on (`self_correction 2`)."""
+        label, count = stage, 1
+        while label in self._begun:
+            count += 1
+            label = f"{stage} {count}"
+        self._begun[label] = None
+        self._dropping = self._dropping or self.again_from in (stage, label)
+        return label
+
+    @property
+    def attempts(self) -> tuple[int, ...]:
+        """Attempts whose results the stage that has just been labelled may take, the first one's key being its own."""
+        if self._dropping or not self.earlier:
+            return (self.attempt,)
+        return self.earlier if self.again_from else (self.attempt, *self.earlier)
+
+    @property
+    def anew(self) -> bool:
+        """Whether the stage that has just been labelled must run, whatever is persisted."""
+        return self._dropping and self.refresh
+
+    @property
+    def mark(self) -> str:
+        """What persisted results say of where they come from: this evaluation and this question."""
+        return f"{self.run}/{self.question.id}"
+
+    def made(self, result: Mapping[str, Any], *, ran: bool) -> bool:
+        """Return whether a result was made on this trail: by a task of its own that `ran`, or by an earlier try.
+
+        An earlier try is a worker's that has died since, in the same evaluation. Nobody else has its calls on the
+        bill.
+        """
+        return result.get("made_by") == self.mark and (ran or bool(self.run))
+
+    @property
+    def in_order(self) -> tuple[StageRecord, ...]:
+        """The records in the order in which their stages began: that is the same in every run."""
+        order = list(self._begun)
+        return tuple(sorted(self.records, key=lambda record: order.index(record.label)))
+
+
+_trail: ContextVar[Trail] = ContextVar("trail")
+
+
+@contextmanager
+def on_trail(trail: Trail) -> Iterator[Trail]:
+    """Make `trail` the one that stages called inside of the block belong to."""
+    token = _trail.set(trail)
+    try:
+        yield trail
+    finally:
+        _trail.reset(token)
+
+
+def current_trail() -> Trail:
+    """Return the trail of the question that is on its way."""
+    return _trail.get()
