@@ -6,6 +6,7 @@ from tasks.errors import ConfigurationError, DataError
 from tasks.scoring.build_report import is_right
 from tasks.scoring.significance import Comparison, compare_runs
 from tasks.tracking.comparison.comparability import common_rule
+from tasks.tracking.ranking import why_unranked
 from tasks.tracking.run_names import find_run
 from tasks.tracking.warehouse import RunHeader, StoredRun, Warehouse
 
@@ -13,27 +14,22 @@ from tasks.tracking.warehouse import RunHeader, StoredRun, Warehouse
 def previous_run(tonight: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse) -> StoredRun | None:
     """Return the latest complete run before tonight's that means the same; None where there is none.
 
-    The same benchmark (name, revision, question file, number of selected questions), backbone and pipeline, by
-    their names: what else differs is what a night is there to notice. Re-rolled runs are no baseline.
+    The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
+    what else differs is what a night is there to notice. Runs that must not be ranked are no baseline.
 
     Args:
         tonight: the run.
         runs: the runs there are, newest first.
         warehouse: where they are.
     """
-    own = warehouse.read_run(tonight.run_id).run
+    own = warehouse.read_run(tonight.run_id)
     for run in runs:
-        named_alike = (run.benchmark, run.backbone, run.pipeline) == (
-            own.benchmark,
-            own.backbone,
-            own.pipeline,
-        )
-        asked_alike = (run.revision, run.questions) == (tonight.revision, tonight.questions)
         earlier = run.run_id != tonight.run_id and run.started <= tonight.started
-        if not (named_alike and asked_alike and earlier and run.status == "complete"):
+        if not (run.asks_as(tonight) and earlier and run.status == "complete"):
             continue
         stored = warehouse.read_run(run.run_id)
-        if stored.run.question_sha256 == own.question_sha256 and "rerolled" not in stored.run.tags:
+        unranked = why_unranked(stored.run.tags, stored.run.settings)
+        if _asked(stored) == _asked(own) and not unranked:
             return stored
     return None
 
@@ -42,12 +38,18 @@ def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
     """Return the run that a person named as a baseline.
 
     Raises:
-        DataError: there is none of that name, or it was not finished.
+        DataError: there is none of that name, it was not finished, or it must not be ranked.
     """
     run = find_run(reference, warehouse.runs())
     if not run.finished:
         raise DataError(f'The baseline "{reference}" is {run.status}: name a run that was finished.')
-    return warehouse.read_run(run.run_id)
+    stored = warehouse.read_run(run.run_id)
+    if why := why_unranked(stored.run.tags, stored.run.settings):
+        raise DataError(
+            f'The baseline "{reference}" {why}, so nothing can be worse or better than it: name a run that asked '
+            "every question once and saw no gold."
+        )
+    return stored
 
 
 def compare_with(baseline: StoredRun, tonight: StoredRun, level: float) -> Comparison:
@@ -71,6 +73,11 @@ def compare_with(baseline: StoredRun, tonight: StoredRun, level: float) -> Compa
             f"{baseline.run.run_id} and {tonight.run.run_id} share no question that both have answered."
         )
     return compare_runs(a, b, confidence=1 - level)
+
+
+def _asked(stored: StoredRun) -> tuple[str, set[str]]:
+    """Return what tells the questions of a run from those of another: their file and their ids."""
+    return stored.run.question_sha256, {row.question.id for row in stored.rows}
 
 
 def _rights(stored: StoredRun, rule: str) -> dict[str, bool]:

@@ -3,7 +3,7 @@
 import datetime
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,22 @@ class RunHeader:
     scored: int | None = None
     seconds: float | None = None
     mlflow_run_id: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
         """Whether it came to its end, with or without an answer to every question."""
         return self.status in ("complete", "partial")
+
+    def asks_as(self, other: "RunHeader") -> bool:
+        """Whether it has the same benchmark, backbone and pipeline as another run, and as many questions."""
+        return (self.benchmark, self.backbone, self.pipeline, self.revision, self.questions) == (
+            other.benchmark,
+            other.backbone,
+            other.pipeline,
+            other.revision,
+            other.questions,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +119,19 @@ class Warehouse:
         """List the runs, newest first."""
         if not self._file.path.exists():
             return ()
-        names = [field.name for field in fields(RunHeader) if field.name != "mlflow_run_id"]
+        derived = ("mlflow_run_id", "tags")
+        names = [each.name for each in fields(RunHeader) if each.name not in derived]
         with self._file.reading() as connection:
             rows = connection.execute(
-                f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id') AS mlflow_run_id "
-                "FROM runs ORDER BY started DESC, run_id DESC"
+                f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id'), "
+                "json_extract(run, '$.tags') FROM runs ORDER BY started DESC, run_id DESC"
             ).fetchall()
-        return tuple(RunHeader(**dict(zip([*names, "mlflow_run_id"], row, strict=True))) for row in rows)
+        return tuple(
+            RunHeader(
+                **dict(zip(names, row, strict=False)), mlflow_run_id=row[-2], tags=json.loads(row[-1] or "{}")
+            )
+            for row in rows
+        )
 
     def last_sample(self, like: EvaluationRun) -> int:
         """Return the highest sampling of the model in finished runs of the same benchmark, backbone and pipeline.

@@ -189,3 +189,17 @@ def test_two_evaluations_can_be_compared_right_away(crosscheck: CommandLine, bui
     assert {"key": "pipeline.demonstrations.k", "a": "0", "b": "3"} in found["settings"]
     by_mlflow = crosscheck.run("compare", *(each["mlflow"]["run_id"] for each in runs), "--json")
     assert json.loads(by_mlflow.out) == found
+
+
+def test_an_oracle_analysis_wins_against_nobody(crosscheck: CommandLine, built_demo: Path) -> None:
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    ordinary = ("evaluate", "--pipeline", "dac", "--limit", "12", "--json")
+    for arguments in (ordinary, (*ordinary, "--set", "pipeline.dac.oracle=both")):
+        ran = crosscheck.run(*arguments)
+        assert ran.code == 0, ran.err
+    found = crosscheck.run("compare", "latest~1", "latest", "--json").json
+    assert found["better"] is None
+    assert found["not_ranked"].startswith("B saw parts of the gold SQL")
+    assert found["verdict"].startswith("Not ranked")
+    oracle, plain = crosscheck.run("runs", "--json").json["runs"]
+    assert (oracle["tags"], plain["tags"]) == ({"oracle": "both"}, {})

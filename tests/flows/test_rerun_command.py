@@ -127,6 +127,9 @@ def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
         r.outcome.sql for r in right
     ]
     assert rerolled.json["ex"]["total"] == 6
+    compared = demo.run("compare", "latest~1", "latest")
+    assert compared.code == 0, compared.err
+    assert "Not ranked: B had questions asked again after their answers were judged" in compared.out
 
     # A third sampling is another one again, of one answered question; the model fails, so the answer stays.
     def refuse(body: Body) -> str:

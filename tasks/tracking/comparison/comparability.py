@@ -6,6 +6,7 @@ from typing import Any
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.comparison.records import Pair
+from tasks.tracking.ranking import REROLLED, why_unranked
 from tasks.tracking.warehouse import StoredRun
 
 _NAMED = 5
@@ -86,10 +87,14 @@ def warnings(
 
 def why_not_ranked(a: StoredRun, b: StoredRun) -> str:
     """Say why two runs must not be ranked, whatever the test says; "" when they may be."""
-    oracles = [letter for letter, stored in (("A", a), ("B", b)) if _is_oracle(stored)]
-    if not oracles:
+    letters: dict[str, list[str]] = {}
+    for letter, stored in (("A", a), ("B", b)):
+        if why := why_unranked(stored.run.tags, stored.run.settings):
+            letters.setdefault(why, []).append(letter)
+    if not letters:
         return ""
-    return f"{' and '.join(oracles)} saw parts of the gold SQL (an oracle analysis), so no run wins."
+    found = " and ".join(f"{' and '.join(those)} {why}" for why, those in letters.items())
+    return f"{found}, so no run wins."
 
 
 def _about_both(a: StoredRun, b: StoredRun) -> Iterator[str]:
@@ -119,7 +124,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
     }
     if stored.status in how_it_ended:
         yield f"{letter} {how_it_ended[stored.status]}"
-    if "rerolled" in stored.run.tags:
+    if REROLLED in stored.run.tags:
         yield (
             f"{letter} is re-rolled: some questions were asked again after their answers were judged, which tends to "
             "raise its score. It is no fair match for a run that had one try."
@@ -152,12 +157,6 @@ def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
     other_gold = [pair.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]
     if other_gold:
         yield f"The runs were judged by different golds on {_counted(len(other_gold))}: {_named(other_gold)}."
-
-
-def _is_oracle(stored: StoredRun) -> bool:
-    pipeline = stored.run.settings.get("pipeline") or {}
-    parts = (pipeline.get("dac") or {}).get("oracle", "none")
-    return "oracle" in stored.run.tags or parts != "none"
 
 
 def _benchmark(stored: StoredRun) -> Mapping[str, Any]:

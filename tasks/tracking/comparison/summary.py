@@ -19,6 +19,7 @@ def as_object(comparison: RunComparison) -> dict[str, Any]:
         "b": _side(comparison.b),
         **_result(comparison.result),
         "better": comparison.better,
+        "not_ranked": comparison.not_ranked or None,
         "verdict": f"{comparison.headline}: {comparison.reason}",
         "same_sql": comparison.same_sql,
         "by_difficulty": [_contrast(part) for part in comparison.by_difficulty],
