@@ -15,9 +15,11 @@ from flows.control import Control, Interrupted
 from flows.prefect_api.recorded import Pace
 from flows.question import Asker
 from flows.schema_only import MISSING_DATABASE
+from flows.shard_answers import ShardAnswers
 from tasks.records import Failure, Outcome, Question
 from tasks.trail import Stopped
 
+NO_SHARDS = ShardAnswers()
 MOST_SILENT = 3
 """Questions that fail without a reply before the endpoint counts as absent, at least."""
 GRACE_S = 20.0
@@ -44,7 +46,13 @@ class Answers:
 Heard = Callable[[Question, Outcome], Awaitable[None]]
 
 
-async def answer_all(questions: Sequence[Question], asker: Asker, control: Control, heard: Heard) -> Answers:
+async def answer_all(
+    questions: Sequence[Question],
+    asker: Asker,
+    control: Control,
+    heard: Heard,
+    shards: ShardAnswers = NO_SHARDS,
+) -> Answers:
     """Ask every question.
 
     Args:
@@ -52,22 +60,23 @@ async def answer_all(questions: Sequence[Question], asker: Asker, control: Contr
         asker: takes one question through the pipeline.
         control: told of progress, asked whether to stop.
         heard: awaited with each outcome, outside of the pool: scoring never keeps the backbone waiting.
+        shards: what other workers have found to have no answer; such a question is not asked again.
 
     Raises:
         Interrupted: the user asked to stop; what is answered is persisted and was heard.
     """
-    answers = Answers(task_runs=1)
-    restoring = Restoring(questions, asker)
+    answers = Answers(task_runs=1 + shards.task_runs, fatal=shards.fatal)
+    restoring = Restoring([question for question in questions if question.id not in shards.failed], asker)
     await restore_answers(restoring)
-    restored = restoring.found
-    answers.restored = len(restored)
-    control.progress.questions(len(questions), len(restored))
+    known = {**restoring.found, **shards.failed}
+    answers.restored = sum(_costs_nothing(outcome) for outcome in restoring.found.values())
+    control.progress.questions(len(questions), len(known))
     async with _listening(heard) as listen:
         for question in questions:
-            if question.id in restored:
-                answers.outcomes[question.id] = restored[question.id]
-                listen(question, restored[question.id])
-        waiting = [question for question in questions if question.id not in restored]
+            if question.id in known:
+                answers.outcomes[question.id] = known[question.id]
+                listen(question, known[question.id])
+        waiting = [question for question in questions if question.id not in known]
         await _ask_the_rest(waiting, asker, control, answers, listen)
     if control.stop.is_set():
         raise Interrupted(
@@ -198,6 +207,11 @@ async def _listening(heard: Heard) -> AsyncIterator[Callable[[Question, Outcome]
         for _ in listeners:
             queue.put_nowait(None)
         await asyncio.gather(*listeners)
+
+
+def _costs_nothing(outcome: Outcome) -> bool:
+    """Return whether every stage was answered by an earlier run, not by a worker of this one."""
+    return all(record.restored for record in outcome.stages)
 
 
 def _not_asked(question: Question, why: str) -> Outcome:

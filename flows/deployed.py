@@ -1,24 +1,31 @@
 """What deployed flows share: settings from names, a place to log, and a mark for those that are killed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from flows.control import Control, controlled_by
+from prefect import tags
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Failed
+
+from flows.control import Control, Interrupted, controlled_by
 from flows.evaluated import Evaluated
+from flows.interrupting import stopping_on_signals
 from flows.leftovers import clear_leftovers, note_run, registered
 from flows.logs import logging_to
 from flows.parameters import Evaluation
-from flows.prefect_api.settings import apply, local_settings
+from flows.prefect_api.settings import DEPLOYED, apply, local_settings
+from flows.prefect_api.zombies import TAG, watch_over_flow_runs
 from flows.selecting import evaluation_settings
-from tasks.errors import BackboneError
+from tasks.errors import BackboneError, CrosscheckError
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_home
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run. Where results go is decided when the flow begins, so it is said before.
-    apply(local_settings(find_home()))
+    apply({**local_settings(find_home()), **DEPLOYED})
 
 
 def settings_of(evaluation: Evaluation, *, epoch: str | None = None) -> EvaluationSettings:
@@ -39,6 +46,7 @@ def settings_of(evaluation: Evaluation, *, epoch: str | None = None) -> Evaluati
         limit=evaluation.limit,
         questions=evaluation.questions,
         data=evaluation.data,
+        shards=evaluation.shards,
     )
     if epoch is None:
         return settings
@@ -46,10 +54,24 @@ def settings_of(evaluation: Evaluation, *, epoch: str | None = None) -> Evaluati
 
 
 async def open_home() -> Home:
-    """Return the worker's working folder, with what earlier, killed runs left there marked as ended."""
+    """Return the worker's working folder, with what earlier, killed runs left there marked as ended.
+
+    From now on Prefect itself does so with those that other machines leave.
+    """
     home = find_home()
     await clear_leftovers(home)
+    await watch_over_flow_runs()
     return home
+
+
+async def in_words(work: Awaitable[State[Any]]) -> State[Any]:
+    """Do a deployed flow's work; what its user should read becomes the message of its state, without a traceback."""
+    try:
+        return await work
+    except Interrupted as signal:
+        return Cancelled(message=str(signal))
+    except CrosscheckError as error:
+        return Failed(message=str(error))
 
 
 @contextmanager
@@ -61,7 +83,13 @@ def attended(home: Home, control: Control, **ids: str) -> Iterator[None]:
         control: the surroundings of every evaluation in the block.
         ids: what to mark as ended should this process be killed.
     """
-    with logging_to(home), controlled_by(control), registered(home):
+    with (
+        logging_to(home),
+        controlled_by(control),
+        stopping_on_signals(control),
+        registered(home),
+        tags(TAG),
+    ):
         note_run(**ids)
         yield
 

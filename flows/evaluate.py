@@ -9,7 +9,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows import schema_only
-from flows.answering import Answers, answer_all
+from flows.answering import NO_SHARDS, Answers, answer_all
 from flows.budget import within
 from flows.control import Control, Interrupted, Progress, current_control
 from flows.evaluated import Evaluated
@@ -21,6 +21,7 @@ from flows.question import INTERNAL, Asker
 from flows.recording import Recorder, open_recorder
 from flows.resources import Resources, open_resources
 from flows.scoring import Scorer
+from flows.sharding import answer_in_shards
 from flows.tracking import Tracking
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone
@@ -46,7 +47,7 @@ async def evaluate(settings: EvaluationSettings) -> Evaluated:
     note_run(flow_run=str(flow_run.id))
     preparation = prepare(settings, control.progress)
     async with open_resources(settings) as resources:
-        tracking = await Tracking.start(preparation, home, control, control.tags)
+        tracking = await Tracking.start(preparation, home, control, resources.replies, control.tags)
         try:
             return await _evaluate(preparation, home, control, resources, tracking)
         except Interrupted:
@@ -68,20 +69,29 @@ async def _evaluate(
     paying = within(control.budget, backbone, preparation.settings.backbone)
     recorder = open_recorder(preparation.settings, paying, resources.replies)
     scorer = Scorer(preparation, resources.workers, tracking.keep, control.progress, cache=resources.verdicts)
+    results = PersistedResults(home)
     asker = Asker(
         preparation.settings,
         preparation.known,
         preparation.shown,
-        MeteredBackbone(recorder.backbone if recorder else paying),
+        MeteredBackbone(tracking.tracing.overhear(recorder.backbone if recorder else paying)),
         resources.workers,
-        None if recorder and not recorder.restoring else PersistedResults(home),
+        None if recorder and not recorder.restoring else results,
         control.stop.is_set,
         eliminator=resources.eliminator,
+        run=tracking.run.run_id,
     )
-    answers = await answer_all(preparation.asked, asker, control, scorer.hear)
+    shards = (
+        await answer_in_shards(preparation.settings, tracking.run, results, control)
+        if preparation.settings.shards > 1
+        else NO_SHARDS
+    )
+    answers = await answer_all(preparation.asked, asker, control, scorer.hear, shards)
     complain_if_nothing_was_answered(answers)
     _tell(control.progress, preparation, answers, backbone, recorder)
-    recorded = await wait_until_recorded(UUID(flow_run.id), answers.task_runs, control.progress)
+    answers.task_runs += shards.launches
+    own = answers.task_runs - shards.task_runs
+    recorded = shards.recorded + await wait_until_recorded(UUID(flow_run.id), own, control.progress)
     report = scorer.report(link_all=bool(preparation.schema_only))
     evaluated = await tracking.finish(report, answers, recorded, time.monotonic() - started)
     if not isinstance(backbone, RecordedBackbone):

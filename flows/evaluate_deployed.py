@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.control import Control
-from flows.deployed import attended, open_home, settings_of, told
+from flows.deployed import attended, in_words, open_home, settings_of, told
 from flows.evaluate import evaluate
 from flows.evaluated import Evaluated
 from flows.parameters import Evaluation
@@ -31,6 +31,10 @@ async def evaluate_by_name(evaluation: Evaluation = DEMO) -> State[Any]:
     Args:
         evaluation: What is evaluated.
     """
+    return await in_words(_evaluate(evaluation))
+
+
+async def _evaluate(evaluation: Evaluation) -> State[Any]:
     home = await open_home()
     with attended(home, Control(), night=str(flow_run.id)):
         found: Evaluated = await evaluate(settings_of(evaluation))

@@ -1,15 +1,18 @@
-"""Ctrl-C for work that runs outside of an event loop."""
+"""Ctrl-C and SIGTERM: what runs is asked to stop in order, and stopped at once when asked again."""
 
+import asyncio
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from flows.control import Control
+
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """Give an event that the first Ctrl-C (or SIGTERM) sets; the second ends the program at once."""
+    """Give work outside of an event loop an event that the first Ctrl-C (or SIGTERM) sets; the second ends it at once."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -25,3 +28,28 @@ def stopped_by_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stopping_on_signals(control: Control) -> Iterator[None]:
+    """Let the first Ctrl-C (or SIGTERM) end the evaluation in this event loop in order, the second at once."""
+
+    def stop() -> None:
+        if control.stop.is_set():
+            control.hurry.set()
+        else:
+            control.stop.set()
+            control.progress.step("Stopping: waiting for calls in flight (again to stop at once)")
+
+    def listen() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+
+    loop = asyncio.get_running_loop()
+    listen()
+    control.listen = listen
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

@@ -38,6 +38,7 @@ def note_run(**ids: str) -> None:
 
 async def clear_leftovers(home: Home) -> int:
     """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were."""
+    from flows.prefect_api.deployed_runs import cancel_launched_by
     from flows.prefect_api.recorded import crash_flow_run
     from tasks.tracking.leftover import kill_mlflow_run
     from tasks.tracking.warehouse import Warehouse
@@ -52,6 +53,8 @@ async def clear_leftovers(home: Home) -> int:
                 await crash_flow_run(
                     UUID(left[flow_run]), "Its process was killed. The same command continues it."
                 )
+        if "flow_run" in left:
+            await cancel_launched_by(UUID(left["flow_run"]))
         if "mlflow_run" in left:
             kill_mlflow_run(left["tracking_uri"], left["mlflow_run"])
         if "run" in left:

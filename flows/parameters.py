@@ -33,6 +33,8 @@ class Choice(Settings):
     """The first so many questions; left out: all."""
     data: str | None = None
     """Folder of the benchmarks' files on the worker; left out: its CROSSCHECK_DATA."""
+    shards: int = Field(1, ge=1, le=256)
+    """Parts into which the questions are divided, each answered by a worker of the pool."""
 
 
 class Evaluation(Choice):

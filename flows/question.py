@@ -59,6 +59,7 @@ class Asker:
         stopped: tells stages whether they may still begin.
         again: of questions that are asked again, by id: what of their earlier answers is kept.
         eliminator: who eliminates bias (SEA-SQL); None where none is configured.
+        run: the evaluation that the questions are asked for, "" where there is none.
     """
 
     settings: EvaluationSettings
@@ -70,6 +71,7 @@ class Asker:
     stopped: Callable[[], bool] = bool
     again: Mapping[str, Again] = field(default_factory=dict)
     eliminator: MeteredBackbone | None = None
+    run: str = ""
 
     async def restore(self, question: Question) -> Outcome | None:
         """Return the outcome if every stage has a persisted result, None at the first that has not."""
@@ -106,6 +108,7 @@ class Asker:
             again_from=again.from_stage,
             refresh=again.refresh,
             stopped=self.stopped,
+            run=self.run,
         )
 
     async def _walk(self, question: Question, trail: Trail) -> Outcome:

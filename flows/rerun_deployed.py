@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.control import Control
-from flows.deployed import attended, open_home, told
+from flows.deployed import attended, in_words, open_home, told
 from flows.evaluated import Evaluated
 from flows.parameters import Rerun
 from flows.rerun import rerun
@@ -27,6 +27,10 @@ async def rerun_by_name(choice: Rerun = ERRORS) -> State[Any]:
     Args:
         choice: What is asked again.
     """
+    return await in_words(_rerun(choice))
+
+
+async def _rerun(choice: Rerun) -> State[Any]:
     home = await open_home()
     named = choice.model_dump(exclude={"data"})
     settings = RerunSettings(**named, data=str(find_data(choice.data)), home=str(home.path))

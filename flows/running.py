@@ -1,20 +1,20 @@
 """Runs flows from the command line: Prefect's server, Ctrl-C, logs, and what a killed run left over."""
 
 import asyncio
-import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.budget import Budget
 from flows.control import Control, Progress, controlled_by
 from flows.evaluated import Evaluated
+from flows.interrupting import stopping_on_signals
 from flows.leftovers import clear_leftovers, registered
 from flows.logs import logging_to
 from flows.prefect_api.server import LocalServer
 from flows.prefect_api.settings import CLIENT, apply
 from flows.preparation import prepare
+from flows.sharding import check_shards
 from tasks.backbone.factory import check_backbone
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
@@ -53,6 +53,7 @@ def run_evaluation(
 
         return evaluate(settings, return_state=True)
 
+    check_shards(settings)
     control = Control(progress, tags=tags or {}, budget=budget)
     evaluated: Evaluated = _run(settings, progress, evaluate, control)
     return evaluated
@@ -125,34 +126,9 @@ def _run(
 
 async def _under_control(home: Home, control: Control, flow: Callable[[], Awaitable[Any]]) -> Any:
     await clear_leftovers(home)
-    with controlled_by(control), _stopped_by_signals(control), registered(home):
+    with controlled_by(control), stopping_on_signals(control), registered(home):
         state = await flow()
         result = await state.aresult(raise_on_failure=False)
     if isinstance(result, BaseException):
         raise result
     return result
-
-
-@contextmanager
-def _stopped_by_signals(control: Control) -> Iterator[None]:
-    """Let the first Ctrl-C (or SIGTERM) end the evaluation in order, the second at once."""
-
-    def stop() -> None:
-        if control.stop.is_set():
-            control.hurry.set()
-        else:
-            control.stop.set()
-            control.progress.step("Stopping: waiting for calls in flight (again to stop at once)")
-
-    def listen() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
-
-    loop = asyncio.get_running_loop()
-    listen()
-    control.listen = listen
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

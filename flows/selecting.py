@@ -26,6 +26,7 @@ def evaluation_settings(
     data: str | None = None,
     home: str | None = None,
     record: str | None = None,
+    shards: int = 1,
 ) -> EvaluationSettings:
     """Read the named settings and put them together.
 
@@ -43,6 +44,7 @@ def evaluation_settings(
         questions=questions,
         data=str(find_data(data)),
         home=str(find_home(home).path),
+        shards=shards,
         record=str(Path(record).expanduser().resolve()) if record else None,
     )
 

@@ -14,6 +14,7 @@ from flows.evaluated import Evaluated
 from flows.leftovers import note_run
 from flows.prefect_api.pages import prefect_command, prefect_page
 from flows.preparation import Preparation
+from flows.tracing import BoughtReplies, Tracing
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.evaluation import EvaluationSettings
@@ -34,11 +35,19 @@ WRITE_EVERY_S = 5.0
 class Tracking:
     """The records of one evaluation."""
 
-    def __init__(self, run: EvaluationRun, preparation: Preparation, home: Home, control: Control) -> None:
-        self._run = run
+    def __init__(
+        self,
+        run: EvaluationRun,
+        preparation: Preparation,
+        home: Home,
+        control: Control,
+        replies: BoughtReplies,
+    ) -> None:
+        self.run = run
         self._preparation = preparation
         self._home = home
         self._control = control
+        self.tracing = Tracing(preparation, replies)
         self._tracker = Tracker(home)
         self._warehouse = Warehouse(home.warehouse)
         self._unwritten: list[QuestionScore] = []
@@ -47,7 +56,12 @@ class Tracking:
 
     @classmethod
     async def start(
-        cls, preparation: Preparation, home: Home, control: Control, tags: Mapping[str, str] | None = None
+        cls,
+        preparation: Preparation,
+        home: Home,
+        control: Control,
+        replies: BoughtReplies,
+        tags: Mapping[str, str] | None = None,
     ) -> "Tracking":
         """Begin: a run in MLflow and in the warehouse that says it is running, so that a broken night is visible.
 
@@ -55,6 +69,7 @@ class Tracking:
             preparation: what is evaluated.
             home: the working folder.
             control: who hears of it.
+            replies: replies that were paid for.
             tags: what else the run is known by.
         """
         settings, benchmark = preparation.settings, preparation.benchmark
@@ -66,7 +81,7 @@ class Tracking:
             questions_in_benchmark=len(benchmark.questions),
             tags={**(tags or {}), **_warnings(settings)},
         )
-        tracking = cls(run, preparation, home, control)
+        tracking = cls(run, preparation, home, control, replies)
         tracked = await asyncio.to_thread(tracking._tracker.start, run)
         try:
             await asyncio.to_thread(tracking._warehouse.start, run)
@@ -83,6 +98,7 @@ class Tracking:
     def keep(self, score: QuestionScore) -> None:
         """Put a scored question into the warehouse, soon."""
         self._unwritten.append(score)
+        self.tracing.heard(score)
 
     async def interrupted(self) -> None:
         """End a run that the user stopped."""
@@ -113,15 +129,21 @@ class Tracking:
         self._control.progress.step("Logging to MLflow")
         prefect = TaskRuns(answers.task_runs, recorded)
         status = "partial" if answers.fatal else "complete"
+        traced, untraced = await asyncio.to_thread(self.tracing.write, self._tracker, report)
         tracked = await asyncio.to_thread(
-            self._tracker.finish, report, seconds=seconds, prefect=prefect, status=status, facts=facts
+            self._tracker.finish,
+            report,
+            seconds=seconds,
+            prefect=prefect,
+            status=status,
+            facts=facts,
+            remarks=[traced],
+            genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
         )
-        told = summary(self._run, report, seconds=seconds, prefect=prefect, mlflow=tracked) | dict(
-            facts or {}
-        )
-        problems = [tracked.problem]
+        told = summary(self.run, report, seconds=seconds, prefect=prefect, mlflow=tracked) | dict(facts or {})
+        problems = [tracked.problem or untraced]
         try:
-            await asyncio.to_thread(self._warehouse.finish, self._run, report, told, status)
+            await asyncio.to_thread(self._warehouse.finish, self.run, report, told, status)
         except CrosscheckError as error:
             problems.append(f"The warehouse does not have this run: {error}")
         store = self._tracker.store
@@ -142,9 +164,9 @@ class Tracking:
         await self._write()
         await asyncio.to_thread(self._tracker.abandon, reason, ending)
         try:
-            await asyncio.to_thread(self._warehouse.abandon, self._run.run_id)
+            await asyncio.to_thread(self._warehouse.abandon, self.run.run_id)
         except CrosscheckError as error:
-            log.warning("the warehouse does not know that run %s was abandoned: %s", self._run.run_id, error)
+            log.warning("the warehouse does not know that run %s was abandoned: %s", self.run.run_id, error)
 
     async def _write_now_and_then(self) -> None:
         while not self._ending.is_set():
@@ -157,7 +179,7 @@ class Tracking:
         if not scores:
             return
         try:
-            await asyncio.to_thread(self._warehouse.append_questions, self._run.run_id, scores)
+            await asyncio.to_thread(self._warehouse.append_questions, self.run.run_id, scores)
         except CrosscheckError as error:
             log.warning("%d scores wait for the warehouse: %s", len(scores), error)
             self._unwritten = scores + self._unwritten

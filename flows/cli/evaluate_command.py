@@ -21,6 +21,8 @@ from flows.cli import options
     "  crosscheck evaluate --record run.jsonl\n"
     "  crosscheck evaluate --backbone replay --set backbone.recording=run.jsonl\n"
     "      record what the model says, and run on it again without the model\n"
+    "  crosscheck evaluate --benchmark bird-dev --backbone openai --shards 8\n"
+    "      on the workers of the Prefect server of PREFECT_API_URL\n"
     "  crosscheck evaluate --json > result.json\n"
     "\b\nInterrupted or failed? The same command continues: what was answered is never asked or paid for again.\n"
     "\b\nExit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed for reasons\n"
@@ -36,6 +38,13 @@ from flows.cli import options
     metavar="FILE",
     help="Write every reply of the model to FILE when all questions are through, for `--backbone replay`.",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 256),
+    default=1,
+    metavar="N",
+    help="Divide the questions among N runs of the work pool's workers (needs PREFECT_API_URL).",
+)
 @options.details
 @options.overrides
 @options.data
@@ -50,6 +59,7 @@ def command(
     limit: int | None,
     questions: str | None,
     record: str | None,
+    shards: int,
     details: bool,
     overrides: tuple[str, ...],
     data: str | None,
@@ -75,6 +85,7 @@ def command(
         data=data,
         home=home,
         record=record,
+        shards=shards,
     )
     with open_progress(sys.stderr) as progress:
         evaluated = run_evaluation(settings, progress)

@@ -28,6 +28,11 @@ CLIENT = {
     "PREFECT_CLI_PROMPT": "false",
 }
 
+DEPLOYED = {
+    # By these the server notices that the process of a flow run is gone (`flows.prefect_api.zombies`).
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+}
+
 
 def local_settings(home: Home) -> dict[str, str]:
     """Return the settings of stores that live in the working folder."""

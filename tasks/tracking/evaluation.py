@@ -85,10 +85,7 @@ def describe(
     Raises:
         DataError: the question file cannot be read.
     """
-    try:
-        digest = hashlib.sha256(question_file.read_bytes()).hexdigest()
-    except OSError as error:
-        raise DataError(f"The questions {question_file} cannot be read: {error.strerror}.") from error
+    digest = sha256_of(question_file)
     settings = {"benchmark": dict(benchmark), "backbone": dict(backbone), "pipeline": dict(pipeline)}
     key_name = str(backbone.get("api_key_env") or "")
     return EvaluationRun(
@@ -109,6 +106,18 @@ def describe(
         user=_user(),
         tags=dict(tags or {}),
     )
+
+
+def sha256_of(question_file: Path) -> str:
+    """Return the sha256 of a question file.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        return hashlib.sha256(question_file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise DataError(f"The questions {question_file} cannot be read: {error.strerror}.") from error
 
 
 def _version() -> str | None:

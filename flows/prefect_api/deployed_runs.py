@@ -1,0 +1,115 @@
+"""Flow runs that workers run: launched, looked at, cancelled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tasks.errors import ConfigurationError
+
+ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a flow run stands.
+
+    Attributes:
+        state: type of its state: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLED, CANCELLING.
+        message: of the state.
+        percent: how much of it is done, by its progress artifact; 0 where it has none.
+    """
+
+    state: str
+    message: str = ""
+    percent: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether nobody is at work on it any more."""
+        return self.state in ENDED
+
+
+async def require_workers(deployment: str) -> None:
+    """Find out whether anybody would run a deployment.
+
+    Raises:
+        ConfigurationError: it is not deployed, or no worker of its pool is online.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    async with get_client() as client:
+        try:
+            found = await client.read_deployment_by_name(deployment)
+        except ObjectNotFound as error:
+            raise ConfigurationError(
+                f'Prefect has no deployment "{deployment}", which answers shards. Deploy it, from the checkout: '
+                '"prefect deploy --all --prefect-file deployments/prefect.yaml".'
+            ) from error
+        pool = await client.read_work_pool(found.work_pool_name or "")
+        workers = await client.read_workers_for_work_pool(pool.name)
+    if pool.is_push_pool or any(worker.status == "ONLINE" for worker in workers):
+        return
+    raise ConfigurationError(
+        f'No worker of the pool "{pool.name}" is online. Start "crosscheck up", or on any machine that shares the '
+        f'stores "prefect worker start --pool {pool.name}".'
+    )
+
+
+async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> UUID:
+    """Have a worker run a deployment, as a part of the running flow; return the id of the flow run."""
+    from prefect.deployments import arun_deployment
+
+    run = await arun_deployment(deployment, parameters=dict(parameters), flow_run_name=name, timeout=0)
+    return run.id
+
+
+async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, Standing]:
+    """Return how flow runs stand, by id; one that was deleted counts as crashed."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import (
+        ArtifactFilter,
+        ArtifactFilterType,
+        FlowRunFilter,
+        FlowRunFilterId,
+    )
+
+    if not flow_runs:
+        return {}
+    chosen = FlowRunFilter(id=FlowRunFilterId(any_=list(flow_runs)))
+    kind = ArtifactFilter(type=ArtifactFilterType(any_=["progress"]))
+    async with get_client() as client:
+        states = {run.id: run.state for run in await client.read_flow_runs(flow_run_filter=chosen)}
+        artifacts = await client.read_artifacts(artifact_filter=kind, flow_run_filter=chosen)
+    percents = {each.flow_run_id: float(str(each.data or 0)) for each in artifacts}
+    gone = Standing("CRASHED", "It was deleted.")
+    return {
+        id_: Standing(state.type.value, state.message or "", percents.get(id_, 0.0)) if state else gone
+        for id_, state in ((each, states.get(each)) for each in flow_runs)
+    }
+
+
+async def cancel(flow_runs: Sequence[UUID]) -> None:
+    """Have flow runs stop: workers end the processes of those that run."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Cancelled, Cancelling
+
+    standings = await look_at(flow_runs)
+    async with get_client() as client:
+        for id_, standing in standings.items():
+            if standing.ended:
+                continue
+            begun = standing.state in ("RUNNING", "PENDING", "CANCELLING")
+            await client.set_flow_run_state(id_, Cancelling() if begun else Cancelled())
+
+
+async def cancel_launched_by(flow_run: UUID) -> None:
+    """Have everything stop that a flow run launched and that nobody waits for any more."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
+
+    launched = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]))
+    async with get_client() as client:
+        runs = await client.read_flow_runs(flow_run_filter=launched)
+    await cancel([run.id for run in runs if run.deployment_id])

@@ -1,0 +1,196 @@
+"""Has the questions of an evaluation answered in shards, by the workers of a Prefect pool, and waits for them.
+
+Prefect schedules, starts and watches the shards; what is done here is to launch one again whose worker died, and to
+leave to the evaluation itself what no worker takes.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from flows.control import Control, Interrupted
+from flows.prefect_api.deployed_runs import cancel, launch, look_at, require_workers
+from flows.prefect_api.results import PersistedResults
+from flows.prefect_api.zombies import watch_over_flow_runs
+from flows.shard_answers import ShardAnswers, open_shards, read_answers
+from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.shard import Shard
+from tasks.tracking.evaluation import EvaluationRun
+
+if TYPE_CHECKING:
+    from flows.prefect_api.deployed_runs import Standing
+
+DEPLOYMENT = "answer-shard/shard"
+LOOK_EVERY_S = 2.0
+MOST_WORKERS_LOST = 3
+"""After so many lost workers a shard's questions are asked by the evaluation itself."""
+PATIENCE_S = 180.0
+"""How long nobody may be at work on any shard before the evaluation stops waiting for workers."""
+
+
+@dataclass
+class _Launched:
+    """A shard that was given to the pool.
+
+    Attributes:
+        shard: which.
+        flow_run: Prefect's id of its latest flow run.
+        lost: workers that died over it.
+        state: type of its state, as last seen.
+        percent: how much of it is answered, as last seen.
+        ended: nobody is at work on it any more.
+    """
+
+    shard: Shard
+    flow_run: UUID
+    lost: int = 0
+    state: str = "SCHEDULED"
+    percent: float = 0.0
+    ended: bool = False
+
+
+def check_shards(settings: EvaluationSettings) -> None:
+    """Say what rules shards out before a server starts.
+
+    Raises:
+        ConfigurationError: there is no server that workers could know, or a recording is asked for.
+    """
+    if settings.shards == 1:
+        return
+    if settings.record:
+        raise ConfigurationError(
+            "--record writes what one process heard, and --shards asks in several. Evaluate with --shards first; the "
+            "same command with --record and without --shards then writes the recording from the kept replies."
+        )
+    if not os.environ.get("PREFECT_API_URL"):
+        raise ConfigurationError(
+            "--shards gives the questions to the workers of a Prefect server, and PREFECT_API_URL names none. Start "
+            '"crosscheck up" in another shell, do what it prints, and set PREFECT_API_URL.'
+        )
+
+
+async def answer_in_shards(
+    settings: EvaluationSettings, run: EvaluationRun, results: PersistedResults, control: Control
+) -> ShardAnswers:
+    """Wait until every shard has been answered, or nobody is left who would.
+
+    Whatever was answered, also by workers that died, is in the shared stores then; the caller restores it, and asks
+    itself what nobody has asked.
+
+    Returns:
+        What the shards handed over, put together.
+
+    Raises:
+        ConfigurationError: there is no such pool or worker, or no shard could begin.
+        Interrupted: the user asked to stop.
+    """
+    control.progress.step(f"Giving {settings.shards} shards to the workers")
+    await require_workers(DEPLOYMENT)
+    await watch_over_flow_runs()
+    await open_shards(run.run_id, run.question_sha256)
+    launched = [
+        await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards))
+        for number in range(1, settings.shards + 1)
+    ]
+    return await _attend(launched, settings, results, control)
+
+
+async def _launch(settings: EvaluationSettings, shard: Shard) -> _Launched:
+    parameters = {"settings": settings.model_dump(mode="json"), "shard": shard.model_dump(mode="json")}
+    return _Launched(shard, await launch(DEPLOYMENT, parameters, f"{shard} of {shard.run}"))
+
+
+async def _attend(
+    launched: Sequence[_Launched], settings: EvaluationSettings, results: PersistedResults, control: Control
+) -> ShardAnswers:
+    found, refusals, busy = ShardAnswers(), [], time.monotonic()
+    while waiting := [each for each in launched if not each.ended]:
+        if control.stop.is_set():
+            await cancel([each.flow_run for each in waiting])
+            raise Interrupted(
+                "stopped, and the shards were told to stop. No paid answer is lost: the same command continues."
+            )
+        standings = await look_at([each.flow_run for each in waiting])
+        for each in waiting:
+            standing = standings[each.flow_run]
+            each.state, each.percent = standing.state, max(each.percent, standing.percent)
+            if standing.state == "COMPLETED":
+                found = _together(found, await _handed_over(each, results))
+                each.ended = True
+            elif standing.ended and not await _again(each, standing, settings, control):
+                refusals.append(f"{each.shard}: {standing.message}")
+        if len(refusals) == len(launched):  # what keeps every worker from beginning is nobody's death
+            raise ConfigurationError(refusals[0])
+        control.progress.step(_told(launched))
+        if any(each.state == "RUNNING" for each in launched):
+            busy = time.monotonic()
+        elif time.monotonic() - busy > PATIENCE_S:
+            await _take_back([each for each in launched if not each.ended], control)
+        await _sleep_or_stop(control)
+    for refusal in refusals:
+        control.progress.note(f"{refusal} Its questions were asked by the evaluation itself.")
+    return replace(found, launches=1 + sum(1 + each.lost for each in launched))
+
+
+async def _again(
+    each: _Launched, standing: "Standing", settings: EvaluationSettings, control: Control
+) -> bool:
+    """Have another worker take a shard over whose worker died; return False where that is of no use."""
+    if standing.state == "CRASHED" and each.lost < MOST_WORKERS_LOST:
+        control.progress.note(
+            f"A worker died over {each.shard}; another took it over, with what had been answered kept."
+        )
+        again = await _launch(settings, each.shard)
+        each.flow_run, each.lost, each.state = again.flow_run, each.lost + 1, again.state
+        return True
+    each.ended = True
+    return False
+
+
+async def _handed_over(each: _Launched, results: PersistedResults) -> ShardAnswers:
+    answers = await read_answers(results, each.shard.run, str(each.flow_run))
+    if answers is None:
+        raise CrosscheckError(
+            f"{each.shard} of {each.shard.run} ended, but what it handed over is not in the stage results here: the "
+            "worker's CROSSCHECK_STAGES is another one. Its answers are there; name it here and give the command again."
+        )
+    return answers
+
+
+async def _take_back(waiting: Sequence[_Launched], control: Control) -> None:
+    """Leave to the evaluation what no worker takes."""
+    await cancel([each.flow_run for each in waiting])
+    for each in waiting:
+        each.ended = True
+    control.progress.note(
+        f"No worker took {len(waiting)} of the shards within {PATIENCE_S:.0f} s; the evaluation asked their questions "
+        "itself. Start workers, or more of them: `prefect worker start --pool nightly`."
+    )
+
+
+def _together(one: ShardAnswers, other: ShardAnswers) -> ShardAnswers:
+    return ShardAnswers(
+        failed={**one.failed, **other.failed},
+        task_runs=one.task_runs + other.task_runs,
+        recorded=one.recorded + other.recorded,
+        fatal=one.fatal or other.fatal,
+    )
+
+
+def _told(launched: Sequence[_Launched]) -> str:
+    running = sum(not each.ended and each.state == "RUNNING" for each in launched)
+    ended = sum(each.ended for each in launched)
+    percent = sum(100.0 if each.ended else each.percent for each in launched) / len(launched)
+    return f"{ended} of {len(launched)} shards are through, {running} are being answered ({percent:.0f} % of all)"
+
+
+async def _sleep_or_stop(control: Control) -> None:
+    try:
+        await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
+    except TimeoutError:
+        return
