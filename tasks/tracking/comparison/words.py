@@ -104,3 +104,8 @@ def money(side: Side) -> str:
 def number(value: int | None) -> str:
     """Write a count; "unknown" where it is not known."""
     return "unknown" if value is None else f"{value:,}"
+
+
+def seconds(value: float | None) -> str:
+    """Write a duration; a dash where there is none."""
+    return "\N{EN DASH}" if value is None else f"{value:,.2f} s"
