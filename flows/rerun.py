@@ -40,7 +40,7 @@ async def rerun(settings: RerunSettings) -> Evaluated:
     preparation = prepare(plan.settings, control.progress)
     check_questions(plan.parent.run, preparation.benchmark.folder / plan.settings.benchmark.questions)
     async with open_resources(plan.settings) as resources:
-        tracking = await Tracking.start(preparation, home, control, plan.tags)
+        tracking = await Tracking.start(preparation, home, control, resources.replies, plan.tags)
         try:
             return await _rerun(plan, preparation, home, control, resources, tracking)
         except Interrupted:
@@ -68,7 +68,7 @@ async def _rerun(
         preparation.settings,
         preparation.known,
         preparation.shown,
-        MeteredBackbone(resources.backbone),
+        MeteredBackbone(tracking.tracing.overhear(resources.backbone)),
         resources.workers,
         PersistedResults(home),
         control.stop.is_set,

@@ -31,6 +31,9 @@ HARMLESS = (
     "backbone.max_wait_s",
     "backbone.retries",
     "backbone.timeout_s",
+    "tracking.failed_traces",
+    "tracking.genai_evaluation",
+    "tracking.sample_traces",
 )
 """Settings that a re-run may change: whether an answer comes depends on them, what it says does not."""
 
@@ -142,7 +145,7 @@ def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
                 f"--set {override}: a re-run keeps the settings of its run, or its score would mean something else. "
                 f"It may change {', '.join(HARMLESS)}; for all else, evaluate anew."
             )
-        stored[kind][keys[0]] = value
+        stored.setdefault(kind, {})[keys[0]] = value
     if HIDDEN in json.dumps(stored):
         raise DataError(
             f"The settings of run {name} held a secret, which was not stored. Evaluate anew with the same command: "

@@ -11,6 +11,7 @@ from tasks.settings.load import (
     load_backbone_settings,
     load_benchmark_settings,
     load_pipeline_settings,
+    load_tracking_settings,
     parse_override,
 )
 
@@ -40,6 +41,7 @@ def evaluation_settings(
         benchmark=load_benchmark_settings(conf, benchmark, overrides),
         backbone=load_backbone_settings(conf, backbone, overrides),
         pipeline=load_pipeline_settings(conf, pipeline, overrides),
+        tracking=load_tracking_settings(overrides),
         limit=limit,
         questions=questions,
         data=str(find_data(data)),

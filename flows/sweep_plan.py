@@ -122,9 +122,9 @@ def _combinations(grid: Sequence[str]) -> list[tuple[str, ...]]:
         settings = [f"{key.strip()}={value.strip()}" for value in values.split(",")]
         for setting in settings:
             kind, _, _ = parse_override(setting)
-            if kind == "benchmark":
+            if kind not in ("backbone", "pipeline"):
                 raise ConfigurationError(
-                    f"--grid {axis}: the benchmark is the same for a whole sweep; --set changes it for all of it."
+                    f"--grid {axis}: {kind}.* is the same for a whole sweep; --set changes it for all of it."
                 )
         axes.append(settings)
     return list(product(*axes))

@@ -45,6 +45,11 @@ from flows.cli import options
     metavar="N",
     help="Divide the questions among N runs of the work pool's workers (needs PREFECT_API_URL).",
 )
+@click.option(
+    "--genai-evaluation",
+    is_flag=True,
+    help="Give every question a trace with its verdict, and list the run among MLflow's evaluation runs.",
+)
 @options.details
 @options.overrides
 @options.data
@@ -60,6 +65,7 @@ def command(
     questions: str | None,
     record: str | None,
     shards: int,
+    genai_evaluation: bool,
     details: bool,
     overrides: tuple[str, ...],
     data: str | None,
@@ -79,7 +85,7 @@ def command(
         benchmark=benchmark,
         backbone=backbone,
         pipeline=pipeline,
-        overrides=overrides,
+        overrides=(*overrides, "tracking.genai_evaluation=true") if genai_evaluation else overrides,
         limit=limit,
         questions=questions,
         data=data,

@@ -43,7 +43,7 @@ def overrides(function: F) -> F:
         "overrides",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Change one setting: benchmark.*, backbone.* or pipeline.*. May be given several times.",
+        help="Change one setting: benchmark.*, backbone.*, pipeline.* or tracking.*. May be given several times.",
     )(function)
 
 

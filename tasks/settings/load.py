@@ -11,11 +11,13 @@ from tasks.errors import ConfigurationError, did_you_mean
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.pipeline import PipelineSettings
+from tasks.settings.tracking import TrackingSettings
 
 KINDS: Mapping[str, TypeAdapter[Any]] = {
     "benchmark": TypeAdapter(BenchmarkSettings),
     "backbone": TypeAdapter(BackboneSettings),
     "pipeline": TypeAdapter(PipelineSettings),
+    "tracking": TypeAdapter(TrackingSettings),
 }
 Model = TypeVar("Model")
 
@@ -40,6 +42,11 @@ def load_pipeline_settings(conf: Path, name: str, overrides: Iterable[str] = ())
     return load_settings(conf, "pipeline", name, overrides)  # type: ignore[no-any-return]
 
 
+def load_tracking_settings(overrides: Iterable[str] = ()) -> TrackingSettings:
+    """Return what MLflow is told: there is no file of it, only `--set tracking.*`. Raises as `load_settings` does."""
+    return _validated("tracking", Path("--set"), {}, overrides)  # type: ignore[no-any-return]
+
+
 def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = ()) -> Any:
     """Read `conf/<kind>s/<name>.yaml`, apply the overrides of its kind, and validate.
 
@@ -56,16 +63,7 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     content = _read_yaml(path)
     if content.get("name") is None:
         content["name"] = path.stem
-    where: dict[str, str] = {}
-    for override in overrides:
-        target, keys, value = parse_override(override)
-        if target == kind:
-            _put(content, keys, value, override)
-            where[".".join(keys)] = f"--set {override}"
-    try:
-        return KINDS[kind].validate_python(content)
-    except ValidationError as error:
-        raise ConfigurationError(_explain(error, kind, path, where)) from None
+    return _validated(kind, path, content, overrides)
 
 
 def parse_override(text: str) -> tuple[str, list[str], Any]:
@@ -88,6 +86,19 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
         return kind, keys, yaml.safe_load(value)
     except yaml.YAMLError as error:
         raise ConfigurationError(f"--set {text}: the value is not YAML ({error}).") from None
+
+
+def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterable[str]) -> Any:
+    where: dict[str, str] = {}
+    for override in overrides:
+        target, keys, value = parse_override(override)
+        if target == kind:
+            _put(content, keys, value, override)
+            where[".".join(keys)] = f"--set {override}"
+    try:
+        return KINDS[kind].validate_python(content)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error, kind, path, where)) from None
 
 
 def _file_of(conf: Path, kind: str, name: str) -> Path:
@@ -174,8 +185,9 @@ def _explain_kind(kind: Any, path: Path, where: Mapping[str, str]) -> str:
 
 def _model_of(kind: str, tag: str) -> type[BaseModel] | None:
     """Return the model of a kind of settings; of a pipeline's, the one with that `kind:`, None when there is none."""
-    if kind != "pipeline":
-        return BenchmarkSettings if kind == "benchmark" else BackboneSettings
+    others = {"benchmark": BenchmarkSettings, "backbone": BackboneSettings, "tracking": TrackingSettings}
+    if kind in others:
+        return others[kind]
     return next((model for model in _pipeline_models() if model.model_fields["kind"].default == tag), None)
 
 

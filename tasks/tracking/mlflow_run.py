@@ -3,7 +3,7 @@
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,9 +15,12 @@ from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.experiment import open_experiment
 from tasks.tracking.package import MAX_TAG, Package, closing, drop, fetch, keep, opening
 from tasks.tracking.parameters import clean, name_for_mlflow, redact
+from tasks.tracking.question_spans import Exchanges
 from tasks.tracking.quiet import patience
 from tasks.tracking.store import Store, check, find_store, reason_of
 from tasks.tracking.summary import TaskRuns, Tracked, summary
+from tasks.tracking.trace_choice import TraceChoice
+from tasks.tracking.traces import log_traces
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -67,6 +70,18 @@ class Tracker:
             _LOG.warning("MLflow does not show run %s yet: %s", run.run_id, problem)
         return self._tracked
 
+    def trace(self, choice: TraceChoice, exchanges: Exchanges) -> str:
+        """Write the traces of a run that is going on.
+
+        Args:
+            choice: the questions.
+            exchanges: where prompts and replies are.
+
+        Returns:
+            What kept them from being written, "" when nothing did. They are not kept for later.
+        """
+        return log_traces(self.store, self._started(), self._tracked, choice, exchanges)
+
     def finish(
         self,
         report: Report,
@@ -76,6 +91,8 @@ class Tracker:
         status: str = "complete",
         ending: Ending = "FINISHED",
         facts: Mapping[str, Any] | None = None,
+        remarks: Sequence[str] = (),
+        genai_evaluation: bool = False,
     ) -> Tracked:
         """Log metrics, description and artifacts in bulk and close the run.
 
@@ -86,13 +103,23 @@ class Tracker:
             status: the tag `status`, e.g. "complete", or "partial" after a stop in mid-run.
             ending: MLflow's status.
             facts: what else `summary.json` says.
+            remarks: what else the description says.
+            genai_evaluation: whether MLflow lists the run among its evaluation runs.
         """
         run = self._started()
         problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
         told = summary(run, report, seconds=seconds, prefect=prefect, mlflow=self._tracked) | dict(
             facts or {}
         )
-        package = closing(run, report, told, status=status, seconds=seconds)
+        package = closing(
+            run,
+            report,
+            told,
+            status=status,
+            seconds=seconds,
+            remarks=remarks,
+            genai_evaluation=genai_evaluation,
+        )
         problem = problem or self._attempt(lambda client: self._send(client, package, ending))
         if problem:
             kept = keep(replace(package, tracked=self._tracked), self._waiting)

@@ -4,7 +4,7 @@ import base64
 import datetime
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,8 @@ def closing(
     *,
     status: str = "complete",
     seconds: float | None = None,
+    remarks: Sequence[str] = (),
+    genai_evaluation: bool = False,
 ) -> Package:
     """Return what is known at the end.
 
@@ -65,6 +67,8 @@ def closing(
         summary: the command line's JSON object.
         status: the tag `status`.
         seconds: wall time.
+        remarks: what else the description says.
+        genai_evaluation: whether MLflow lists the run among its evaluation runs.
     """
     title = f"{run.name} on {run.benchmark}, revision {run.revision}"
     answers = submission(report, run.layout, run.questions_in_benchmark)
@@ -76,9 +80,11 @@ def closing(
         "figures/fixed_and_broken.png": change_figure(report, title),
         FILE: table(report).encode("utf-8", "replace"),
     }
+    described = markdown(run, report, seconds) + "".join(f"- {remark}\n" for remark in remarks)
     tags = _tags(run, status) | {
-        "mlflow.note.content": markdown(run, report, seconds)[:MAX_TAG],
+        "mlflow.note.content": described[:MAX_TAG],
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
+        **({"mlflow.runType": "genai_evaluate"} if genai_evaluation else {}),
     }
     return Package(
         run,
