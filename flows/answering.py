@@ -11,7 +11,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from flows.control import Control, Interrupted
+from flows.control import Control, Interrupted, Progress
 from flows.prefect_api.recorded import Pace
 from flows.question import Asker
 from flows.schema_only import MISSING_DATABASE
@@ -70,12 +70,14 @@ async def answer_all(
     await restore_answers(restoring)
     known = {**restoring.found, **shards.failed}
     answers.restored = sum(_costs_nothing(outcome) for outcome in restoring.found.values())
-    control.progress.questions(len(questions), len(known))
+    control.progress.questions(len(questions), answers.restored)
     async with _listening(heard) as listen:
         for question in questions:
-            if question.id in known:
-                answers.outcomes[question.id] = known[question.id]
-                listen(question, known[question.id])
+            if (outcome := known.get(question.id)) is not None:
+                answers.outcomes[question.id] = outcome
+                if question.id in shards.failed or not _costs_nothing(outcome):
+                    _tell(control.progress, outcome)
+                listen(question, outcome)
         waiting = [question for question in questions if question.id not in known]
         await _ask_the_rest(waiting, asker, control, answers, listen)
     if control.stop.is_set():
@@ -139,11 +141,7 @@ async def _ask_the_rest(
             silence.hear(outcome)
             if outcome.failure and (outcome.failure.ends_run or silence.lasts):
                 answers.fatal = outcome.failure.message
-            paid = sum(
-                not call.cached for record in outcome.stages if not record.restored for call in record.calls
-            )
-            failed = outcome.failure is not None and outcome.failure.kind != MISSING_DATABASE
-            control.progress.answered(failed=failed, calls=paid)
+            _tell(control.progress, outcome)
             listen(question, outcome)
 
     pool = [asyncio.create_task(work()) for _ in range(min(size, len(waiting)))]
@@ -207,6 +205,12 @@ async def _listening(heard: Heard) -> AsyncIterator[Callable[[Question, Outcome]
         for _ in listeners:
             queue.put_nowait(None)
         await asyncio.gather(*listeners)
+
+
+def _tell(progress: Progress, outcome: Outcome) -> None:
+    paid = sum(not call.cached for record in outcome.stages if not record.restored for call in record.calls)
+    failed = outcome.failure is not None and outcome.failure.kind != MISSING_DATABASE
+    progress.answered(failed=failed, calls=paid)
 
 
 def _costs_nothing(outcome: Outcome) -> bool:

@@ -14,6 +14,7 @@ from flows.budget import within
 from flows.control import Control, Interrupted, Progress, current_control
 from flows.evaluated import Evaluated
 from flows.leftovers import note_run
+from flows.prefect_api.deployed_runs import require_workers
 from flows.prefect_api.recorded import wait_until_recorded
 from flows.prefect_api.results import PersistedResults
 from flows.preparation import Preparation, prepare
@@ -46,6 +47,8 @@ async def evaluate(settings: EvaluationSettings) -> Evaluated:
     control, home = current_control(), Home(Path(settings.home))
     note_run(flow_run=str(flow_run.id))
     preparation = prepare(settings, control.progress)
+    if settings.shards > 1:
+        await require_workers()
     async with open_resources(settings) as resources:
         tracking = await Tracking.start(preparation, home, control, resources.replies, control.tags)
         try:

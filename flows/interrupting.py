@@ -12,7 +12,7 @@ from flows.control import Control
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """Give work outside of an event loop an event that the first Ctrl-C (or SIGTERM) sets; the second ends it at once."""
+    """Give work outside of an event loop an event that the first Ctrl-C (or SIGTERM) sets; the second ends it."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

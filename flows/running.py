@@ -11,10 +11,10 @@ from flows.evaluated import Evaluated
 from flows.interrupting import stopping_on_signals
 from flows.leftovers import clear_leftovers, registered
 from flows.logs import logging_to
+from flows.prefect_api.deployed_runs import check_shards
 from flows.prefect_api.server import LocalServer
 from flows.prefect_api.settings import CLIENT, apply
 from flows.preparation import prepare
-from flows.sharding import check_shards
 from tasks.backbone.factory import check_backbone
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings

@@ -5,7 +5,6 @@ leave to the evaluation itself what no worker takes.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flows.control import Control, Interrupted
-from flows.prefect_api.deployed_runs import cancel, launch, look_at, require_workers
+from flows.prefect_api.deployed_runs import SHARDS, cancel, launch, look_at
 from flows.prefect_api.results import PersistedResults
 from flows.prefect_api.zombies import watch_over_flow_runs
 from flows.shard_answers import ShardAnswers, open_shards, read_answers
@@ -25,7 +24,6 @@ from tasks.tracking.evaluation import EvaluationRun
 if TYPE_CHECKING:
     from flows.prefect_api.deployed_runs import Standing
 
-DEPLOYMENT = "answer-shard/shard"
 LOOK_EVERY_S = 2.0
 MOST_WORKERS_LOST = 3
 """After so many lost workers a shard's questions are asked by the evaluation itself."""
@@ -54,26 +52,6 @@ class _Launched:
     ended: bool = False
 
 
-def check_shards(settings: EvaluationSettings) -> None:
-    """Say what rules shards out before a server starts.
-
-    Raises:
-        ConfigurationError: there is no server that workers could know, or a recording is asked for.
-    """
-    if settings.shards == 1:
-        return
-    if settings.record:
-        raise ConfigurationError(
-            "--record writes what one process heard, and --shards asks in several. Evaluate with --shards first; the "
-            "same command with --record and without --shards then writes the recording from the kept replies."
-        )
-    if not os.environ.get("PREFECT_API_URL"):
-        raise ConfigurationError(
-            "--shards gives the questions to the workers of a Prefect server, and PREFECT_API_URL names none. Start "
-            '"crosscheck up" in another shell, do what it prints, and set PREFECT_API_URL.'
-        )
-
-
 async def answer_in_shards(
     settings: EvaluationSettings, run: EvaluationRun, results: PersistedResults, control: Control
 ) -> ShardAnswers:
@@ -86,11 +64,10 @@ async def answer_in_shards(
         What the shards handed over, put together.
 
     Raises:
-        ConfigurationError: there is no such pool or worker, or no shard could begin.
+        ConfigurationError: no shard could begin.
         Interrupted: the user asked to stop.
     """
     control.progress.step(f"Giving {settings.shards} shards to the workers")
-    await require_workers(DEPLOYMENT)
     await watch_over_flow_runs()
     await open_shards(run.run_id, run.question_sha256)
     launched = [
@@ -102,7 +79,7 @@ async def answer_in_shards(
 
 async def _launch(settings: EvaluationSettings, shard: Shard) -> _Launched:
     parameters = {"settings": settings.model_dump(mode="json"), "shard": shard.model_dump(mode="json")}
-    return _Launched(shard, await launch(DEPLOYMENT, parameters, f"{shard} of {shard.run}"))
+    return _Launched(shard, await launch(SHARDS, parameters, f"{shard} of {shard.run}"))
 
 
 async def _attend(

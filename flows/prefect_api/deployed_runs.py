@@ -1,12 +1,16 @@
 """Flow runs that workers run: launched, looked at, cancelled."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from tasks.errors import ConfigurationError
+from tasks.settings.evaluation import EvaluationSettings
 
+SHARDS = "answer-shard/shard"
+"""The deployment that answers shards."""
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
@@ -30,7 +34,27 @@ class Standing:
         return self.state in ENDED
 
 
-async def require_workers(deployment: str) -> None:
+def check_shards(settings: EvaluationSettings) -> None:
+    """Say what rules shards out before a server starts.
+
+    Raises:
+        ConfigurationError: there is no server that workers could know, or a recording is asked for.
+    """
+    if settings.shards == 1:
+        return
+    if settings.record:
+        raise ConfigurationError(
+            "--record writes what one process heard, and --shards asks in several. Evaluate with --shards first; the "
+            "same command with --record and without --shards then writes the recording from the kept replies."
+        )
+    if not os.environ.get("PREFECT_API_URL"):
+        raise ConfigurationError(
+            "--shards gives the questions to the workers of a Prefect server, and PREFECT_API_URL names none. Start "
+            '"crosscheck up" in another shell, do what it prints, and set PREFECT_API_URL.'
+        )
+
+
+async def require_workers(deployment: str = SHARDS) -> None:
     """Find out whether anybody would run a deployment.
 
     Raises:
