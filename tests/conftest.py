@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FOREIGN = ("MLFLOW_", "PREFECT_", "OPENAI_", "CROSSCHECK_")
-OURS = {"CROSSCHECK_DATA", "CROSSCHECK_REQUIRE_SHARED"}
+OURS = {"CROSSCHECK_DATA", "CROSSCHECK_REQUIRE_SHARED", "CROSSCHECK_REQUIRE_POSTGRES"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
