@@ -1,40 +1,55 @@
-"""Databases on the PostgreSQL server of this machine, made for tests and dropped after them."""
+"""Databases of a real PostgreSQL server, each made for one test and dropped after it."""
 
 import os
-from collections.abc import Callable, Iterator
-from uuid import uuid4
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import psycopg
 import pytest
 
 SERVER = "postgresql://postgres@127.0.0.1:5432"
 
-NewDatabase = Callable[[], str]
-"""Makes an empty database and returns its URL."""
 
+@contextmanager
+def new_database() -> Iterator[str]:
+    """Give the address of an empty database; whoever is still connected to it at the end is thrown out.
 
-@pytest.fixture(scope="session")
-def postgres_database() -> Iterator[NewDatabase]:
-    """Makes databases of the test's own; skips where no server answers.
-
-    CROSSCHECK_REQUIRE_POSTGRES=1 makes its absence a failure, for machines that are meant to have it.
+    Skips where no server answers. CROSSCHECK_REQUIRE_POSTGRES=1 makes that a failure, for machines that are meant to
+    have one.
     """
-    import psycopg
-
+    name = f"crosscheck_test_{uuid.uuid4().hex}"
     try:
-        connection = psycopg.connect(f"{SERVER}/postgres", autocommit=True, connect_timeout=5)
+        execute(f"{SERVER}/postgres", f"CREATE DATABASE {name}")
     except psycopg.OperationalError as error:
-        reason = f"no PostgreSQL at {SERVER} without a password: {error}"
+        reason = f"no PostgreSQL answers at {SERVER}: {error}"
         if os.environ.get("CROSSCHECK_REQUIRE_POSTGRES") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
-    made: list[str] = []
+    try:
+        yield f"{SERVER}/{name}"
+    finally:
+        execute(f"{SERVER}/postgres", f"DROP DATABASE {name} WITH (FORCE)")
 
-    def new() -> str:
-        made.append(f"crosscheck_test_{uuid4().hex}")
-        connection.execute(f"CREATE DATABASE {made[-1]}")
-        return f"{SERVER}/{made[-1]}"
 
-    yield new
-    for name in made:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    connection.close()
+def execute(url: str, sql: str) -> list[tuple[object, ...]]:
+    """Execute one statement in a connection of its own; return its rows."""
+    with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
+        cursor = connection.execute(sql)  # type: ignore[arg-type]
+        return cursor.fetchall() if cursor.description else []
+
+
+def disconnect_everybody(url: str) -> None:
+    """End every other connection to a database, as a restarted server would."""
+    execute(
+        url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+
+
+@pytest.fixture
+def postgres_database() -> Iterator[str]:
+    """The address of an empty database."""
+    with new_database() as url:
+        yield url
