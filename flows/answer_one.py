@@ -10,7 +10,7 @@ from flows.question import Asker
 from tasks import prompts
 from tasks.backbone.factory import check_backbone, open_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import open_reply_cache
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import open_database
 from tasks.database.workers import SqlWorkers
@@ -19,6 +19,7 @@ from tasks.records import Execution, Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 from tasks.settings.pipeline import dac_of, has_oracle
+from tasks.settings.stores import find_replies
 
 RAN, DID_NOT_RUN, TRY_AGAIN = 0, 1, 3
 
@@ -89,7 +90,7 @@ async def answer_one(
         )
         chosen, _ = demonstrations_for((question,), benchmark, settings, progress)
     progress.step(f"Asking {settings.backbone.name}")
-    with ReplyCache(home.replies) as cache:
+    with open_reply_cache(find_replies(home)) as cache:
         async with SqlWorkers(1) as workers, open_backbone(settings.backbone, cache=cache) as backbone:
             asker = Asker(settings, {database.id: database}, chosen, MeteredBackbone(backbone), workers)
             outcome = await asker.ask_directly(question)

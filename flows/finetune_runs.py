@@ -9,7 +9,7 @@ from pathlib import Path
 from flows.control import Progress
 from tasks.backbone.factory import open_backbone
 from tasks.backbone.protocol import Backbone
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import open_reply_cache
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import Database, open_database
 from tasks.database.workers import SqlWorkers
@@ -22,6 +22,7 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.finetuning import FinetuningSettings
 from tasks.settings.home import Home, find_conf
+from tasks.settings.stores import find_replies
 from tasks.tracking.finetuning import FinetuningTracker
 
 
@@ -134,6 +135,6 @@ async def _opened(eliminator: BackboneSettings | Path, home: Home) -> AsyncItera
 
         yield await asyncio.to_thread(LocalEliminator.open, eliminator)
         return
-    with ReplyCache(home.replies) as cache:
+    with open_reply_cache(find_replies(home)) as cache:
         async with open_backbone(eliminator, cache=cache) as backbone:
             yield backbone

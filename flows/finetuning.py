@@ -20,7 +20,7 @@ from flows.preparation import Preparation, prepare
 from flows.question import Asker
 from tasks.backbone.factory import open_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import open_reply_cache
 from tasks.database.workers import SqlWorkers
 from tasks.errors import ConfigurationError
 from tasks.finetuning.evaluation import RULE
@@ -32,6 +32,7 @@ from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import SeaSqlSettings
+from tasks.settings.stores import find_replies
 from tasks.stages.elimination_prompt import elimination_prompt
 
 _VALUES = TypeAdapter(tuple[ColumnValues, ...])
@@ -94,7 +95,7 @@ async def finetune_dataset(
     gold = preparation.benchmark.gold
     allowed = without_likeness(questions, gold, split.questions, split.gold_fingerprints)
     found = Pairs(len(questions), like_evaluated=len(questions) - len(allowed))
-    with ReplyCache(home.replies) as cache:
+    with open_reply_cache(find_replies(home)) as cache:
         async with SqlWorkers() as workers, open_backbone(settings.backbone, cache=cache) as backbone:
             asker = Asker(
                 settings,

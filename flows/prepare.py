@@ -16,7 +16,7 @@ from flows.prefect_api.results import PersistedResults
 from flows.preparation import prepare as read_everything
 from tasks.backbone.factory import open_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import open_reply_cache
 from tasks.benchmarks.generated import read_generated, write_generated
 from tasks.database.database import ColumnDescription, Database
 from tasks.database.schema import Schema, Table
@@ -25,6 +25,7 @@ from tasks.records import Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PromptSettings
+from tasks.settings.stores import find_replies
 from tasks.stages.describe_columns import describe_columns
 from tasks.trail import Stopped, Trail, on_trail
 
@@ -75,7 +76,7 @@ async def prepare(settings: EvaluationSettings) -> Prepared:
     ]
     prepared = Prepared(len(databases), undescribed=sum(len(_lacks(table)) for _, table in work))
     control.progress.questions(len(work), 0)
-    with ReplyCache(home.replies) as cache:
+    with open_reply_cache(find_replies(home)) as cache:
         async with open_backbone(settings.backbone, cache=cache, hurry=control.hurry) as backbone:
             describer = _Describer(
                 settings, control, MeteredBackbone(backbone), PersistedResults(home), prepared

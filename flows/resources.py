@@ -10,11 +10,12 @@ from flows.eliminator import open_eliminator
 from tasks.backbone.factory import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import ReplyCache, open_reply_cache
 from tasks.database.workers import SqlWorkers
 from tasks.scoring.verdict_cache import VerdictCache
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
+from tasks.settings.stores import find_replies
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ async def open_resources(settings: EvaluationSettings) -> AsyncIterator[Resource
         CrosscheckError: in the user's words, what cannot be opened.
     """
     home, hurry = Home(Path(settings.home)), current_control().hurry
-    with ReplyCache(home.replies) as replies, VerdictCache(home.verdicts) as verdicts:
+    with open_reply_cache(find_replies(home)) as replies, VerdictCache(home.verdicts) as verdicts:
         async with (
             SqlWorkers() as workers,
             open_backbone(settings.backbone, cache=replies, hurry=hurry) as backbone,

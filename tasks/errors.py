@@ -28,6 +28,10 @@ class DataError(CrosscheckError):
     """A benchmark's file is missing, or says something it cannot mean."""
 
 
+class StoreError(CrosscheckError):
+    """What was paid for or computed before cannot be read where it is kept, so going on would pay for it again."""
+
+
 class BackboneError(CrosscheckError):
     """The backbone gave no answer to one request.
 

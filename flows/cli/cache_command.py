@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def command() -> None:
     """Show, prune or export the model replies that were paid for.
 
-    They are kept in one SQLite file in the working folder; a request that is in it is never paid for again.
+    They are kept in one SQLite file in the working folder, or where CROSSCHECK_REPLIES says; a request that is there is
+    never paid for again.
     """
 
 
@@ -46,7 +47,7 @@ def list_replies(model: str | None, limit: int, home: str | None, as_json: bool)
     if as_json:
         click.echo(json.dumps(to_jsonable_python({"cache": stats, "latest": entries}), ensure_ascii=False))
         return
-    click.echo(f"{stats.path}: {stats.entries:,} replies, {stats.bytes / 1e6:.1f} MB")
+    click.echo(f"{stats.place}: {stats.entries:,} replies, {stats.bytes / 1e6:.1f} MB")
     for each in stats.models:
         cost = "cost unknown" if each.cost_usd is None else f"${each.cost_usd:,.4f}"
         partly = (
@@ -89,10 +90,11 @@ def export(file: str, home: str | None) -> None:
 
 @contextmanager
 def _open(home: str | None) -> "Iterator[ReplyCache]":
-    from tasks.backbone.reply_cache import ReplyCache
+    from tasks.backbone.reply_cache import open_reply_cache
     from tasks.settings.home import find_home
+    from tasks.settings.stores import find_replies
 
-    with ReplyCache(find_home(home).replies) as cache:
+    with open_reply_cache(find_replies(find_home(home))) as cache:
         yield cache
 
 

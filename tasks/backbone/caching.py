@@ -67,13 +67,10 @@ class CachedBackbone:
             CrosscheckError: the cache cannot be read.
         """
         key = request_key(self.identity, request)
-        kept = self._cache.get(key)
-        if kept is not None:
-            return _as_cached(kept)
         call = self._in_flight.get(key)
         if call is not None:
             return _as_cached(await asyncio.shield(call))
-        call = asyncio.create_task(self._buy(request))
+        call = asyncio.create_task(self._answer(key, request))
         self._in_flight[key] = call
         call.add_done_callback(lambda done: self._landed(key, done))
         return await asyncio.shield(call)
@@ -110,9 +107,12 @@ class CachedBackbone:
         await self.drain(grace_s)
         await self._inner.aclose()
 
-    async def _buy(self, request: Request) -> Reply:
+    async def _answer(self, key: str, request: Request) -> Reply:
+        kept = await self._cache.aget(key)
+        if kept is not None:
+            return _as_cached(kept)
         reply = await self._inner.complete(request)
-        self._cache.put(reply, request, self.identity, self._name)
+        await self._cache.aput(reply, request, self.identity, self._name)
         return reply
 
     def _landed(self, key: str, call: asyncio.Task[Reply]) -> None:

@@ -1,98 +1,115 @@
-"""Bought replies in one SQLite file: what was paid for once is never paid for again."""
+"""Bought replies: what was paid for once is never paid for again."""
 
 import datetime
 import json
 import logging
-import sqlite3
 import threading
-import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import ColumnElement, Engine, Select, bindparam, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
 from tasks.backbone.protocol import Reply, Request
-from tasks.backbone.reply_entry import (
-    COLUMNS,
-    CREATE,
-    CacheStats,
-    Entry,
-    ModelStats,
-    entry_of,
-    reply_of,
-    row_of,
-    timestamp,
-)
+from tasks.backbone.reply_entry import CacheStats, Entry, ModelStats, entry_of, reply_of, row_of, timestamp
+from tasks.backbone.reply_table import reply as table
 from tasks.errors import ConfigurationError, CrosscheckError
 
 log = logging.getLogger(__name__)
 
-LAYOUT = 1
-"""Version of the table's layout, in the file's `user_version`."""
-BUSY_TIMEOUT_MS = 5000
+T = TypeVar("T")
 
-_PUT = f"INSERT OR IGNORE INTO reply ({COLUMNS}) VALUES ({', '.join('?' * 14)})"
-_GET = f"SELECT {COLUMNS} FROM reply WHERE key = ?"
+_GET = select(table).where(table.c.key == bindparam("wanted"))
+_STREAMED = 200
+"""Rows that are fetched at a time where all are read."""
 
 
-class ReplyCache:
-    """Replies by request, in one SQLite file that several processes may use at once.
+def open_reply_cache(location: Path | str) -> "ReplyCache":
+    """Open the reply cache in a file, or at the address of a PostgreSQL database (`find_replies`).
 
-    WAL and synchronous NORMAL: a reply that `put` has returned from survives the death of the process (kill
-    -9 included), though not necessarily of the machine. Calls are made inline: they take microseconds. The
-    first reply to a request stays, also when two processes bought it at the same time.
+    Raises:
+        CrosscheckError: it cannot be used; says why, and shows no password.
+    """
+    if isinstance(location, Path):
+        from tasks.backbone.reply_sqlite import SqliteReplyCache
 
-    The request is kept compressed, the reply as text, for people who look with `sqlite3`.
+        return SqliteReplyCache(location)
+    from tasks.backbone.reply_postgres import PostgresReplyCache
+
+    return PostgresReplyCache(location)
+
+
+class ReplyCache(ABC):
+    """Replies by request, in a database that several processes may use at once.
+
+    A reply that `put` has returned from survives the death of the process (kill -9 included), unless the database
+    could not be written just then. The first reply to a request stays. There are no locks: two processes that want
+    the same request at the same moment both buy it, and each goes on with its own reply; from then on everybody is
+    given the one that was saved first.
+
+    Threads may share it. In an event loop `aget` and `aput` are for use: they keep nobody else waiting.
+
+    Attributes:
+        place: where it is, for people: no password.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open the file, creating it and its folder when missing.
+    def __init__(self, place: str, engine: Engine) -> None:
+        """Make what is missing in the database.
 
         Raises:
-            CrosscheckError: the file is damaged, no reply cache, of a newer layout, or cannot be opened.
+            CrosscheckError: it is damaged, no reply cache, of a newer layout, or cannot be opened.
         """
-        self.path = Path(path)
+        self.place = place
+        self._engine = engine
+        self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
+        inserting = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+        self._put = inserting(table).on_conflict_do_nothing()
         self._lock = threading.Lock()
-        self._unsaved: dict[str, tuple[Any, ...]] = {}
+        self._unsaved: dict[str, dict[str, Any]] = {}
         self._warned = False
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
-            )
             self._prepare()
-        except OSError as error:
-            raise CrosscheckError(f"The reply cache {self.path} cannot be opened: {error}.") from None
-        except sqlite3.Error as error:
-            raise self._broken(error) from None
+        except DBAPIError as error:
+            engine.dispose()
+            raise self._unusable(error) from None
+        except CrosscheckError:
+            engine.dispose()
+            raise
 
+    @abstractmethod
     def _prepare(self) -> None:
-        layout = self._database.execute("PRAGMA user_version").fetchone()[0]
-        if layout > LAYOUT:
-            raise CrosscheckError(
-                f"The reply cache {self.path} was written by a newer version of Crosscheck (layout {layout}, "
-                f"this one knows {LAYOUT}). Update Crosscheck, or choose another folder with --home."
-            )
-        self._switch_to_wal()
-        self._database.execute("PRAGMA synchronous = NORMAL")
-        if layout < LAYOUT:
-            self._database.execute(CREATE)
-            self._database.execute(f"PRAGMA user_version = {LAYOUT}")
+        """Make the table where it is missing, and find out whether the cache can be used."""
 
-    def _switch_to_wal(self) -> None:
-        # SQLite does not wait for this lock, whatever the busy timeout; processes that start together race.
-        deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
-        while True:
-            try:
-                self._database.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+    @abstractmethod
+    def _unusable(self, error: DBAPIError) -> CrosscheckError:
+        """Return the database's complaint in the user's words."""
+
+    @abstractmethod
+    def _damaged(self, what: str) -> CrosscheckError:
+        """Return in the user's words that something unreadable was read."""
+
+    @abstractmethod
+    def _bytes(self) -> int:
+        """Return how much room the replies take."""
+
+    @abstractmethod
+    def _give_space_back(self) -> None:
+        """Give back the room of deleted replies, as far as that is possible now."""
+
+    @abstractmethod
+    def _insist(self, work: Callable[[], T]) -> T:
+        """Do something with the database, trying as often as makes sense there."""
+
+    @abstractmethod
+    async def _apart(self, work: Callable[[], T]) -> T:
+        """Do something with the database, without keeping the event loop waiting."""
 
     def __enter__(self) -> Self:
         return self
@@ -103,80 +120,121 @@ class ReplyCache:
         self.close()
 
     def close(self) -> None:
-        """Try once more to save what could not be saved, and close the file."""
-        with self._lock:
-            if self._unsaved:
-                try:
-                    self._save()
-                except sqlite3.Error as error:
-                    log.warning("%d paid replies are lost: %s: %s", len(self._unsaved), self.path, error)
-            self._database.close()
+        """Try once more to save what could not be saved, and close the connections."""
+        try:
+            self._insist(self._save)
+        except DBAPIError as error:
+            log.warning("%d paid replies are lost: %s: %s", len(self._unsaved), self.place, error.orig)
+        self._engine.dispose()
 
     def get(self, key: str) -> Reply | None:
         """Return the reply to a request as it was bought (`cached` False); None when there is none.
 
         Raises:
-            CrosscheckError: the file cannot be read. Buying again in silence would be worse.
+            StoreError: the database cannot be read. Buying again in silence would be worse.
         """
         with self._lock:
-            row = self._unsaved.get(key)
-            if row is None:
-                try:
-                    row = self._database.execute(_GET, (key,)).fetchone()
-                except sqlite3.Error as error:
-                    raise self._broken(error) from None
+            unsaved = self._unsaved.get(key)
+        if unsaved is not None:
+            return reply_of(unsaved)
+        try:
+            row = self._insist(partial(self._row, key))
+        except DBAPIError as error:
+            raise self._unusable(error) from None
         return None if row is None else reply_of(row)
+
+    async def aget(self, key: str) -> Reply | None:
+        """Do as `get`, without keeping the event loop waiting."""
+        return await self._apart(partial(self.get, key))
+
+    def _row(self, key: str) -> Mapping[str, Any] | None:
+        with self._at_once.connect() as connection:
+            row = connection.execute(_GET, {"wanted": key}).first()
+        return row._asdict() if row else None
 
     def entry(self, key: str) -> Entry | None:
         """Return the whole entry of a request, what was asked included; None when there is none.
 
         Raises:
-            CrosscheckError: the file cannot be read.
+            StoreError: the database cannot be read.
         """
-        return next(self._entries(f"SELECT {COLUMNS} FROM reply WHERE key = ?", (key,)), None)
+        return next(self._entries(select(table).where(table.c.key == key)), None)
 
     def put(self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = "") -> None:
         """Keep a reply under its `call.request`.
 
-        Never raises for a file that cannot be written (full disk, lock): the reply stays in memory, is served
-        from there, and is saved with the next one that can be. The first such failure is logged as a warning.
+        Never raises for a database that cannot be written (full disk, lock, no connection): the reply stays in
+        memory, is served from there, and is saved with the next one that can be. The first such failure is logged
+        as a warning.
         """
-        row = row_of(reply, request, identity, backbone)
+        self._hold(row_of(reply, request, identity, backbone))
+        self._save_or_warn()
+
+    async def aput(
+        self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = ""
+    ) -> None:
+        """Do as `put`, without keeping the event loop waiting; whoever is cancelled meanwhile loses no reply."""
+        self._hold(row_of(reply, request, identity, backbone))
+        await self._apart(self._save_or_warn)
+
+    def _hold(self, row: dict[str, Any]) -> None:
         with self._lock:
-            self._unsaved[reply.call.request] = row
+            self._unsaved.setdefault(row["key"], row)
+
+    def _save_or_warn(self) -> None:
+        try:
             try:
                 self._save()
-            except sqlite3.Error as error:
-                if not self._warned:
-                    self._warned = True
-                    log.warning(
-                        "The reply cache %s cannot be written (%s). Replies are kept in memory and saved as "
-                        "soon as it can be; if the run ends before, they have to be bought again.",
-                        self.path,
-                        error,
-                    )
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                self._save()  # that connection had broken while it was idle, and this one is new
+        except DBAPIError as error:
+            if not self._warned:
+                self._warned = True
+                log.warning(
+                    "The reply cache %s cannot be written (%s). Replies are kept in memory and saved as soon as it "
+                    "can be; if the run ends before, they have to be bought again.",
+                    self.place,
+                    error.orig,
+                )
 
     def _save(self) -> None:
-        rows = list(self._unsaved.values())
-        if len(rows) == 1:
-            self._database.execute(_PUT, rows[0])
-        else:
-            with self._database:
-                self._database.execute("BEGIN IMMEDIATE")
-                self._database.executemany(_PUT, rows)
-        self._unsaved.clear()
+        with self._lock:
+            # In one order everywhere, so that processes that save the same replies wait for each other in no circle.
+            rows = [self._unsaved[key] for key in sorted(self._unsaved)]
+        if not rows:
+            return
+        with self._at_once.connect() as connection:
+            connection.execute(self._put, rows)
+        with self._lock:
+            for row in rows:
+                self._unsaved.pop(row["key"], None)
 
     def stats(self) -> CacheStats:
         """Count what is there, by model."""
-        sql = (
-            "SELECT model, count(*), sum(cost_usd), count(*) - count(cost_usd), min(created_at), "
-            "max(created_at) FROM reply GROUP BY model ORDER BY count(*) DESC, model"
+        count, priced = func.count(), func.count(table.c.cost_usd)
+        counted = (
+            select(
+                table.c.model,
+                count,
+                func.sum(table.c.cost_usd),
+                count - priced,
+                func.min(table.c.created_at),
+                func.max(table.c.created_at),
+            )
+            .group_by(table.c.model)
+            .order_by(count.desc(), table.c.model)
         )
-        rows = list(self._rows(sql))
-        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        try:
+            with self._engine.connect() as connection:
+                rows = connection.execute(counted).all()
+            size = self._bytes()
+        except DBAPIError as error:
+            raise self._unusable(error) from None
         return CacheStats(
-            path=self.path,
-            bytes=sum(file.stat().st_size for file in files if file.exists()),
+            place=self.place,
+            bytes=size,
             entries=sum(row[1] for row in rows),
             oldest=min((row[4] for row in rows), default=None),
             newest=max((row[5] for row in rows), default=None),
@@ -196,9 +254,8 @@ class ReplyCache:
             older_than: only those bought longer ago than this.
             limit: at most this many.
         """
-        where, values = _filter(model, older_than)
-        sql = f"SELECT {COLUMNS} FROM reply{where} ORDER BY created_at DESC, key LIMIT ?"
-        yield from self._entries(sql, (*values, -1 if limit is None else limit))
+        wanted = select(table).where(*_conditions(model, older_than))
+        yield from self._entries(wanted.order_by(table.c.created_at.desc(), table.c.key).limit(limit))
 
     def prune(
         self,
@@ -216,17 +273,12 @@ class ReplyCache:
                 "Say which replies to delete: older than an age, of a model, or all of them. Deleted replies "
                 "have to be bought again."
             )
-        where, values = _filter(model, older_than)
-        with self._lock:
-            try:
-                deleted = self._database.execute(f"DELETE FROM reply{where}", values).rowcount
-            except sqlite3.Error as error:
-                raise self._broken(error) from None
-            try:
-                self._database.execute("VACUUM")
-                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except sqlite3.OperationalError as error:
-                log.info("%s keeps its size until the next prune: %s", self.path, error)
+        try:
+            with self._engine.begin() as connection:
+                deleted = connection.execute(delete(table).where(*_conditions(model, older_than))).rowcount
+        except DBAPIError as error:
+            raise self._unusable(error) from None
+        self._give_space_back()
         return deleted
 
     def export(self, path: Path) -> int:
@@ -238,47 +290,30 @@ class ReplyCache:
         count = 0
         try:
             with Path(path).open("w", encoding="utf-8") as file:
-                for entry in self._entries(f"SELECT {COLUMNS} FROM reply ORDER BY created_at, key"):
+                for entry in self._entries(select(table).order_by(table.c.created_at, table.c.key)):
                     file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
                     count += 1
         except OSError as error:
             raise CrosscheckError(f"The replies cannot be exported to {path}: {error}.") from None
         return count
 
-    def _entries(self, sql: str, values: tuple[Any, ...] = ()) -> Iterator[Entry]:
-        for row in self._rows(sql, values):
-            try:
-                yield entry_of(row)
-            except (zlib.error, ValueError) as error:
-                raise self._broken(sqlite3.DatabaseError(f"entry {row[0]}: {error}")) from None
-
-    def _rows(self, sql: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-        # A connection of its own: rows stream past, replies are put and got in between.
+    def _entries(self, wanted: Select[Any]) -> Iterator[Entry]:
         try:
-            with closing(sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000)) as reader:
-                yield from reader.execute(sql, values)
-        except sqlite3.Error as error:
-            raise self._broken(error) from None
-
-    def _broken(self, error: sqlite3.Error) -> CrosscheckError:
-        if isinstance(error, sqlite3.OperationalError):
-            return CrosscheckError(
-                f"The reply cache {self.path} cannot be used: {error}. Check that its folder can be written, "
-                "is on a local disk and not full, and that no other program holds the file."
-            )
-        return CrosscheckError(
-            f"The reply cache {self.path} is damaged: {error}. Move the file away (with its -wal and -shm) "
-            "and run the command again; its replies are then bought anew. "
-            f'`sqlite3 "{self.path}" .recover` may save them.'
-        )
+            with self._engine.connect().execution_options(yield_per=_STREAMED) as connection:
+                for row in connection.execute(wanted):
+                    try:
+                        entry = entry_of(row._asdict())
+                    except (zlib.error, ValueError) as error:
+                        raise self._damaged(f"entry {row.key}: {error}") from None
+                    yield entry
+        except DBAPIError as error:
+            raise self._unusable(error) from None
 
 
-def _filter(model: str | None, older_than: datetime.timedelta | None) -> tuple[str, tuple[str, ...]]:
-    conditions, values = [], []
+def _conditions(model: str | None, older_than: datetime.timedelta | None) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
     if model is not None:
-        conditions.append("model = ?")
-        values.append(model)
+        conditions.append(table.c.model == model)
     if older_than is not None:
-        conditions.append("created_at < ?")
-        values.append(timestamp(older_than))
-    return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), tuple(values)
+        conditions.append(table.c.created_at < timestamp(older_than))
+    return conditions

@@ -1,38 +1,14 @@
-"""One bought reply: its record, and the row of the reply cache that keeps it."""
+"""One bought reply: its record, and the row of the reply cache that keeps it; what a cache holds, counted."""
 
 import datetime
 import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tasks.backbone.protocol import Reply, Request, canonical_request
 from tasks.records import Call, Usage
-
-CREATE = """
-CREATE TABLE IF NOT EXISTS reply (
-    key TEXT PRIMARY KEY,
-    model TEXT NOT NULL,
-    backbone TEXT NOT NULL,
-    created_at TEXT NOT NULL,
-    input_tokens INTEGER,
-    cached_input_tokens INTEGER,
-    output_tokens INTEGER,
-    reasoning_tokens INTEGER,
-    text TEXT NOT NULL,
-    finish TEXT NOT NULL,
-    seconds REAL NOT NULL,
-    retries INTEGER NOT NULL,
-    cost_usd REAL,
-    request BLOB NOT NULL
-)"""
-COLUMNS = (
-    "key, model, backbone, created_at, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, "
-    "text, finish, seconds, retries, cost_usd, request"
-)
-"""The columns of `CREATE`, in the order of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +64,15 @@ class CacheStats:
     """What a cache holds.
 
     Attributes:
-        path: its file.
-        bytes: size of the file and its write-ahead log.
+        place: its file, or the address of its database without a password.
+        bytes: how much room it takes there.
         entries: how many replies.
         oldest: when the first of them was bought, None when empty.
         newest: when the last of them was bought, None when empty.
         models: the same by model, most entries first.
     """
 
-    path: Path
+    place: str
     bytes: int
     entries: int
     oldest: str | None
@@ -104,20 +80,25 @@ class CacheStats:
     models: tuple[ModelStats, ...]
 
 
-def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> tuple[Any, ...]:
+def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> dict[str, Any]:
     """Return the row of a reply that was bought now."""
     call = reply.call
-    return (
-        call.request,
-        call.model,
-        backbone,
-        timestamp(),
-        *(call.usage.input, call.usage.cached_input, call.usage.output, call.usage.reasoning),
-        reply.text,
-        "length" if reply.truncated else "stop",
-        *(call.seconds, call.retries, call.cost_usd),
-        zlib.compress(canonical_request(identity, request).encode(), 1),
-    )
+    return {
+        "key": call.request,
+        "model": call.model,
+        "backbone": backbone,
+        "created_at": timestamp(),
+        "input_tokens": call.usage.input,
+        "cached_input_tokens": call.usage.cached_input,
+        "output_tokens": call.usage.output,
+        "reasoning_tokens": call.usage.reasoning,
+        "text": reply.text,
+        "finish": "length" if reply.truncated else "stop",
+        "seconds": call.seconds,
+        "retries": call.retries,
+        "cost_usd": call.cost_usd,
+        "request": zlib.compress(canonical_request(identity, request).encode(), 1),
+    }
 
 
 def timestamp(age: datetime.timedelta = datetime.timedelta()) -> str:
@@ -125,35 +106,30 @@ def timestamp(age: datetime.timedelta = datetime.timedelta()) -> str:
     return (datetime.datetime.now(datetime.UTC) - age).isoformat(timespec="milliseconds")
 
 
-def entry_of(row: tuple[Any, ...]) -> Entry:
+def entry_of(row: Mapping[str, Any]) -> Entry:
     """Return a row as a record, its request unpacked."""
-    key, model, backbone, created_at, given, cached, output, reasoning, *rest = row
-    text, finish, seconds, retries, cost_usd, request = rest
+    plain = ("key", "model", "backbone", "created_at", "text", "finish", "seconds", "retries", "cost_usd")
     return Entry(
-        key=key,
-        model=model,
-        backbone=backbone,
-        created_at=created_at,
-        usage=Usage(given, cached, output, reasoning),
-        text=text,
-        finish=finish,
-        seconds=seconds,
-        retries=retries,
-        cost_usd=cost_usd,
-        request=json.loads(zlib.decompress(request)),
+        **{name: row[name] for name in plain},
+        usage=_usage(row),
+        request=json.loads(zlib.decompress(row["request"])),
     )
 
 
-def reply_of(row: tuple[Any, ...]) -> Reply:
+def reply_of(row: Mapping[str, Any]) -> Reply:
     """Return the reply in a row as it was bought; its request stays packed."""
-    key, model, _, _, given, cached, output, reasoning, text, finish, seconds, retries, cost_usd, _ = row
     call = Call(
-        request=key,
-        model=model,
-        usage=Usage(given, cached, output, reasoning),
+        request=row["key"],
+        model=row["model"],
+        usage=_usage(row),
         cached=False,
-        seconds=seconds,
-        retries=retries,
-        cost_usd=cost_usd,
+        seconds=row["seconds"],
+        retries=row["retries"],
+        cost_usd=row["cost_usd"],
     )
-    return Reply(text, call, truncated=finish == "length")
+    return Reply(row["text"], call, truncated=row["finish"] == "length")
+
+
+def _usage(row: Mapping[str, Any]) -> Usage:
+    names = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+    return Usage(*(row[name] for name in names))

@@ -14,7 +14,7 @@ import pytest
 from tasks.backbone.caching import CachedBackbone
 from tasks.backbone.openai_client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import ReplyCache, open_reply_cache
 from tasks.errors import BackboneError, CrosscheckError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import FakeOpenAI, error, hang, reply
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[ReplyCache]:
-    with ReplyCache(tmp_path / "replies.sqlite") as opened:
+    with open_reply_cache(tmp_path / "replies.sqlite") as opened:
         yield opened
 
 
@@ -125,9 +125,10 @@ async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
 
 
 async def test_a_cache_that_cannot_be_read_stops_before_buying_again(
-    fake_openai: FakeOpenAI, backbone: CachedBackbone, cache: ReplyCache
+    fake_openai: FakeOpenAI, backbone: CachedBackbone, cache: ReplyCache, tmp_path: Path
 ) -> None:
-    cache._database.close()
+    for file in tmp_path.glob("replies.sqlite*"):
+        file.write_bytes(b"overwritten by somebody else" * 1000)
     with pytest.raises(CrosscheckError, match="reply cache"):
         await backbone.complete(asking())
     assert fake_openai.requests == []
@@ -138,12 +139,12 @@ import asyncio, sys
 from pathlib import Path
 from tasks.backbone.factory import open_backbone
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import open_reply_cache
 from tasks.settings.backbone import BackboneSettings
 
 async def main():
     settings = BackboneSettings(name="fake", model="m", base_url=sys.argv[1], concurrency=4)
-    with ReplyCache(Path(sys.argv[2])) as cache:
+    with open_reply_cache(Path(sys.argv[2])) as cache:
         async with open_backbone(settings, cache=cache) as backbone:
             asks = (backbone.complete(Request((Message("user", f"q{n}"),))) for n in range(20))
             replies = await asyncio.gather(*asks)
@@ -175,7 +176,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(
     stopped.communicate(timeout=30)
     assert stopped.returncode not in (0, None)
     sent = len(fake_openai.requests)
-    with ReplyCache(path) as cache:
+    with open_reply_cache(path) as cache:
         kept = cache.stats().entries
     if kind == signal.SIGINT:
         assert kept == sent  # what was under way when Ctrl-C came was waited for, and nothing more was sent

@@ -10,7 +10,7 @@ from tasks.backbone.caching import CachedBackbone
 from tasks.backbone.factory import check_backbone, open_backbone
 from tasks.backbone.openai_client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import open_reply_cache
 from tasks.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.load import available, load_backbone_settings
@@ -26,7 +26,7 @@ ASK = Request((Message("user", "q"),))
 async def test_replies_are_kept_across_openings(
     fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
 ) -> None:
-    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         for expected in (False, True):
             async with open_backbone(settings, cache=cache) as backbone:
                 assert isinstance(backbone, CachedBackbone)
@@ -57,7 +57,7 @@ async def test_leaving_by_an_error_still_keeps_what_was_under_way(
     fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
 ) -> None:
     fake_openai.latency = 0.1
-    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         with pytest.raises(RuntimeError, match="elsewhere"):
             async with open_backbone(settings, cache=cache) as backbone:
                 call = asyncio.create_task(backbone.complete(ASK))
@@ -70,7 +70,7 @@ async def test_leaving_by_an_error_still_keeps_what_was_under_way(
 async def test_the_offline_backbone_needs_no_key_and_fills_no_cache(tmp_path: Path) -> None:
     pytest.importorskip("tasks.backbone.offline", reason="the offline backbone is not there yet")
     settings = load_backbone_settings(CONF, "offline")
-    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         async with open_backbone(settings, cache=cache) as backbone:
             reply = await backbone.complete(ASK)
         assert isinstance(reply.text, str) and not reply.call.cached

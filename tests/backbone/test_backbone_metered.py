@@ -10,7 +10,7 @@ from tasks.backbone.caching import CachedBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.openai_client import OpenAIBackbone
 from tasks.backbone.protocol import Message
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import ReplyCache, open_reply_cache
 from tasks.backbone.reply_schema import is_strict, reply_schema
 from tasks.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
@@ -46,7 +46,7 @@ ASK = [Message("user", "q")]
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[ReplyCache]:
-    with ReplyCache(tmp_path / "replies.sqlite") as opened:
+    with open_reply_cache(tmp_path / "replies.sqlite") as opened:
         yield opened
 
 

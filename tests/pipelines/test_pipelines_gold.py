@@ -13,7 +13,7 @@ from flows.prefect_api.results import PersistedResults
 from flows.question import Asker
 from tasks.backbone.factory import open_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.reply_cache import open_reply_cache
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.database.database import Database, open_database
 from tasks.database.workers import SqlWorkers
@@ -117,7 +117,7 @@ async def evaluated(files: Files, home: Home, server: FakeOpenAI) -> tuple[list[
     databases: dict[str, Database] = {"museum": open_database(files.database, "museum")}
 
     async def work() -> tuple[list[Outcome], int]:
-        with ReplyCache(home.replies) as cache:
+        with open_reply_cache(home.replies) as cache:
             async with SqlWorkers(1) as workers, open_backbone(settings.backbone, cache=cache) as backbone:
                 asker = Asker(
                     settings,
@@ -143,7 +143,7 @@ async def test_gold_is_in_nothing_that_is_sent_or_kept(
     assert len(sent) == 2 * 8
     assert not [text for text in sent if MARKER in text]
     assert any(TRAINING in text for text in sent), "a marker would be found if it were there"
-    with ReplyCache(prefect_home.replies) as cache:  # compressed where it lies
+    with open_reply_cache(prefect_home.replies) as cache:  # compressed where it lies
         assert cache.export(prefect_home.path / "exported.jsonl") == len(sent)
     kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
     kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]

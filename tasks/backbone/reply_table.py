@@ -1,0 +1,61 @@
+"""The table of bought replies, the same in SQLite and in PostgreSQL."""
+
+from typing import Any
+
+from sqlalchemy import Column, Dialect, Double, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy.dialects.postgresql import BYTEA
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+LAYOUT = 1
+"""Version of the table's layout: SQLite's `user_version`, in PostgreSQL the end of the table's comment."""
+COMMENT = "Crosscheck's replies, layout "
+
+
+class ReplyText(TypeDecorator[str]):
+    """Whatever a model wrote: text where people look at it with `sqlite3`, its bytes in PostgreSQL.
+
+    PostgreSQL's text holds no NUL, and neither database holds half of a surrogate pair; a model may write both.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the column's type."""
+        return dialect.type_descriptor(BYTEA() if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | bytes | None:
+        """Return what is written."""
+        if value is None:
+            return None
+        content = value.encode("utf-8", "surrogatepass")
+        readable = dialect.name == "sqlite" and content == value.encode("utf-8", "replace")
+        return value if readable else content
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
+        """Return what was written."""
+        return (
+            bytes(value).decode("utf-8", "surrogatepass") if isinstance(value, bytes | memoryview) else value
+        )
+
+
+reply = Table(
+    "reply",
+    MetaData(),
+    Column("key", Text, primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("backbone", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("input_tokens", Integer),
+    Column("cached_input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("text", ReplyText, nullable=False),
+    Column("finish", Text, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("retries", Integer, nullable=False),
+    Column("cost_usd", Double),
+    Column("request", LargeBinary, nullable=False),
+    comment=f"{COMMENT}{LAYOUT}",
+)
+"""One row is one bought reply; the request is kept compressed."""
