@@ -7,6 +7,7 @@ leave to the evaluation itself what no worker takes.
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 2.0
 MOST_WORKERS_LOST = 3
 """After so many lost workers a shard's questions are asked by the evaluation itself."""
+STOP_S = 90.0
+"""How long shards that were told to stop are waited for: a worker asks every 10 s, calls in flight take their time."""
 PATIENCE_S = 180.0
 """How long nobody may be at work on any shard before the evaluation stops waiting for workers."""
 
@@ -88,13 +91,12 @@ async def _attend(
     found, refusals, busy = ShardAnswers(), [], time.monotonic()
     while waiting := [each for each in launched if not each.ended]:
         if control.stop.is_set():
-            await cancel([each.flow_run for each in waiting])
-            raise Interrupted(
-                "stopped, and the shards were told to stop. No paid answer is lost: the same command continues."
-            )
+            await _stop([each.flow_run for each in waiting], control)
+            raise Interrupted("stopped. No paid answer is lost: the same command continues.")
         standings = await look_at([each.flow_run for each in waiting])
         for each in waiting:
-            standing = standings[each.flow_run]
+            if (standing := standings.get(each.flow_run)) is None:
+                continue
             each.state, each.percent = standing.state, max(each.percent, standing.percent)
             if standing.state == "COMPLETED":
                 found = _together(found, await _handed_over(each, results))
@@ -108,10 +110,23 @@ async def _attend(
             busy = time.monotonic()
         elif time.monotonic() - busy > PATIENCE_S:
             await _take_back([each for each in launched if not each.ended], control)
-        await _sleep_or_stop(control)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
     for refusal in refusals:
         control.progress.note(f"{refusal} Its questions were asked by the evaluation itself.")
     return replace(found, launches=1 + sum(1 + each.lost for each in launched))
+
+
+async def _stop(flow_runs: Sequence[UUID], control: Control) -> None:
+    """Have shards stop, and wait until they have: their calls in flight still bring replies."""
+    await cancel(flow_runs)
+    given_up = time.monotonic() + STOP_S
+    while not control.hurry.is_set() and time.monotonic() < given_up:
+        standings = await look_at(flow_runs)
+        if standings and all(standing.ended for standing in standings.values()):
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(control.hurry.wait(), LOOK_EVERY_S)
 
 
 async def _again(
@@ -164,10 +179,3 @@ def _told(launched: Sequence[_Launched]) -> str:
     ended = sum(each.ended for each in launched)
     percent = sum(100.0 if each.ended else each.percent for each in launched) / len(launched)
     return f"{ended} of {len(launched)} shards are through, {running} are being answered ({percent:.0f} % of all)"
-
-
-async def _sleep_or_stop(control: Control) -> None:
-    try:
-        await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
-    except TimeoutError:
-        return

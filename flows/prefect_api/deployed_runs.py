@@ -1,5 +1,6 @@
 """Flow runs that workers run: launched, looked at, cancelled."""
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from uuid import UUID
 
 from tasks.errors import ConfigurationError
 from tasks.settings.evaluation import EvaluationSettings
+
+log = logging.getLogger(__name__)
 
 SHARDS = "answer-shard/shard"
 """The deployment that answers shards."""
@@ -90,7 +93,8 @@ async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> U
 
 
 async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, Standing]:
-    """Return how flow runs stand, by id; one that was deleted counts as crashed."""
+    """Return how flow runs stand, by id; one that was deleted counts as crashed. Nothing while nobody answers."""
+    import httpx
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import (
         ArtifactFilter,
@@ -103,9 +107,13 @@ async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, Standing]:
         return {}
     chosen = FlowRunFilter(id=FlowRunFilterId(any_=list(flow_runs)))
     kind = ArtifactFilter(type=ArtifactFilterType(any_=["progress"]))
-    async with get_client() as client:
-        states = {run.id: run.state for run in await client.read_flow_runs(flow_run_filter=chosen)}
-        artifacts = await client.read_artifacts(artifact_filter=kind, flow_run_filter=chosen)
+    try:
+        async with get_client() as client:
+            states = {run.id: run.state for run in await client.read_flow_runs(flow_run_filter=chosen)}
+            artifacts = await client.read_artifacts(artifact_filter=kind, flow_run_filter=chosen)
+    except httpx.HTTPError as error:
+        log.warning("Prefect does not say how %d flow runs stand: %s", len(flow_runs), error)
+        return {}
     percents = {each.flow_run_id: float(str(each.data or 0)) for each in artifacts}
     gone = Standing("CRASHED", "It was deleted.")
     return {
