@@ -3,7 +3,6 @@
 import os
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from prefect import tags
@@ -107,10 +106,3 @@ def told(found: Evaluated) -> str:
         "nothing to score" if ex.value is None else f"EX {100 * ex.value:.2f} % ({ex.correct:g}/{ex.total:g})"
     )
     return f"{score}; {found.mlflow_page}"
-
-
-def place(home: Home, name: str) -> Path:
-    """Return the file of a night's summary; characters that not every file system takes are replaced."""
-    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
-    home.nights.mkdir(parents=True, exist_ok=True)
-    return home.nights / f"{safe}.json"

@@ -1,9 +1,10 @@
 """The `nightly` flow: evaluates a matrix, compares each run with its baseline, and fails only for a reason."""
 
 import asyncio
-import json
+import datetime
+import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from prefect import flow
@@ -14,17 +15,19 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from flows.control import Control
-from flows.deployed import attended, open_home, place, settings_of
+from flows.deployed import attended, open_home, settings_of
 from flows.evaluate import evaluate
 from flows.evaluated import Evaluated
 from flows.parameters import Evaluation, Matrix
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
-from tasks.tracking.baseline import compare_with, named_run, previous_run
-from tasks.tracking.night import Entry, Night, as_object, judge
-from tasks.tracking.night_page import markdown
-from tasks.tracking.run_names import find_run
+from tasks.tracking.baseline import named_run
+from tasks.tracking.night.build import compared
+from tasks.tracking.night.file import write
+from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.page import render
+from tasks.tracking.night.records import Entry, Night, judge
 from tasks.tracking.warehouse import StoredRun, Warehouse
 
 ARTIFACT = "night"
@@ -59,7 +62,7 @@ async def nightly(
         night: Name of the night; left out: the time for which it was scheduled. A night that was killed continues
             under its name: with `ask_again`, replies that it had already paid for are reused.
     """
-    name = _name(night)
+    name, started = _name(night), _now()
     home = await open_home()
     warehouse = Warehouse(home.warehouse)
     baselines = _named_baselines(matrix, warehouse)
@@ -68,8 +71,9 @@ async def nightly(
         entry = await _evaluate(evaluation, home, name if ask_again else None)
         entries.append(await asyncio.to_thread(compared, entry, baselines, warehouse, gate))
         get_run_logger().info("%s: %s", entry.name, entry.problem or f"EX {entry.ex and entry.ex.value}")
-    found = judge(name, gate, entries)
-    await _report(found, home)
+    parameters = matrix.model_dump(mode="json")
+    found = Night(name, gate, judge(gate, entries), started, _now(), parameters, ask_again)
+    await _report(found, home, warehouse)
     return Failed(message=found.verdict) if found.red else Completed(message=found.verdict)
 
 
@@ -93,10 +97,10 @@ async def _evaluate(evaluation: Evaluation, home: Home, epoch: str | None) -> En
             state = await evaluate(settings, return_state=True)
             result = await state.aresult(raise_on_failure=False)
     except CrosscheckError as error:
-        return Entry(*names, problem=str(error))
+        return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
     if not isinstance(result, Evaluated):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
-        return Entry(*names, problem=f"{kind}{result}")
+        return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
     report, summary = result.report, result.summary
     return Entry(
         *names,
@@ -105,40 +109,40 @@ async def _evaluate(evaluation: Evaluation, home: Home, epoch: str | None) -> En
         run_id=summary["run_id"],
         ex=report.ex,
         unanswered=report.mendable,
-        calls=summary["calls"],
-        cost_usd=summary["cost_usd"],
+        failures=report.failures,
+        calls=report.cost.calls,
+        cached_calls=report.cost.cached_calls,
+        cost_usd=report.cost.cost_usd,
+        p50_s=report.cost.p50_s,
+        p95_s=report.cost.p95_s,
         seconds=summary["seconds"],
+        notes=result.notes,
     )
 
 
-def compared(entry: Entry, baselines: Mapping[str, StoredRun], warehouse: Warehouse, gate: Gate) -> Entry:
-    """Add the comparison with the baseline, and say where too many questions have no answer."""
-    run_id = entry.run_id
-    if run_id is None:
-        return entry
-    tonight = warehouse.read_run(run_id)
-    share = entry.unanswered / max(1, len(tonight.rows))
-    if not entry.problem and share > gate.tolerated_failures:
-        entry = replace(
-            entry,
-            problem=f"{entry.unanswered:,} of {len(tonight.rows):,} questions have no answer ({100 * share:.1f} %; "
-            f"{100 * gate.tolerated_failures:g} % are tolerated).",
-        )
-    runs = warehouse.runs()
-    baseline = baselines.get(entry.name) or previous_run(find_run(run_id, runs), runs, warehouse)
-    if baseline is None:
-        return entry
-    entry = replace(entry, baseline=baseline.run.run_id)
-    try:
-        return replace(entry, comparison=compare_with(baseline, tonight, gate.level))
-    except CrosscheckError as error:
-        return replace(entry, problem=f"{entry.problem}\n{error}".strip())
+def _command(evaluation: Evaluation, epoch: str | None) -> str:
+    """Return the command that evaluates one combination again, with what the night had paid for."""
+    words = ["crosscheck", "evaluate"]
+    for name in ("benchmark", "backbone", "pipeline", "questions", "limit", "data"):
+        value = getattr(evaluation, name)
+        words += [] if value is None else [f"--{name}", str(value)]
+    for override in (*evaluation.overrides, *([f"backbone.epoch={epoch}"] if epoch else [])):
+        words += ["--set", override]
+    return shlex.join(words)
 
 
-async def _report(found: Night, home: Home) -> None:
-    await acreate_markdown_artifact(markdown(found), key=ARTIFACT, description=found.verdict)
-    text = json.dumps(as_object(found), ensure_ascii=False, indent=1)
-    file = place(home, found.name)
-    await asyncio.to_thread(file.write_text, text, encoding="utf-8")
+async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
+    file = await asyncio.to_thread(write, found, home)
+    page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), warehouse)
+    await acreate_markdown_artifact(markdown(found, page), key=ARTIFACT, description=found.verdict)
     log = get_run_logger()
-    (log.error if found.red else log.info)("%s The summary is in %s.", found.verdict, file)
+    (log.error if found.red else log.info)("%s The report is %s.", found.verdict, page)
+
+
+def _write_page(found: Night, page: Path, warehouse: Warehouse) -> Path:
+    page.write_text(render(found, warehouse), encoding="utf-8")
+    return page
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)

@@ -1,14 +1,37 @@
 """What a night found: one entry per evaluation, and whether any of it is a reason to wake somebody."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import Comparison, holm
+from tasks.scoring.significance import Comparison, holm, wilson
 from tasks.settings.night import Gate
 
-Standing = Literal["regression", "infrastructure", "better", "no worse", "no baseline"]
+Standing = Literal["regression", "infrastructure", "better", "no worse", "no baseline", "not ranked"]
+CONFIDENCE = 0.95
+"""Of the interval of a score; that of a difference has the confidence of the night's test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The score of one run of the same combination.
+
+    Attributes:
+        run_id: the run.
+        started: when, in UTC.
+        ex: its execution accuracy.
+    """
+
+    run_id: str
+    started: datetime.datetime
+    ex: Ratio
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's interval of the score."""
+        return wilson(self.ex.correct, self.ex.total, CONFIDENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +41,22 @@ class Entry:
     Attributes:
         benchmark, backbone, pipeline: their names.
         problem: why infrastructure failed, "" where it did not.
-        continue_with: command that asks again what was not answered, "" where all was.
+        continue_with: command that evaluates again, or asks again what was not answered; "" where all was.
         run_id: of the run; None where none came to be.
+        rule: by which its answers are right; "" likewise.
         ex: its execution accuracy; None likewise.
         unanswered: questions without an answer for reasons that a re-run can mend.
+        failures: questions without an answer by the kind of their failure.
         calls: paid calls; None likewise.
-        cost_usd: of these; None where unknown.
+        cached_calls: calls that a cache or an earlier run spared; None likewise.
+        cost_usd: of the paid ones; None where unknown.
+        p50_s, p95_s: seconds per paid call; None without one.
         seconds: how long it took.
+        notes: what else is to be known of it, in sentences.
+        not_ranked: why it must not be compared, as what it did; "" where it may.
         baseline: the run it is compared with; None where there is none.
         comparison: with the baseline as A; None likewise.
+        trend: scores of the same combination, the oldest first, this one last.
     """
 
     benchmark: str
@@ -35,18 +65,31 @@ class Entry:
     problem: str = ""
     continue_with: str = ""
     run_id: str | None = None
+    rule: str = ""
     ex: Ratio | None = None
     unanswered: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
     calls: int | None = None
+    cached_calls: int | None = None
     cost_usd: float | None = None
+    p50_s: float | None = None
+    p95_s: float | None = None
     seconds: float | None = None
+    notes: tuple[str, ...] = ()
+    not_ranked: str = ""
     baseline: str | None = None
     comparison: Comparison | None = None
+    trend: tuple[Past, ...] = ()
 
     @property
     def name(self) -> str:
         """Name in messages, and of the baseline in the parameters."""
         return f"{self.benchmark} | {self.backbone} | {self.pipeline}"
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's interval of the score; None without one."""
+        return wilson(self.ex.correct, self.ex.total, CONFIDENCE) if self.ex and self.ex.total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +106,11 @@ class Judged:
     standing: Standing
     p_value: float | None
 
+    @property
+    def red(self) -> bool:
+        """Whether the night fails for it."""
+        return self.standing in ("regression", "infrastructure")
+
 
 @dataclass(frozen=True, slots=True)
 class Night:
@@ -72,16 +120,28 @@ class Night:
         name: of the night.
         gate: when it fails.
         entries: in the order of the matrix.
+        started, finished: when, in UTC.
+        matrix: what was evaluated, as the parameters of the flow.
+        asked_again: whether the models were asked again although their answers were known.
     """
 
     name: str
     gate: Gate
     entries: tuple[Judged, ...]
+    started: datetime.datetime
+    finished: datetime.datetime
+    matrix: Mapping[str, Any] = field(default_factory=dict)
+    asked_again: bool = False
 
     @property
     def red(self) -> tuple[Judged, ...]:
         """The entries for which the night fails."""
-        return tuple(each for each in self.entries if each.standing in ("regression", "infrastructure"))
+        return tuple(each for each in self.entries if each.red)
+
+    @property
+    def colour(self) -> str:
+        """What the night is called."""
+        return "Red" if self.red else "Green"
 
     @property
     def verdict(self) -> str:
@@ -94,10 +154,20 @@ class Night:
         ]
         count = len(self.entries)
         evaluations = f"{count} evaluation{'' if count == 1 else 's'}"
-        return f"{evaluations}, {' and '.join(parts) or 'none significantly worse than its baseline'}."
+        return f"{evaluations}, {' and '.join(parts) or 'none significantly worse than its baseline'}{self._rest()}."
+
+    def _rest(self) -> str:
+        """Say how many entries nothing can be said of."""
+        without = sum(each.standing == "no baseline" for each in self.entries)
+        unranked = sum(each.standing == "not ranked" for each in self.entries)
+        said = [
+            *([f"{without} without a baseline yet"] if without else []),
+            *([f"{unranked} not ranked"] if unranked else []),
+        ]
+        return f" ({', '.join(said)})" if said else ""
 
 
-def judge(name: str, gate: Gate, entries: Sequence[Entry]) -> Night:
+def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Judged, ...]:
     """Say of every entry how it stands; p-values are adjusted, for a matrix is many chances to be unlucky."""
     compared = [entry.comparison for entry in entries if entry.comparison]
     adjusted = iter(holm([comparison.p_value for comparison in compared]))
@@ -105,7 +175,7 @@ def judge(name: str, gate: Gate, entries: Sequence[Entry]) -> Night:
     for entry in entries:
         p_value = next(adjusted) if entry.comparison else None
         judged.append(Judged(entry, _standing(entry, p_value, gate), p_value))
-    return Night(name, gate, tuple(judged))
+    return tuple(judged)
 
 
 def _standing(entry: Entry, p_value: float | None, gate: Gate) -> Standing:
@@ -118,40 +188,6 @@ def _standing(entry: Entry, p_value: float | None, gate: Gate) -> Standing:
             return "better"
     if entry.problem:
         return "infrastructure"
+    if entry.not_ranked:
+        return "not ranked"
     return "no worse" if entry.comparison else "no baseline"
-
-
-def as_object(night: Night) -> dict[str, Any]:
-    """Return a night as plain JSON; null is what is not known or does not apply."""
-    return {
-        "night": night.name,
-        "green": not night.red,
-        "verdict": night.verdict,
-        "gate": night.gate.model_dump(mode="json"),
-        "evaluations": [_entry(each) for each in night.entries],
-    }
-
-
-def _entry(judged: Judged) -> dict[str, Any]:
-    entry, found = judged.entry, judged.entry.comparison
-    return {
-        "benchmark": entry.benchmark,
-        "backbone": entry.backbone,
-        "pipeline": entry.pipeline,
-        "standing": judged.standing,
-        "problem": entry.problem or None,
-        "continue_with": entry.continue_with or None,
-        "run_id": entry.run_id,
-        "ex": entry.ex and {"correct": entry.ex.correct, "total": entry.ex.total, "value": entry.ex.value},
-        "unanswered": entry.unanswered,
-        "calls": entry.calls,
-        "cost_usd": entry.cost_usd,
-        "seconds": entry.seconds,
-        "baseline": entry.baseline,
-        "difference": found and found.difference,
-        "questions_compared": found and found.questions,
-        "fixed": found and list(found.fixed),
-        "broken": found and list(found.broken),
-        "p_value": found and found.p_value,
-        "adjusted_p": judged.p_value,
-    }

@@ -1,0 +1,146 @@
+"""What lies behind the entries of a night, read from the warehouse: questions, stages, causes, settings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.errors import CrosscheckError
+from tasks.scoring.report import QuestionScore, Ratio
+from tasks.tracking.comparison.build import compare
+from tasks.tracking.comparison.records import Pair, RunComparison
+from tasks.tracking.night.records import Judged, Night
+from tasks.tracking.warehouse import StoredRun, Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class StageChange:
+    """One stage in both runs, over all scored questions; None where a run does not have it.
+
+    Attributes:
+        name: of the stage.
+        before, now: right answers after it.
+        fixed_before, fixed: questions that the stage put right (the papers' y).
+        broken_before, broken: questions that the stage made wrong (the papers' x).
+    """
+
+    name: str
+    before: Ratio | None
+    now: Ratio | None
+    fixed_before: int | None
+    fixed: int | None
+    broken_before: int | None
+    broken: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CauseChange:
+    """One cause of wrong answers of the closed list.
+
+    Attributes:
+        name: of the cause.
+        before: questions that the baseline has wrong for it; None without a baseline.
+        now: the same tonight.
+    """
+
+    name: str
+    before: int | None
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What lies behind one entry.
+
+    Attributes:
+        judged: the entry.
+        missing: why there is no more, "" when there is.
+        comparison: with the baseline, over all scored questions; None where there is none.
+        broken, fixed: what the baseline and tonight's run answer differently, both having answered.
+        stages: the stages of both runs.
+        causes: causes of wrong answers, what changed most first.
+        unanswered: questions without an answer that a re-run can mend.
+    """
+
+    judged: Judged
+    missing: str = ""
+    comparison: RunComparison | None = None
+    broken: tuple[Pair, ...] = ()
+    fixed: tuple[Pair, ...] = ()
+    stages: tuple[StageChange, ...] = ()
+    causes: tuple[CauseChange, ...] = ()
+    unanswered: tuple[QuestionScore, ...] = ()
+
+
+def details(night: Night, warehouse: Warehouse) -> Iterator[Detail]:
+    """Yield what lies behind each entry, in the order of the night; one pair of runs is read at a time."""
+    for judged in night.entries:
+        try:
+            yield _detail(judged, warehouse)
+        except CrosscheckError as error:  # a night is kept longer than some warehouses
+            yield Detail(judged, missing=str(error))
+
+
+def _detail(judged: Judged, warehouse: Warehouse) -> Detail:
+    entry = judged.entry
+    if entry.run_id is None:
+        return Detail(judged)
+    tonight = warehouse.read_run(entry.run_id)
+    before = warehouse.read_run(entry.baseline) if entry.baseline else None
+    found = entry.comparison
+    comparison = compare(before, tonight, confidence=found.confidence) if before and found else None
+    flips = {pair.question.id: pair for pair in comparison.flips} if comparison else {}
+    return Detail(
+        judged,
+        comparison=comparison,
+        broken=_named(found.broken if found else (), flips),
+        fixed=_named(found.fixed if found else (), flips),
+        stages=_stages(before, tonight),
+        causes=_causes(before, tonight),
+        unanswered=tuple(
+            row for row in tonight.rows if row.outcome.failure is not None and row.outcome.failure.mendable
+        ),
+    )
+
+
+def _named(ids: Sequence[str], flips: Mapping[str, Pair]) -> tuple[Pair, ...]:
+    return tuple(flips[id_] for id_ in ids if id_ in flips)
+
+
+def _stages(before: StoredRun | None, tonight: StoredRun) -> tuple[StageChange, ...]:
+    one, other = _stage_facts(before), _stage_facts(tonight)
+    nothing: Mapping[str, Any] = {}
+    changes = []
+    for name in dict.fromkeys([*other, *one]):
+        then, now = one.get(name, nothing), other.get(name, nothing)
+        changes.append(
+            StageChange(
+                name,
+                Ratio(then["correct"], then["total"]) if then else None,
+                Ratio(now["correct"], now["total"]) if now else None,
+                then.get("fixed"),
+                now.get("fixed"),
+                then.get("broken"),
+                now.get("broken"),
+            )
+        )
+    return tuple(changes)
+
+
+def _stage_facts(run: StoredRun | None) -> dict[str, Mapping[str, Any]]:
+    return {stage["name"]: stage for stage in _told(run).get("stages", ())}
+
+
+def _causes(before: StoredRun | None, tonight: StoredRun) -> tuple[CauseChange, ...]:
+    one, other = _told(before).get("errors", {}), _told(tonight).get("errors", {})
+    known = before is not None and bool(one)
+    changes = [
+        CauseChange(name, one.get(name, 0) if known else None, other.get(name, 0))
+        for name in dict.fromkeys([*other, *one])
+        if one.get(name) or other.get(name)
+    ]
+    return tuple(sorted(changes, key=lambda each: (-abs(each.now - (each.before or 0)), -each.now)))
+
+
+def _told(run: StoredRun | None) -> Mapping[str, Any]:
+    """Return what a run's summary says; nothing where there is none."""
+    return (run.summary if run else None) or {}

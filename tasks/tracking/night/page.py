@@ -1,0 +1,65 @@
+"""A night as one self-contained HTML page."""
+
+from pathlib import Path
+
+from tasks.tracking.comparison.template import SHARED, fill
+from tasks.tracking.night import charts, words
+from tasks.tracking.night.detail import Detail, details
+from tasks.tracking.night.records import CONFIDENCE, Judged, Night
+from tasks.tracking.warehouse import Warehouse
+
+BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN = 20, 10, 10
+"""Questions of one evaluation that the page shows at most; a command shows all of them."""
+
+_FOLDER = Path(__file__).parent / "page"
+
+
+def render(night: Night, warehouse: Warehouse) -> str:
+    """Return the page.
+
+    Args:
+        night: what was found; the scores and verdicts on the page are its.
+        warehouse: where its runs are, for questions, stages and causes; the page says which of them it lacks.
+    """
+    placed = list(enumerate(details(night, warehouse), 1))
+    return fill(
+        _FOLDER / "night.html.jinja",
+        [SHARED / "page.css", _FOLDER / "night.css"],
+        night=night,
+        facts=list(words.facts(night)),
+        worst_first=sorted(placed, key=lambda each: not each[1].judged.red),
+        scale=charts.score_scale(night.entries),
+        charts=charts,
+        words=words,
+        changes=_changes,
+        badge=_badge,
+        confidence=f"{100 * CONFIDENCE:g} %",
+        test_confidence=f"{100 * (1 - night.gate.level):g} %",
+        paid=sum(each.entry.calls or 0 for each in night.entries),
+        spared=sum(each.entry.cached_calls or 0 for each in night.entries),
+        spent=_spent(night),
+        unanswered_shown=UNANSWERED_SHOWN,
+    )
+
+
+def _changes(detail: Detail) -> list[tuple[str, int, tuple[object, ...]]]:
+    """Return what is shown of the broken and the fixed questions: the word, how many there are, the first ones."""
+    found = detail.judged.entry.comparison
+    if found is None:
+        return []
+    kinds = (
+        ("broken", found.broken, detail.broken[:BROKEN_SHOWN]),
+        ("fixed", found.fixed, detail.fixed[:FIXED_SHOWN]),
+    )
+    return [(name, len(ids), shown) for name, ids, shown in kinds if ids]
+
+
+def _badge(judged: Judged) -> str:
+    return judged.standing.replace(" ", "-")
+
+
+def _spent(night: Night) -> float | None:
+    """Return what the night paid; None where that of one evaluation is not known."""
+    costs = [each.entry.cost_usd for each in night.entries if each.entry.calls is not None]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
