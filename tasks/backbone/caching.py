@@ -64,7 +64,7 @@ class CachedBackbone:
 
         Raises:
             BackboneError: there is no answer; see the inner backbone.
-            CrosscheckError: the cache cannot be read.
+            StoreError: the cache cannot be read, so nothing is bought.
         """
         key = request_key(self.identity, request)
         call = self._in_flight.get(key)

@@ -191,6 +191,7 @@ def test_replies_that_are_lost_in_the_end_are_counted(
     put(through, "r")
     through.close()
     assert "2 paid replies are lost" in caplog.text
+    gateway.open()
 
 
 def test_a_short_absence_is_waited_for_when_a_reply_is_looked_up(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,17 +16,20 @@ from tasks.backbone.caching import CachedBackbone
 from tasks.backbone.openai_client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.reply_cache import ReplyCache, open_reply_cache
-from tasks.errors import BackboneError, CrosscheckError
+from tasks.errors import BackboneError, StoreError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import FakeOpenAI, error, hang, reply
+from tests.support.postgres import new_database
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Iterator[ReplyCache]:
-    with open_reply_cache(tmp_path / "replies.sqlite") as opened:
-        yield opened
+@pytest.fixture(params=["sqlite", "postgres"])
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplyCache]:
+    with ExitStack() as stack:
+        file = request.param == "sqlite"
+        location = tmp_path / "replies.sqlite" if file else stack.enter_context(new_database())
+        yield stack.enter_context(open_reply_cache(location))
 
 
 @pytest.fixture
@@ -125,12 +129,14 @@ async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
 
 
 async def test_a_cache_that_cannot_be_read_stops_before_buying_again(
-    fake_openai: FakeOpenAI, backbone: CachedBackbone, cache: ReplyCache, tmp_path: Path
+    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
 ) -> None:
-    for file in tmp_path.glob("replies.sqlite*"):
-        file.write_bytes(b"overwritten by somebody else" * 1000)
-    with pytest.raises(CrosscheckError, match="reply cache"):
-        await backbone.complete(asking())
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+        for file in tmp_path.glob("replies.sqlite*"):
+            file.write_bytes(b"overwritten by somebody else" * 1000)
+        async with OpenAIBackbone(settings) as client:
+            with pytest.raises(StoreError, match="reply cache"):
+                await CachedBackbone(client, cache).complete(asking())
     assert fake_openai.requests == []
 
 

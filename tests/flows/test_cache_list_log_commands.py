@@ -14,8 +14,11 @@ from tasks.tracking.mlflow_run import Tracker
 from tasks.tracking.store import Store
 from tests.support.command_line import ROOT, CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI
+from tests.support.postgres import postgres_database
 from tests.support.terminal import run_in_terminal
 from tests.tracking.samples import make_report, make_run
+
+__all__ = ["postgres_database"]
 
 Run = Callable[..., Ran]
 
@@ -75,6 +78,25 @@ def test_pruning_asks_first_and_says_how_much_it_is_about(
     assert f"Remove {bought} replies?" in screen.text
     assert ("Nothing was removed." in screen.text) is left
     assert (run_here("cache", "list", "--json").json["cache"]["entries"] == bought) is left
+
+
+def test_replies_that_a_team_shares_are_kept_listed_and_removed_in_postgresql(
+    run_here: Run, request: pytest.FixtureRequest, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_REPLIES", postgres_database.replace("postgres@", "postgres:s3cret@"))
+    bought = request.getfixturevalue("bought")
+    listed = run_here("cache", "list")
+    assert listed.code == 0, listed.err
+    assert listed.out.startswith("postgresql://postgres:***@127.0.0.1:5432/crosscheck_test_")
+    assert f"{bought} replies" in listed.out
+    assert "s3cret" not in listed.out + run_here("cache", "list", "--json").out
+    assert run_here("cache", "prune", "--all", "--yes").out == f"{bought} replies removed.\n"
+
+    monkeypatch.setenv("CROSSCHECK_REPLIES", f"{postgres_database}_absent")
+    refused = run_here("cache", "list")
+    assert refused.code == 2
+    assert "createdb" in refused.err
+    assert "Traceback" not in refused.err
 
 
 def test_an_export_that_cannot_be_written_is_one_message(run_here: Run) -> None:
