@@ -3,8 +3,10 @@
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from tasks.settings.home import Home
+from tasks.settings.stores import find_stages
 
 RECORDER = {
     # One task run is three events. The defaults write them one by one: 50 task runs a second at 20 ms of CPU each.
@@ -35,11 +37,19 @@ DEPLOYED = {
 
 
 def local_settings(home: Home) -> dict[str, str]:
-    """Return the settings of stores that live in the working folder."""
+    """Return the settings of stores on this machine: in the working folder, stage results also elsewhere.
+
+    Stage results that no folder holds need a server that answers (`flows.prefect_api.storage`).
+
+    Raises:
+        ConfigurationError: CROSSCHECK_STAGES cannot be read.
+    """
+    stages = find_stages(home)
+    folder = str(stages if isinstance(stages, Path) else home.stage_results)
     return {
         "PREFECT_HOME": str(home.prefect),
-        "PREFECT_LOCAL_STORAGE_PATH": str(home.stage_results),
-        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home.stage_results),
+        "PREFECT_LOCAL_STORAGE_PATH": folder,
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": folder,
     }
 
 
