@@ -82,6 +82,26 @@ async def test_a_second_call_is_restored_without_a_task_run(bench: Bench, prefec
     assert replace(restored, restored=False) == ran
 
 
+async def test_what_a_dead_worker_of_the_same_run_paid_for_is_on_the_bill_of_that_run_and_of_no_other(
+    bench: Bench, prefect_home: Home
+) -> None:
+    bench.says(CONDITIONS)
+    twin = replace(QUESTION, id="8")
+
+    async def restored(run: str, question: Question = QUESTION) -> bool:
+        trail = replace(trail_in(prefect_home, run=run), question=question)
+        await conditions(bench, trail, question)
+        (record,) = trail.records
+        return record.restored
+
+    assert not await restored("tonight")
+    assert not await restored("tonight")  # by whoever took the shard over
+    assert await restored("tonight", twin)  # the same words, asked and paid for once
+    assert await restored("tomorrow")
+    assert await restored("")
+    assert len(bench.server.requests) == 1
+
+
 async def test_restoring_finds_everything_or_says_what_is_missing(bench: Bench, prefect_home: Home) -> None:
     bench.says(CONDITIONS)
     with on_trail(Trail(QUESTION, PersistedResults(prefect_home), "restore")), pytest.raises(NotCached):

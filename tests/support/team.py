@@ -1,0 +1,132 @@
+"""A team's machines, as processes: a Prefect server, workers with homes of their own, stores that all of them share."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from flows.prefect_api.settings import SERVER
+from flows.services.standing import POOL, WORKER
+from tests.support.command_line import ROOT, CommandLine, wait_until
+
+UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "CANCELLING"]
+
+
+@dataclass
+class Team:
+    """Processes that know each other by a Prefect server and by shared stores alone.
+
+    Attributes:
+        folder: below it each machine has a home of its own.
+        port: of Prefect's server.
+        database: Prefect's database, as SQLAlchemy names it.
+        stores: environment that names the shared stores.
+    """
+
+    folder: Path
+    port: int
+    database: str
+    stores: Mapping[str, str]
+    _processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    @property
+    def api(self) -> str:
+        return f"http://127.0.0.1:{self.port}/api"
+
+    def home(self, machine: str) -> Path:
+        return self.folder / machine
+
+    def environment(self, machine: str, **more: str) -> dict[str, str]:
+        home = self.home(machine)
+        ours = {
+            "CROSSCHECK_HOME": str(home),
+            "PREFECT_HOME": str(home / "prefect"),
+            "PREFECT_API_URL": self.api,
+            "PWD": str(ROOT),
+        }
+        return {**os.environ, **WORKER, **ours, **self.stores, **more}
+
+    def shell(self, machine: str, **more: str) -> CommandLine:
+        """The command line on one of the machines."""
+        return CommandLine(self.home(machine), self.environment(machine, **more))
+
+    def start_server(self) -> None:
+        address = ("--host", "127.0.0.1", "--port", str(self.port))
+        ours = {**SERVER, "PREFECT_API_DATABASE_CONNECTION_URL": self.database}
+        self._start("server", ("server", "start", *address), ours)
+        wait_until(self._answers, timeout=120)
+
+    def deploy(self) -> None:
+        """Deploy what prefect.yaml lists, with the command that it names."""
+        self.post("/work_pools/", {"name": POOL, "type": "process"})
+        words = ("--no-prompt", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
+        ran = subprocess.run(
+            [sys.executable, "-m", "prefect", *words],
+            cwd=ROOT, env=self.environment("server"), capture_output=True, text=True, timeout=200,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    def start_worker(self, machine: str, **more: str) -> None:
+        options = ("--pool", POOL, "--type", "process", "--name", machine, "--limit", "2")
+        self._start(machine, ("worker", "start", *options), more)
+        wait_until(lambda: self._is_online(machine), timeout=120)
+
+    def lose(self, machine: str) -> None:
+        """Have a machine die: every process on it is gone at once."""
+        for number in self._processes_on(machine):
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        self._processes.pop(machine).wait(timeout=30)
+
+    def stop(self) -> None:
+        for machine in list(self._processes):
+            self.lose(machine)
+
+    def post(self, path: str, body: Any) -> Any:
+        response = httpx.post(f"{self.api}{path}", json=body, timeout=30)
+        response.raise_for_status()
+        return response.json()
+
+    def flow_runs(self, *states: str) -> list[dict[str, Any]]:
+        """Flow runs in one of these states; all of them where none is named."""
+        chosen = {"flow_runs": {"state": {"type": {"any_": list(states)}}}} if states else {}
+        found: list[dict[str, Any]] = self.post("/flow_runs/filter", chosen)
+        return [run for run in found if not run["auto_scheduled"]]
+
+    def log(self, machine: str) -> str:
+        return (self.folder / f"{machine}.log").read_text(encoding="utf-8", errors="replace")
+
+    def _start(self, machine: str, words: tuple[str, ...], more: Mapping[str, str]) -> None:
+        self.home(machine).mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{machine}.log").open("ab") as log:
+            self._processes[machine] = subprocess.Popen(
+                [sys.executable, "-m", "prefect", *words],
+                cwd=ROOT, env=self.environment(machine, **more), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def _answers(self) -> bool:
+        time.sleep(0.2)
+        with suppress(httpx.HTTPError):
+            return httpx.get(f"{self.api}/health", timeout=5).status_code == httpx.codes.OK
+        return False
+
+    def _is_online(self, machine: str) -> bool:
+        time.sleep(0.2)
+        found = self.post(f"/work_pools/{POOL}/workers/filter", {})
+        return any(worker["name"] == machine and worker["status"] == "ONLINE" for worker in found)
+
+    def _processes_on(self, machine: str) -> list[int]:
+        mark, found = f"CROSSCHECK_HOME={self.home(machine)}\0".encode(), []
+        for folder in Path("/proc").iterdir():
+            with suppress(OSError):
+                if folder.name.isdigit() and mark in (folder / "environ").read_bytes() + b"\0":
+                    found.append(int(folder.name))
+        return found
