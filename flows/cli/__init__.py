@@ -22,6 +22,7 @@ COMMANDS = {
     "verify-gold": "Run every gold query of a benchmark and list those that fail, are slow or return nothing.",
     "compare": "Say whether one run is better than another, and on which questions they differ.",
     "runs": "List the runs there are.",
+    "night": "Show what a night of evaluations found, or list the nights there are.",
     "query": "Run SQL on what all runs found.",
     "export": "Write what all runs found to Parquet files.",
     "list": "Show the benchmarks, backbones and pipelines there are.",

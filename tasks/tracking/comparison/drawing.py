@@ -56,7 +56,7 @@ def dot(place: float, height: float, kind: str, radius: float) -> Markup:
 
 def svg(width: float, height: float, label: str, parts: Iterable[Markup], **more: str) -> Markup:
     """Put parts into a picture; without a label, those who hear a page do not hear of it."""
-    named = more | {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    named = more | ({"role": "img", "aria_label": label} if label else {"aria_hidden": "true"})
     return element(
         "svg", Markup("").join(parts), viewBox=f"0 0 {width} {height}", width=width, height=height, **named
     )

@@ -79,7 +79,7 @@ def trend_chart(judged: Judged) -> Markup:
     """Draw the last scores with their intervals and dates."""
     trend, (width, height) = judged.entry.trend, _TREND
     across = Scale(-0.5, len(trend) - 0.5, 48, width - 10)
-    up = _upright(trend, height - 30, 12, intervals=True)
+    up = _upright(trend, height - 26, 10, intervals=True)
     parts = []
     for tick in up.ticks(4):
         at = up.at(tick)
@@ -101,7 +101,7 @@ def trend_chart(judged: Judged) -> Markup:
     for place, side in ((0, "start"), (len(trend) - 1, "end")):
         x = across.left if side == "start" else across.right
         parts.append(
-            element("text", f"{trend[place].started:%d %b}", class_=f"small quiet {side}", x=x, y=height - 8)
+            element("text", f"{trend[place].started:%d %b}", class_=f"small quiet {side}", x=x, y=height - 6)
         )
     return svg(width, height, _in_words(trend), parts)
 

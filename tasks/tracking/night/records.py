@@ -148,14 +148,24 @@ class Night:
         """One sentence."""
         regressions = [each.entry.name for each in self.red if each.standing == "regression"]
         failures = [each.entry.name for each in self.red if each.standing == "infrastructure"]
-        parts = [
-            *([f"significantly worse than its baseline: {'; '.join(regressions)}"] if regressions else []),
-            *([f"infrastructure failed: {'; '.join(failures)}"] if failures else []),
-        ]
-        count = len(self.entries)
-        evaluations = f"{count} evaluation{'' if count == 1 else 's'}"
-        return f"{evaluations}, {' and '.join(parts) or 'none significantly worse than its baseline'}{self._rest()}."
+        if not self.red:
+            return f"{self._counted}, none significantly worse than its baseline{self._rest}."
+        said = []
+        if regressions:
+            each = "is" if len(regressions) == 1 else "are each"
+            said.append(
+                f"{len(regressions)} {each} significantly worse than its baseline: {'; '.join(regressions)}"
+            )
+        if failures:
+            said.append(f"infrastructure failed in {len(failures)}: {'; '.join(failures)}")
+        return f"Of {self._counted}, {', and '.join(said)}{self._rest}."
 
+    @property
+    def _counted(self) -> str:
+        count = len(self.entries)
+        return f"{count} evaluation{'' if count == 1 else 's'}"
+
+    @property
     def _rest(self) -> str:
         """Say how many entries nothing can be said of."""
         without = sum(each.standing == "no baseline" for each in self.entries)
