@@ -14,8 +14,8 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.control import Control
-from flows.deployed import attended, open_home, settings_of
+from flows.control import Control, Interrupted
+from flows.deployed import attended, in_words, open_home, settings_of
 from flows.evaluate import evaluate
 from flows.evaluated import Evaluated
 from flows.parameters import Evaluation, Matrix
@@ -62,8 +62,11 @@ async def nightly(
         night: Name of the night; left out: the time for which it was scheduled. A night that was killed continues
             under its name: with `ask_again`, replies that it had already paid for are reused.
     """
-    name, started = _name(night), _now()
-    home = await open_home()
+    return await in_words(_nightly(matrix, gate, ask_again, _name(night)))
+
+
+async def _nightly(matrix: Matrix, gate: Gate, ask_again: bool, name: str) -> State[Any]:
+    started, home = _now(), await open_home()
     warehouse = Warehouse(home.warehouse)
     baselines = _named_baselines(matrix, warehouse)
     entries = []
@@ -98,6 +101,8 @@ async def _evaluate(evaluation: Evaluation, home: Home, epoch: str | None) -> En
             result = await state.aresult(raise_on_failure=False)
     except CrosscheckError as error:
         return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
+    if isinstance(result, Interrupted):  # whoever stops one evaluation stops the night
+        raise result
     if not isinstance(result, Evaluated):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
         return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
