@@ -19,6 +19,8 @@ from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report
 from tasks.scoring.significance import compare_runs, holm, wilson
 from tasks.settings.home import Home
+from tasks.tracking.experiment import show_sweep
+from tasks.tracking.store import find_store
 
 LEVEL = 0.05
 
@@ -49,12 +51,14 @@ class Sweep:
         cells: in the order of the matrix.
         budget: the money; None without a limit.
         standing: per cell with a score, how it stands against the best one, by the cell's name.
+        page: where MLflow shows its runs; "" where it has none.
     """
 
     id: str
     cells: tuple[Done, ...]
     budget: Budget | None = None
     standing: Mapping[str, str] = field(default_factory=dict)
+    page: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -82,6 +86,7 @@ class Sweep:
             "estimated_usd": estimated_usd([done.estimated for done in self.cells]),
             "budget_usd": self.budget.limit_usd if self.budget else None,
             "spent_usd": self.budget.spent_usd if self.budget else _spent(self.cells),
+            "page": self.page or None,
             "stopped_by_budget": bool(self.budget and self.budget.refused),
         }
 
@@ -119,7 +124,7 @@ def run_sweep(
             with opened() as progress:
                 progress.step(f"{place} of {len(cells)}: {cell.name}")
                 done.append(_run_cell(sweep_id, cell, estimated, progress, budget))
-    return Sweep(sweep_id, tuple(done), budget, standings(done))
+    return Sweep(sweep_id, tuple(done), budget, standings(done), _page(home, sweep_id, done))
 
 
 def _run_cell(
@@ -136,6 +141,12 @@ def _run_cell(
     except CrosscheckError as error:  # a refused key of one backbone is no reason to leave the others out
         return Done(cell, estimated, None, str(error))
     return Done(cell, estimated, evaluated, evaluated.fatal)
+
+
+def _page(home: Home, sweep_id: str, cells: Sequence[Done]) -> str:
+    known = (done.evaluated.summary["mlflow"]["run_id"] for done in cells if done.evaluated)
+    run_id = next((one for one in known if one), None)
+    return show_sweep(find_store(home), run_id, sweep_id) if run_id else ""
 
 
 def standings(cells: Sequence[Done]) -> dict[str, str]:

@@ -83,10 +83,8 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
         console.print(f"Spent ${sweep.budget.spent_usd:,.4f} of ${sweep.budget.limit_usd:,.4f}.")
     last = next((done.evaluated for done in reversed(sweep.cells) if done.evaluated), None)
     if last:
-        console.print(
-            f"\nMLflow   {escape(last.mlflow_command)}\n         tags.sweep = '{sweep.id}' finds the runs",
-            soft_wrap=True,
-        )
+        where = sweep.page or f"tags.sweep = '{sweep.id}' finds the runs"
+        console.print(f"\nMLflow   {escape(last.mlflow_command)}\n         {escape(where)}", soft_wrap=True)
 
 
 def _money(usd: float | None) -> str:

@@ -1,29 +1,18 @@
 """One MLflow experiment per benchmark, with Crosscheck's columns in its UI."""
 
-import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.errors import ConfigurationError
-from tasks.tracking.store import VIEW
+from tasks.tracking.experiment_view import view, view_tag
+from tasks.tracking.quiet import patience
+from tasks.tracking.store import Store, ui_url
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-_COLUMNS = (
-    "metrics.`ex`",
-    "metrics.`ex_correct`",
-    "metrics.`ex_total`",
-    "metrics.`ex_strict`",
-    "metrics.`questions/failed`",
-    "metrics.`usage/calls`",
-    "metrics.`usage/cached_calls`",
-    "metrics.`usage/cost_usd`",
-    "tags.`status`",
-)
-"""Columns of the run table; MLflow puts metrics before tags and sorts each by name."""
-
-_VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+_LOG = logging.getLogger(__name__)
 
 
 def experiment_name(benchmark: str) -> str:
@@ -61,8 +50,8 @@ def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | No
             f'"mlflow experiments restore --experiment-id {found.experiment_id}", or remove it for good '
             'with "mlflow gc".'
         )
-    if found.tags.get(_VIEW_TAG) != _view():
-        client.set_experiment_tag(found.experiment_id, _VIEW_TAG, _view())
+    if found.tags.get(view_tag()) != view():
+        client.set_experiment_tag(found.experiment_id, view_tag(), view())
     return str(found.experiment_id)
 
 
@@ -72,21 +61,26 @@ def _tags(benchmark: str) -> dict[str, str]:
         "mlflow.experimentKind": "custom_model_development",
         "mlflow.experiment.primaryMetric.name": "ex",
         "mlflow.experiment.primaryMetric.greaterIsBetter": "true",
-        _VIEW_TAG: _view(),
+        view_tag(): view(),
     }
 
 
-def _view() -> str:
-    """Return a saved view of MLflow's run table: left to itself the table shows no metric at all.
+def show_sweep(store: Store, mlflow_run_id: str, sweep: str) -> str:
+    """Give the experiment a view of a sweep's runs alone, and return its address; "" where MLflow does not answer.
 
-    MLflow 3.17 lists it under "Views" and reads the layout from `state`; earlier releases open it by its
-    address and read the layout from the object itself.
+    Args:
+        store: MLflow's store.
+        mlflow_run_id: a run of the sweep.
+        sweep: the tag `sweep` of its runs.
     """
-    layout = {
-        "orderByKey": "metrics.`ex`",
-        "orderByAsc": False,
-        "selectedColumns": _COLUMNS,
-    }
-    return json.dumps(
-        {"name": "Crosscheck", "createdAt": 0, "updatedAt": 0, "state": json.dumps(layout), **layout}
-    )
+    name = f"sweep-{sweep}"
+    try:
+        with patience(retries=1, seconds=10):
+            client = store.client()
+            experiment_id = client.get_run(mlflow_run_id).info.experiment_id
+            shown = view(f"Sweep {sweep}", f"tags.sweep = '{sweep}'")
+            client.set_experiment_tag(experiment_id, view_tag(name), shown)
+    except Exception as error:  # whatever MLflow throws: the sweep itself is done
+        _LOG.warning("MLflow has no view of sweep %s: %s", sweep, error)
+        return ""
+    return ui_url(store, experiment_id, view=name)

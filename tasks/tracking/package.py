@@ -1,7 +1,9 @@
 """One evaluation as MLflow shall have it, complete and in memory, so that it can be sent now or kept for later."""
 
 import base64
+import colorsys
 import datetime
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -46,7 +48,7 @@ class Package:
 
 def opening(run: EvaluationRun) -> Package:
     """Return what is known before the first answer."""
-    return Package(run, flatten(dict(run.settings)), _tags(run, "running"))
+    return Package(run, _params(run), _tags(run, "running"))
 
 
 def closing(
@@ -88,7 +90,7 @@ def closing(
     }
     return Package(
         run,
-        flatten(dict(run.settings)),
+        _params(run),
         tags,
         measures(report, seconds),
         {path: content for path, content in files.items() if content is not None},
@@ -154,9 +156,29 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
         "mlflow.source.name": "crosscheck",
         "mlflow.source.type": "LOCAL",
         "mlflow.user": run.user,
+        "mlflow.runColor": _colour(run.name),
         **dict(run.tags),
     }
     return {name: value for name, value in known.items() if value}
+
+
+def _params(run: EvaluationRun) -> dict[str, str]:
+    """Return the settings, without their descriptions, and first in MLflow's order what tells runs apart.
+
+    MLflow's page of comparison draws the first parameters that differ, capital letters before small ones.
+    """
+    settings = {
+        kind: {key: value for key, value in content.items() if key != "description"}
+        for kind, content in run.settings.items()
+    }
+    return {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(settings)
+
+
+def _colour(name: str) -> str:
+    """Return the colour of a run in MLflow's charts: the same in every run of the same backbone and pipeline."""
+    digest = hashlib.sha256(name.encode()).digest()
+    red, green, blue = colorsys.hls_to_rgb(digest[0] / 256, 0.35 + digest[1] / 256 * 0.3, 0.65)
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
 
 
 def _yaml(settings: Mapping[str, Any]) -> bytes:

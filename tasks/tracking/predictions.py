@@ -14,11 +14,16 @@ _RULES = ("bird", "spider", "strict", "subset")
 
 
 def columns(report: Report) -> tuple[str, ...]:
-    """Return the columns: what is the same in every run first, then per stage SQL and verdict, gold last."""
+    """Return the columns: what is the same in every run first, then per stage SQL and verdict, gold last.
+
+    MLflow lays tables of several runs side by side by their first column, and shows the second one of each.
+    """
     rules = sorted(
         report.rules, key=lambda rule: (_RULES.index(rule) if rule in _RULES else len(_RULES), rule)
     )
     fixed = (
+        "asked",
+        "answer",
         "question_id",
         "database",
         "difficulty",
@@ -59,6 +64,8 @@ def status(row: QuestionScore) -> str:
 def _cells(row: QuestionScore, rule: str) -> dict[str, Any]:
     failure = row.outcome.failure
     cells: dict[str, Any] = {
+        "asked": f"{row.question.id} · {row.question.text}",
+        "answer": _answer(row, rule),
         "question_id": row.question.id,
         "database": row.question.database_id,
         "difficulty": row.question.difficulty,
@@ -74,6 +81,14 @@ def _cells(row: QuestionScore, rule: str) -> dict[str, Any]:
     cells |= {f"ex_{name}": right for name, right in row.final.correct.items()}
     cells |= dict(_stage_cells(row, rule))
     return cells
+
+
+def _answer(row: QuestionScore, rule: str) -> str:
+    """Return the SQL with its verdict, for reading."""
+    if row.outcome.sql is None:
+        return f"– {status(row)}"
+    failed = "" if row.final.status == "ok" else f"({status(row)}) "
+    return f"{'✓' if row.final.correct.get(rule) else '✗'} {failed}{row.outcome.sql}"
 
 
 def _further(report: Report) -> tuple[str, ...]:

@@ -129,13 +129,15 @@ def server_words(store: Store, port: int) -> list[str]:
     return [*_mlflow(), "server", *options]
 
 
-def ui_url(store: Store, experiment_id: str, run_id: str | None = None, port: int = 5000) -> str:
+def ui_url(
+    store: Store, experiment_id: str, run_id: str | None = None, port: int = 5000, view: str = VIEW
+) -> str:
     """Return the address of an experiment with Crosscheck's columns, or of one run of it."""
     workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
     base = store.shown.rstrip("/") if store.served else f"http://127.0.0.1:{port}"
     if run_id is not None:
         return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?{workflow}"
-    return f"{base}/#/experiments/{experiment_id}/runs?{workflow}&viewStateShareKey={VIEW}"
+    return f"{base}/#/experiments/{experiment_id}/runs?{workflow}&viewStateShareKey={view}"
 
 
 def _mlflow() -> list[str]:

@@ -106,17 +106,22 @@ def test_predictions_are_one_table_with_the_same_columns_first_in_every_run(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)  # load_table forgets its own client's store
     assert tracked.experiment_id is not None
     table = client.load_table(tracked.experiment_id, "predictions.json", extra_columns=["run_id"])
-    assert list(table.columns)[:13] == [
-        "question_id", "database", "difficulty", "question", "evidence", "predicted_sql", "correct", "status",
+    assert list(table.columns)[:15] == [
+        "asked", "answer", "question_id", "database", "difficulty", "question", "evidence", "predicted_sql", "correct", "status",
         "error", "attempts", "ex_bird", "ex_spider", "ex_strict",
     ]  # fmt: skip
-    assert list(table.columns)[13:15] == ["1_preliminary_sql/sql", "1_preliminary_sql/correct"]
+    assert list(table.columns)[15:17] == ["1_preliminary_sql/sql", "1_preliminary_sql/correct"]
     assert list(table.columns)[-2:] == ["gold_sql", "run_id"]
     assert len(table) == 60
     mine = table[table["run_id"] == tracked.run_id].reset_index(drop=True)
     report = make_report(30)
     assert list(mine["predicted_sql"].fillna("")) == [row.outcome.sql or "" for row in report.rows]
     assert list(mine["correct"]) == [row.final.correct["bird"] for row in report.rows]
+    assert mine["asked"][1] == "1 · How many heroes have the power number 1?"
+    assert mine["answer"][0] == f"✗ (error) {report.rows[0].outcome.sql}"
+    assert mine["answer"][1] == f"✓ {report.rows[1].outcome.sql}"
+    assert mine["answer"][7] == f"✗ {report.rows[7].outcome.sql}"
+    assert mine["answer"][10] == "– backbone_error"
     assert mine["status"][10] == "backbone_error"
     assert mine["error"][10] == "The backbone did not answer in time."
 
