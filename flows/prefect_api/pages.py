@@ -28,7 +28,11 @@ def prefect_page(flow_run_id: str) -> str:
 
 
 def _external_ui() -> str:
-    """Return the UI's address where the user's own server is used, "" where it is ours."""
+    """Return the UI's address where the user's own server is used, "" where it is ours.
+
+    Prefect's own setting PREFECT_UI_URL wins: people may know the server by another name than its clients do.
+    """
     named = os.environ.get("PREFECT_API_URL", "")
-    ours = os.environ.get(LOCAL_URL, "")
-    return "" if not named or named == ours else named.removesuffix("/").removesuffix("/api")
+    if not named or named == os.environ.get(LOCAL_URL, ""):
+        return ""
+    return os.environ.get("PREFECT_UI_URL", "").rstrip("/") or named.removesuffix("/").removesuffix("/api")

@@ -132,9 +132,13 @@ def server_words(store: Store, port: int) -> list[str]:
 def ui_url(
     store: Store, experiment_id: str, run_id: str | None = None, port: int = 5000, view: str = VIEW
 ) -> str:
-    """Return the address of an experiment with Crosscheck's columns, or of one run of it."""
+    """Return the address of an experiment with Crosscheck's columns, or of one run of it.
+
+    People may know a server by another name than its clients do; CROSSCHECK_MLFLOW_UI says by which.
+    """
     workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
-    base = store.shown.rstrip("/") if store.served else f"http://127.0.0.1:{port}"
+    served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.shown
+    base = served.rstrip("/") if store.served else f"http://127.0.0.1:{port}"
     if run_id is not None:
         return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?{workflow}"
     return f"{base}/#/experiments/{experiment_id}/runs?{workflow}&viewStateShareKey={view}"
