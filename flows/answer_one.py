@@ -6,20 +6,19 @@ from pathlib import Path
 
 from flows.control import Progress
 from flows.demonstrating import Shown, demonstrations_for
+from flows.eliminator import eliminator_settings
 from flows.question import Asker
+from flows.resources import open_resources
 from tasks import prompts
-from tasks.backbone.factory import check_backbone, open_backbone
+from tasks.backbone.factory import check_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.reply_cache import open_reply_cache
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import open_database
-from tasks.database.workers import SqlWorkers
 from tasks.errors import ConfigurationError
 from tasks.records import Execution, Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 from tasks.settings.pipeline import dac_of, has_oracle
-from tasks.settings.stores import find_replies
 
 RAN, DID_NOT_RUN, TRY_AGAIN = 0, 1, 3
 
@@ -63,6 +62,7 @@ async def answer_one(
         CrosscheckError: in the user's words, what is wrong and how to mend it.
     """
     check_backbone(settings.backbone)
+    eliminator_settings(settings.pipeline)
     if has_oracle(settings.pipeline):
         raise ConfigurationError(
             "pipeline.dac.oracle gives parts of the gold SQL, and a question of your own has none. "
@@ -90,15 +90,21 @@ async def answer_one(
         )
         chosen, _ = demonstrations_for((question,), benchmark, settings, progress)
     progress.step(f"Asking {settings.backbone.name}")
-    with open_reply_cache(find_replies(home)) as cache:
-        async with SqlWorkers(1) as workers, open_backbone(settings.backbone, cache=cache) as backbone:
-            asker = Asker(settings, {database.id: database}, chosen, MeteredBackbone(backbone), workers)
-            outcome = await asker.ask_directly(question)
-            if outcome.failure and outcome.failure.ends_run:
-                raise ConfigurationError(outcome.failure.message)
-            execution = None
-            if outcome.sql:
-                execution = await workers.execute(
-                    database, outcome.sql, rows=rows, timeout_s=settings.benchmark.timeout_s
-                )
+    async with open_resources(settings) as resources:
+        asker = Asker(
+            settings,
+            {database.id: database},
+            chosen,
+            MeteredBackbone(resources.backbone),
+            resources.workers,
+            eliminator=resources.eliminator,
+        )
+        outcome = await asker.ask_directly(question)
+        if outcome.failure and outcome.failure.ends_run:
+            raise ConfigurationError(outcome.failure.message)
+        execution = None
+        if outcome.sql:
+            execution = await resources.workers.execute(
+                database, outcome.sql, rows=rows, timeout_s=settings.benchmark.timeout_s
+            )
     return Answered(question, outcome, execution)

@@ -101,6 +101,18 @@ def test_json_is_one_object_whatever_the_values_and_a_second_time_nothing_is_pai
     assert len(model.requests) == 1
 
 
+def test_the_eliminator_is_asked_here_too(
+    run_here: Callable[..., Ran], backbone_file: str, model: FakeOpenAI, harbour: Path
+) -> None:
+    says(model, "SELECT tons FROM ship")
+    ran = run_here(
+        "answer", QUESTION, "--database", str(harbour), "--backbone", backbone_file, "--pipeline", "sea-sql",
+        "--set", f"pipeline.eliminator={backbone_file}", "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "bias_elimination" in [stage["name"].partition("_")[2] for stage in ran.json["stages"]]
+
+
 def test_without_demonstrations_no_benchmark_is_built(crosscheck: CommandLine, harbour: Path) -> None:
     ran = crosscheck.run(
         "answer", "How many ships are there?", "--database", str(harbour), "--demonstrations", "none"
