@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 import tasks.stage
 from flows.nightly import nightly
@@ -51,6 +52,9 @@ class Nights:
         plain = {"backbones": [self.backbone], "pipelines": ["zero-shot"], "limit": QUESTIONS}
         state = await nightly(Matrix(**(plain | matrix)), gate, ask_again, name, return_state=True)
         return state, json.loads((self.home.nights / f"{name}.json").read_text(encoding="utf-8"))
+
+    def page(self, name: str) -> Path:
+        return self.home.nights / f"{name}.html"
 
     def right(self, run_id: str) -> list[str]:
         rows = Warehouse(self.home.warehouse).read_run(run_id).rows
@@ -118,10 +122,21 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(nigh
     assert entry["standing"] == "regression"
     assert entry["adjusted_p"] < 0.01
     assert entry["baseline"] == third["evaluations"][0]["run_id"]
-    page = await artifact(state.state_details.flow_run_id)
-    assert page.startswith("# Red: fourth")
-    assert "**regression**" in page
-    assert f"crosscheck compare {entry['baseline']} {entry['run_id']}" in page
+    told = await artifact(state.state_details.flow_run_id)
+    assert told.startswith("# Red: fourth")
+    assert "**regression**" in told
+    assert f"crosscheck compare {entry['baseline']} {entry['run_id']}" in told
+    assert str(nights.page("fourth")) in told
+    assert [past["run_id"] for past in entry["trend"]] == [
+        night["evaluations"][0]["run_id"] for night in (first, second, third, fourth)
+    ]
+    red = nights.page("fourth").read_text(encoding="utf-8")
+    assert '<h1 class="red">Red</h1>' in red and escape(fourth["verdict"]) in red
+    assert red.count('<li class="flip broken">') == min(20, len(entry["broken"]))
+    assert "&#39;wrong&#39;" in red, "the SQL that was answered tonight is shown"
+    green = nights.page("third").read_text(encoding="utf-8")
+    assert '<h1 class="green">Green</h1>' in green
+    assert green.count('<li class="flip broken">') == 5 and green.count('<li class="flip fixed">') == 3
 
     tolerant, _ = await nights(
         "fifth", Gate(threshold=90), baselines={fourth_name(fourth): entry["baseline"]}
@@ -159,6 +174,29 @@ async def test_failed_infrastructure_fails_the_night_but_not_its_other_evaluatio
     assert "key" in refused["problem"].lower()
     assert offline["standing"] == "no baseline"
     assert offline["ex"]["total"] == 5
+    assert refused["continue_with"] == (
+        f"crosscheck evaluate --benchmark demo --backbone {nights.backbone} --pipeline zero-shot --limit 5 "
+        "--set backbone.epoch=refused"
+    )
+    page = nights.page("refused").read_text(encoding="utf-8")
+    assert escape(refused["continue_with"]) in page and escape(refused["problem"]) in page
+
+
+async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_is_compared_with_it(
+    nights: Nights,
+) -> None:
+    plain = {"backbones": ["offline"], "pipelines": ["dac"], "limit": 6}
+    _, before = await nights("before", ask_again=False, **plain)
+    state, oracle = await nights("oracle", ask_again=False, overrides=["pipeline.dac.oracle=both"], **plain)
+    (entry,) = oracle["evaluations"]
+    assert state.is_completed(), state.message
+    assert (entry["standing"], entry["baseline"], entry["difference"]) == ("not ranked", None, None)
+    assert "saw parts of the gold SQL" in nights.page("oracle").read_text(encoding="utf-8")
+    _, after = await nights("after", ask_again=False, **plain)
+    assert after["evaluations"][0]["baseline"] == before["evaluations"][0]["run_id"]
+    baselines = {fourth_name(oracle): entry["run_id"]}
+    with pytest.raises(CrosscheckError, match="saw parts of the gold SQL"):
+        await nightly(Matrix(**plain, baselines=baselines), night="refused")
 
 
 @pytest.fixture
