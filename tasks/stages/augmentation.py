@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.records import Link, Question
 from tasks.settings.pipeline import PromptSettings
 from tasks.stage import stage
 from tasks.stages.links import read_link
 from tasks.stages.replies import ConditionsReply, KeywordsReply, LinkReply
+from tasks.stages.show import show_schema
 
 
 @stage(prompts=("forward_link",))
@@ -32,13 +32,7 @@ async def augmentation_elements(
             "forward_link",
             question=question,
             dialect=schema.dialect_name,
-            parts=render(
-                schema,
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=descriptions,
-            ),
+            parts=show_schema(schema, prompt, descriptions=descriptions),
             max_columns_per_table=max_columns_per_table,
             hints=(),
         ),
@@ -60,13 +54,7 @@ async def augmentation_keywords(
             "augmentation_keywords",
             question=question,
             dialect=schema.dialect_name,
-            parts=render(
-                schema,
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=descriptions,
-            ),
+            parts=show_schema(schema, prompt, descriptions=descriptions),
         ),
         KeywordsReply,
     )

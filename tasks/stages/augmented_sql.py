@@ -2,13 +2,13 @@
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.records import Answer, Augmentation, Demonstration, Question
 from tasks.settings.pipeline import PromptSettings
 from tasks.stage import stage
 from tasks.stages.ask_sql import ask_sql
 from tasks.stages.links import shown_columns, shown_tables
+from tasks.stages.show import show_schema
 
 
 @stage(prompts=("augmented_sql",))
@@ -42,13 +42,7 @@ async def augmented_sql(
             question=question,
             dialect=schema.dialect_name,
             demonstrations=demonstrations,
-            parts=render(
-                schema,
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=descriptions,
-            ),
+            parts=show_schema(schema, prompt, descriptions=descriptions),
             keywords=augmentation.keywords or (),
             linked_tables=shown_tables(schema, augmentation.elements),
             linked_columns=shown_columns(schema, augmentation.elements),

@@ -4,7 +4,6 @@ from typing import Literal
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.database.rendering import render
 from tasks.database.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.records import Demonstration, Execution, Question, Selection
@@ -12,7 +11,7 @@ from tasks.settings.pipeline import PromptSettings, SelectionSettings
 from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
 from tasks.stages.ask_sql import ask_sql
-from tasks.stages.show import Tried, show_result
+from tasks.stages.show import Tried, show_result, show_schema
 
 
 @stage(prompts=("binary_selection",))
@@ -59,13 +58,7 @@ async def binary_selection(
             question=question,
             dialect=schema.dialect_name,
             demonstrations=demonstrations,
-            parts=render(
-                schema,
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=descriptions,
-            ),
+            parts=show_schema(schema, prompt, descriptions=descriptions),
             candidates=[
                 Tried(sql1, show_result(first, settings.rows_shown, counts=settings.counts)),
                 Tried(sql2, show_result(second, settings.rows_shown, counts=settings.counts)),

@@ -7,7 +7,6 @@ from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.dac_records import AlignedToken, Entities, Feedback, Revision
 from tasks.database.identifiers import quoted_if_needed
-from tasks.database.rendering import render
 from tasks.database.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.records import Question
@@ -17,7 +16,7 @@ from tasks.sql.normalise import normalise_sql
 from tasks.sql.used_elements import used_elements
 from tasks.stage import stage
 from tasks.stages.ask_sql import ask_sql
-from tasks.stages.show import outcome_of, show_result
+from tasks.stages.show import outcome_of, show_result, show_schema
 
 KINDS = {"tbl": "table", "col": "column", "val": "value"}
 
@@ -63,13 +62,7 @@ async def dac_correction(
             "dac_correction",
             question=question,
             dialect=schema.dialect_name,
-            parts=render(
-                with_tables(schema, tables),
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=descriptions,
-            ),
+            parts=show_schema(with_tables(schema, tables), prompt, descriptions=descriptions),
             alignment=tuple(annotations(alignment, schema.dialect)),
             sql=sql or "",
             kind=feedback.kind,

@@ -3,12 +3,12 @@
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.database.identifiers import quoted
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.settings.pipeline import PromptSettings
 from tasks.stage import stage
 from tasks.stages.links import read_link
 from tasks.stages.replies import DescriptionsReply
+from tasks.stages.show import show_schema
 
 
 @stage(prompts=("describe_columns",))
@@ -33,13 +33,7 @@ async def describe_columns(
             "describe_columns",
             table=quoted(table),
             columns=[quoted(name) if "," in name else name for name in columns],
-            parts=render(
-                schema,
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=True,
-            ),
+            parts=show_schema(schema, prompt, descriptions=True),
         ),
         DescriptionsReply,
     )

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from tasks import prompts
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.records import Execution, Question
 from tasks.settings.pipeline import PromptSettings
-from tasks.stages.show import Tried, show_result
+from tasks.stages.show import Tried, show_result, show_schema
 
 TEMPLATE = "bias_elimination"
 
@@ -50,13 +49,7 @@ def elimination_prompt(
         sql: the preliminary SQL.
         execution: what it returned.
     """
-    parts = render(
-        schema,
-        prompt.schema_format,
-        sample_rows=prompt.sample_rows,
-        foreign_keys=prompt.foreign_keys,
-        descriptions=descriptions,
-    )
+    parts = show_schema(schema, prompt, descriptions=descriptions)
     candidate = Tried(sql, show_result(execution, rows_shown))
     return EliminationPrompt(
         prompts.render(TEMPLATE, "instruction", dialect=schema.dialect_name).strip(),

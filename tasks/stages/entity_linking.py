@@ -3,7 +3,6 @@
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.dac_records import Alignment
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.records import Question
 from tasks.retrieval.alignment import GroundedDemonstration, with_tables
@@ -14,6 +13,7 @@ from tasks.stage import stage
 from tasks.stages.alignment_reply import AlignmentReply
 from tasks.stages.dac_examples import shown_examples
 from tasks.stages.entity_alignment import Given, entities_of, link_by_name, resolve_given
+from tasks.stages.show import show_schema
 
 
 @stage(prompts=("entity_linking",))
@@ -52,13 +52,7 @@ async def entity_linking(
             question=question,
             dialect=schema.dialect_name,
             examples=shown_examples((one for one in demonstrations if one.database is not None), prompt),
-            parts=render(
-                shown,
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=descriptions,
-            ),
+            parts=show_schema(shown, prompt, descriptions=descriptions),
             sql=sql or "",
         ),
         AlignmentReply,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.replies import read_sql
-from tasks.database.rendering import PromptParts, render
+from tasks.database.rendering import PromptParts
 from tasks.database.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.records import Correction, Question
@@ -15,7 +15,7 @@ from tasks.settings.sea import ExecutionAdjustmentSettings
 from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
 from tasks.stages.replies import SqlReply
-from tasks.stages.show import outcome_of, show_result
+from tasks.stages.show import outcome_of, show_result, show_schema
 
 LONGEST_REASON = 600
 """Characters of a reason that are remembered: it is shown again in every later round."""
@@ -72,13 +72,7 @@ async def execution_adjustment(
         The last SQL and how it fares: neither "ok" nor "empty" means that it still fails. A round whose reply
         cannot be read keeps the SQL of the round before.
     """
-    parts = render(
-        schema,
-        prompt.schema_format,
-        sample_rows=prompt.sample_rows,
-        foreign_keys=prompt.foreign_keys,
-        descriptions=descriptions,
-    )
+    parts = show_schema(schema, prompt, descriptions=descriptions)
     shown = Shown(question, parts, schema.dialect_name)
     result = await runner.run(sql, rows=0) if sql else None
     before = outcome_of(result)

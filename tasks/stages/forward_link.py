@@ -2,13 +2,13 @@
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.records import Link, Question
 from tasks.settings.pipeline import ForwardLinkSettings, PromptSettings
 from tasks.stage import stage
 from tasks.stages.links import hinted, make_link, read_link, shown_columns
 from tasks.stages.replies import LinkReply
+from tasks.stages.show import show_schema
 
 
 @stage(prompts=("forward_link",))
@@ -39,13 +39,7 @@ async def forward_link(
             "forward_link",
             question=question,
             dialect=schema.dialect_name,
-            parts=render(
-                schema,
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=False,
-            ),
+            parts=show_schema(schema, prompt, descriptions=False),
             max_columns_per_table=settings.max_columns_per_table,
             hints=shown_columns(schema, earlier),
         ),

@@ -2,7 +2,6 @@
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.records import Answer, Question
 from tasks.retrieval.alignment import GroundedDemonstration
@@ -10,6 +9,7 @@ from tasks.settings.pipeline import PromptSettings
 from tasks.stage import stage
 from tasks.stages.ask_sql import ask_sql
 from tasks.stages.dac_examples import shown_examples
+from tasks.stages.show import show_schema
 
 
 @stage(prompts=("initial_sql",))
@@ -42,12 +42,6 @@ async def initial_sql(
             question=question,
             dialect=schema.dialect_name,
             examples=shown_examples(demonstrations, prompt),
-            parts=render(
-                schema,
-                prompt.schema_format,
-                sample_rows=prompt.sample_rows,
-                foreign_keys=prompt.foreign_keys,
-                descriptions=descriptions,
-            ),
+            parts=show_schema(schema, prompt, descriptions=descriptions),
         ),
     )

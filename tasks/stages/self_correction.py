@@ -5,14 +5,13 @@ import json
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
-from tasks.database.rendering import render
 from tasks.database.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.records import Correction, Demonstration, Execution, Question
 from tasks.settings.pipeline import CorrectionTurns, PromptSettings
 from tasks.stage import stage
 from tasks.stages.ask_sql import ask_sql
-from tasks.stages.show import Tried, outcome_of, show_result
+from tasks.stages.show import Tried, outcome_of, show_result, show_schema
 
 
 @stage(prompts=("self_correction",))
@@ -58,13 +57,7 @@ async def self_correction(
                 question=question,
                 dialect=schema.dialect_name,
                 demonstrations=demonstrations,
-                parts=render(
-                    schema,
-                    prompt.schema_format,
-                    sample_rows=prompt.sample_rows,
-                    foreign_keys=prompt.foreign_keys,
-                    descriptions=descriptions,
-                ),
+                parts=show_schema(schema, prompt, descriptions=descriptions),
                 current=current if informed else None,
             )
         else:

@@ -1,10 +1,12 @@
-"""How a result is shown to a backbone."""
+"""How a schema and a result are shown to a backbone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.database.rendering import BREAKS, LONGEST_VALUE
+from tasks.database.rendering import BREAKS, LONGEST_VALUE, PromptParts, render
+from tasks.database.schema import Schema
 from tasks.records import Execution
+from tasks.settings.pipeline import PromptSettings
 
 LONGEST_ERROR = 500
 """Characters of an error that are shown; SQLite quotes what it cannot read, up to the whole statement."""
@@ -16,6 +18,17 @@ class Tried:
 
     sql: str
     result: str
+
+
+def show_schema(schema: Schema, prompt: PromptSettings, *, descriptions: bool) -> PromptParts:
+    """Return a schema as a pipeline's prompts show it, with or without descriptions of columns."""
+    return render(
+        schema,
+        prompt.schema_format,
+        sample_rows=prompt.sample_rows,
+        foreign_keys=prompt.foreign_keys,
+        descriptions=descriptions,
+    )
 
 
 def show_result(execution: Execution | None, rows: int, *, counts: bool = False) -> str:

@@ -3,12 +3,12 @@
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.records import Answer, Question
 from tasks.settings.pipeline import PromptSettings
 from tasks.stage import stage
 from tasks.stages.continuation import ask_continuation
+from tasks.stages.show import show_schema
 
 
 @stage(prompts=("zero_shot_sql",))
@@ -31,12 +31,6 @@ async def zero_shot_sql(
         "zero_shot_sql",
         question=question,
         dialect=schema.dialect_name,
-        parts=render(
-            schema,
-            prompt.schema_format,
-            sample_rows=prompt.sample_rows,
-            foreign_keys=prompt.foreign_keys,
-            descriptions=descriptions,
-        ),
+        parts=show_schema(schema, prompt, descriptions=descriptions),
     )
     return await ask_continuation(backbone, (Message("user", text.rstrip()),), schema.dialect)
