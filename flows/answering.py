@@ -22,6 +22,8 @@ from tasks.trail import Stopped
 NO_SHARDS = ShardAnswers()
 MOST_SILENT = 3
 """Questions that fail without a reply before the endpoint counts as absent, at least."""
+MOST_RESTORING = 64
+"""Questions whose results are looked up at a time: where storage is remote, each waits for the network."""
 GRACE_S = 20.0
 """How long calls in flight are waited for after the user asked to stop."""
 
@@ -106,10 +108,15 @@ class Restoring:
 @task(name="restore", task_run_name="restore persisted results", cache_policy=NO_CACHE)
 async def restore_answers(work: Restoring) -> str:
     """Restore in bulk what earlier runs answered; return how much that was, in words."""
-    for question in work.questions:
-        outcome = await work.asker.restore(question)
+    gate = asyncio.Semaphore(MOST_RESTORING)
+
+    async def restore(question: Question) -> None:
+        async with gate:
+            outcome = await work.asker.restore(question)
         if outcome:
             work.found[question.id] = outcome
+
+    await asyncio.gather(*(restore(question) for question in work.questions))
     return f"{len(work.found)} of {len(work.questions)} questions restored"
 
 

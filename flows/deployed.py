@@ -16,6 +16,7 @@ from flows.leftovers import clear_leftovers, note_run, registered
 from flows.logs import logging_to
 from flows.parameters import Evaluation
 from flows.prefect_api.settings import DEPLOYED, apply, local_settings
+from flows.prefect_api.storage import use_stage_storage
 from flows.prefect_api.zombies import TAG, watch_over_flow_runs
 from flows.selecting import evaluation_settings
 from tasks.errors import BackboneError, CrosscheckError
@@ -25,6 +26,7 @@ from tasks.settings.home import Home, find_home
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run. Where results go is decided when the flow begins, so it is said before.
     apply({**local_settings(find_home()), **DEPLOYED})
+    use_stage_storage(find_home())
 
 
 def settings_of(evaluation: Evaluation, *, epoch: str | None = None) -> EvaluationSettings:
@@ -70,7 +72,7 @@ async def in_words(work: Awaitable[State[Any]]) -> State[Any]:
     except Interrupted as signal:
         return Cancelled(message=str(signal))
     except CrosscheckError as error:
-        return Failed(message=str(error))
+        return Failed(message=str(error), data=error)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from tasks.settings.home import Home
     name="evaluate",
     flow_run_name="{settings.benchmark.name} | {settings.backbone.name} | {settings.pipeline.name}",
     validate_parameters=False,
+    persist_result=False,
 )
 async def evaluate(settings: EvaluationSettings) -> Evaluated:
     """Take every question through the pipeline, score each stage, and log the run to MLflow.

@@ -71,6 +71,7 @@ class Pairs:
     name="finetune-dataset",
     flow_run_name="training pairs {settings.benchmark.name} | {settings.backbone.name}",
     validate_parameters=False,
+    persist_result=False,
 )
 async def finetune_dataset(
     settings: EvaluationSettings, evaluated: BenchmarkSettings, output: str, held_out: float

@@ -55,6 +55,7 @@ class Prepared:
     name="prepare",
     flow_run_name="prepare {settings.benchmark.name} | {settings.backbone.name}",
     validate_parameters=False,
+    persist_result=False,
 )
 async def prepare(settings: EvaluationSettings) -> Prepared:
     """Describe every column that neither the benchmark nor an earlier preparation describes.

@@ -15,7 +15,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.database.database import Database
 from tasks.database.runner import DatabaseRunner
 from tasks.database.workers import SqlWorkers
-from tasks.errors import BackboneError, ConfigurationError
+from tasks.errors import BackboneError, ConfigurationError, StoreError
 from tasks.records import Failure, Outcome, Question
 from tasks.retrieval.values import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings
@@ -74,7 +74,11 @@ class Asker:
     run: str = ""
 
     async def restore(self, question: Question) -> Outcome | None:
-        """Return the outcome if every stage has a persisted result, None at the first that has not."""
+        """Return the outcome if every stage has a persisted result, None at the first that has not.
+
+        Raises:
+            StoreError: the persisted results cannot be read.
+        """
         trail = self._trail(question, "restore")
         try:
             outcome = await self._walk(question, trail)
@@ -133,6 +137,10 @@ class Asker:
                 failure = _backbone_failure(trail, error)
             except NotExecutable as signal:
                 failure = schema_only.failure(signal)
+            except StoreError as error:
+                if trail.mode == "restore":  # nothing is known of any question then, so nothing may be asked
+                    raise
+                failure = Failure("store_error", _failed_stage(trail), str(error), True, True)
             except (NotCached, Stopped):
                 raise
             except (

@@ -26,7 +26,7 @@ from tasks.settings.home import Home
 from tasks.settings.rerun import RerunSettings
 
 
-@flow(name="rerun", flow_run_name="rerun {settings.run}", validate_parameters=False)
+@flow(name="rerun", flow_run_name="rerun {settings.run}", validate_parameters=False, persist_result=False)
 async def rerun(settings: RerunSettings) -> Evaluated:
     """Ask some questions of a run again, and log a new run that holds all of its questions.
 

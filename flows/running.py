@@ -112,6 +112,8 @@ def _run(
     Its server starts in the background first, since it takes the longest; whatever is wrong with the settings,
     files or keys is found meanwhile, before anything is asked or recorded.
     """
+    from flows.prefect_api.storage import use_stage_storage
+
     home = Home(Path(settings.home))
     check_backbone(
         settings.backbone
@@ -121,6 +123,7 @@ def _run(
         prepare(settings, progress)
         progress.step("Waiting for Prefect's server")
         server.wait()
+        use_stage_storage(home)
         return asyncio.run(_under_control(home, control or Control(progress), flow))
 
 

@@ -262,7 +262,7 @@ class Failure:
     """Why a question has no answer.
 
     Attributes:
-        kind: "backbone_error", "missing_database", "configuration_error" or "internal_error".
+        kind: "backbone_error", "missing_database", "store_error", "configuration_error" or "internal_error".
         stage: the stage it happened in, "" when before the first.
         message: one sentence for the user.
         mendable: whether a re-run can mend it.
