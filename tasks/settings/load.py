@@ -185,7 +185,11 @@ def _explain_kind(kind: Any, path: Path, where: Mapping[str, str]) -> str:
 
 def _model_of(kind: str, tag: str) -> type[BaseModel] | None:
     """Return the model of a kind of settings; of a pipeline's, the one with that `kind:`, None when there is none."""
-    others = {"benchmark": BenchmarkSettings, "backbone": BackboneSettings, "tracking": TrackingSettings}
+    others: dict[str, type[BaseModel]] = {
+        "benchmark": BenchmarkSettings,
+        "backbone": BackboneSettings,
+        "tracking": TrackingSettings,
+    }
     if kind in others:
         return others[kind]
     return next((model for model in _pipeline_models() if model.model_fields["kind"].default == tag), None)
