@@ -6,7 +6,6 @@ alphabetical order. A view is a tag of the experiment; MLflow 3.17 lists it unde
 """
 
 import json
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tasks.tracking.store import VIEW
@@ -14,10 +13,8 @@ from tasks.tracking.store import VIEW
 COLUMNS = (
     "metrics.`ex`",
     "metrics.`ex_correct`",
-    "metrics.`ex_strict`",
     "metrics.`ex_total`",
     "metrics.`questions/failed`",
-    "metrics.`usage/cached_calls`",
     "metrics.`usage/calls`",
     "metrics.`usage/cost_usd`",
     "tags.`status`",
@@ -25,8 +22,7 @@ COLUMNS = (
 """Columns of the run table; MLflow puts metrics before tags and sorts each by name."""
 
 _SHOWN_RUNS = "FIRST_20_RUNS"
-_SCORE, _COST, _FAILURES, _SETTINGS = "Score", "What it took", "What failed", "Settings that differ"
-_COLLAPSED = ("ex_by_difficulty", "stage_ex", "linking", "usage", "Model metrics")
+_COLLAPSED = ("ex_by_difficulty", "stage_ex", "questions", "usage", "Model metrics")
 """Sections that MLflow makes of metrics' names and that somebody may open first; the others follow them."""
 
 
@@ -43,47 +39,35 @@ def view(name: str = "Crosscheck", search: str = "") -> str:
         search: which runs it shows, in MLflow's search syntax; "" for all.
     """
     order = {"orderByKey": "metrics.`ex`", "orderByAsc": False, "selectedColumns": COLUMNS}
-    sections = list(_sections())
     state = order | {
         "searchFilter": search,
         "runsHiddenMode": _SHOWN_RUNS,
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
-        "compareRunSections": sections,
+        "compareRunSections": [_section(name, display=True) for name in _CARDS]
+        + [_section(name, display=False) for name in _COLLAPSED],
         "compareRunCharts": [
-            card | {"uuid": f"crosscheck-{number}", "metricSectionId": section["uuid"]}
-            for section in sections
-            for number, card in enumerate(_cards(section["name"]), start=100 * sections.index(section))
+            card | {"uuid": f"crosscheck-{name}-{number}", "metricSectionId": _uuid(name)}
+            for name, cards in _CARDS.items()
+            for number, card in enumerate(cards)
         ],
     }
     return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state), **order})
 
 
-def _sections() -> Iterator[dict[str, Any]]:
-    for name in (_SCORE, _COST, _FAILURES, _SETTINGS, *_COLLAPSED):
-        yield {
-            "uuid": f"crosscheck-{name}",
-            "name": name,
-            "display": name not in _COLLAPSED,
-            "isReordered": True,
-            "deleted": False,
-            "isGenerated": False,
-        }
-
-
-def _cards(section: str) -> tuple[dict[str, Any], ...]:
-    cards: Mapping[str, tuple[dict[str, Any], ...]] = {
-        _SCORE: (
-            _bar("ex"),
-            _line("ex_by_stage"),
-            _scatter("usage/cost_usd", "ex"),
-            _parallel(("Backbone", "Pipeline"), ("ex",)),
-        ),
-        _COST: (_bar("usage/cost_usd"), _bar("usage/calls"), _bar("usage/seconds")),
-        _FAILURES: (_bar("questions/failed"), _bar("questions/mendable")),
-        _SETTINGS: (_difference(_SETTINGS),),
+def _section(name: str, *, display: bool) -> dict[str, Any]:
+    return {
+        "uuid": _uuid(name),
+        "name": name,
+        "display": display,
+        "isReordered": True,
+        "deleted": False,
+        "isGenerated": False,
     }
-    return cards.get(section, ())
+
+
+def _uuid(section: str) -> str:
+    return f"crosscheck-{section}"
 
 
 def _card(kind: str, **content: Any) -> dict[str, Any]:
@@ -122,12 +106,14 @@ def _parallel(params: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, An
     return _card("PARALLEL", selectedParams=params, selectedMetrics=metrics, showAllRuns=False)
 
 
-def _difference(title: str) -> dict[str, Any]:
-    return _card(
-        "DIFFERENCE",
-        chartName=title,
-        compareGroups=["Parameters"],
-        showChangeFromBaseline=False,
-        showDifferencesOnly=True,
-        baselineColumnUuid="",
-    )
+_CARDS = {
+    "Score": (
+        _bar("ex"),
+        _line("ex_by_stage"),
+        _scatter("usage/cost_usd", "ex"),
+        _bar("questions/failed"),
+        _parallel(("Backbone", "Pipeline"), ("ex",)),
+    ),
+    "What it took": (_bar("usage/cost_usd"), _bar("usage/calls"), _bar("usage/seconds")),
+}
+"""The charts that come first, by section."""

@@ -143,7 +143,7 @@ def _usage(cost: Cost, prefix: str) -> Iterator[Measure]:
         "cached_input_tokens": cost.cached_input_tokens,
         "output_tokens": cost.output_tokens,
         "reasoning_tokens": cost.reasoning_tokens,
-        "cost_usd": cost.cost_usd,
+        "cost_usd": None if cost.cost_usd is None else float(f"{cost.cost_usd:.6g}"),
         "call_p50_seconds": cost.p50_s,
         "call_p95_seconds": cost.p95_s,
     }
