@@ -6,10 +6,8 @@ import re
 import shutil
 import socket
 import subprocess
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,10 @@ from flows.prefect_api.settings import SERVER
 from flows.services.standing import POOL, WORKER
 from tasks.settings.home import Home
 from tasks.tracking import store
-from tests.support.command_line import ROOT, wait_until
+from tests.support.command_line import ROOT
 from tests.support.compose import Composed, read_compose
 from tests.support.postgres import execute, new_database
+from tests.support.schedule import OFTEN, ask, fired
 
 FILE = ROOT / "deployments" / "compose.yaml"
 DOCKERFILE = (ROOT / "deployments" / "Dockerfile").read_text(encoding="utf-8")
@@ -188,10 +187,7 @@ def team(
                 "/crosscheck": str(ROOT),
                 "/data": str(folder / "data"),
             },
-            further={
-                "PREFECT_HOME": str(folder / "prefect"),
-                "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2",
-            },
+            further={"PREFECT_HOME": str(folder / "prefect"), **OFTEN},
             logs=folder,
             cwd=ROOT,
         )
@@ -206,13 +202,6 @@ def free_ports(count: int) -> list[int]:
     for probe in probes:
         probe.close()
     return ports
-
-
-def ask(url: str, body: Any = None, **headers: str) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json", **headers})
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)
 
 
 def query(team: Composed, service: str, variable: str, sql: str) -> list[tuple[object, ...]]:
@@ -242,29 +231,8 @@ class TestATeam:
 
     def test_a_night_fires_by_its_schedule_and_its_run_is_in_mlflow(self, team: Composed) -> None:
         api = team.environment("worker")["PREFECT_API_URL"]
-        nightly = ask(f"{api}/deployments/name/nightly/nightly")
-        soon = {
-            "schedule": {
-                "interval": 86_400,
-                "anchor_date": (datetime.now(UTC) + timedelta(seconds=10)).isoformat(),
-            },
-            "parameters": {"matrix": {"pipelines": ["zero-shot"], "limit": 3}},
-        }
-        ask(f"{api}/deployments/{nightly['id']}/schedules", [soon])
-        begun = {
-            "state": {"type": {"not_any_": ["SCHEDULED", "PENDING"]}},
-            "deployment_id": {"any_": [nightly["id"]]},
-        }
-        found: dict[str, Any] = {}
-
-        def ended() -> bool:
-            for run in ask(f"{api}/flow_runs/filter", {"flow_runs": begun}):
-                found.update(run)
-            return found.get("state_type") in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
-
-        wait_until(ended, timeout=120)
+        found = fired(api, "nightly/nightly", {"matrix": {"pipelines": ["zero-shot"], "limit": 3}})
         assert found["state_type"] == "COMPLETED", team.log("worker")
-        assert found["auto_scheduled"]
         assert found["name"].startswith("night 20")
         runs = query(team, "mlflow", "MLFLOW_BACKEND_STORE_URI", "SELECT name, status FROM runs")
         assert runs == [("offline | zero-shot", "FINISHED")]

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import CommandLine, wait_until
+from tests.support.command_line import ROOT, CommandLine, wait_until
 from tests.support.in_process import run
+from tests.support.schedule import OFTEN, fired
 
 
 @dataclass
@@ -60,7 +62,7 @@ def answers(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    shell = CommandLine(tmp_path_factory.mktemp("up") / "home")
+    shell = CommandLine(tmp_path_factory.mktemp("up") / "home", OFTEN)
     prefect, mlflow = free_ports()
     process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
     line = process.stdout.readline()
@@ -122,6 +124,18 @@ class TestUp:
         with urllib.request.urlopen(query, timeout=10) as response:
             names = [each["name"] for each in json.load(response)]
         assert "demo | offline | zero-shot" in names
+
+    def test_a_night_is_deployed_as_it_prints_and_fires_by_its_schedule(self, up: Up) -> None:
+        ours = {**up.shell.all_of_environment, **up.ready["environment"], "PWD": str(ROOT)}
+        deployed = subprocess.run(
+            [sys.executable, "-m", "prefect", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml"],
+            cwd=ROOT, env=ours, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+        matrix = {"pipelines": ["zero-shot"], "limit": 2}
+        ran = fired(ours["PREFECT_API_URL"], "nightly/nightly", {"matrix": matrix})
+        assert ran["state_type"] == "COMPLETED", (up.shell.home / "services/worker.log").read_text()
+        assert ran["name"].startswith("night 20")
 
     def test_a_server_that_is_killed_comes_back(self, up: Up) -> None:
         def servers() -> set[int]:
