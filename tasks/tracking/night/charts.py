@@ -15,7 +15,7 @@ from tasks.tracking.comparison.drawing import Scale, dot, element, svg, whisker
 from tasks.tracking.comparison.words import counts, percent
 from tasks.tracking.night.records import CONFIDENCE, Judged, Past
 
-_WIDTH, _HEIGHT = 260, 34
+_WIDTH, _HEIGHT = 220, 34
 _EDGE = 12
 _TREND = (440, 150)
 _LEAST_REACH = 20.0
@@ -65,7 +65,7 @@ def trend_line(judged: Judged) -> Markup:
     trend = judged.entry.trend
     if len(trend) < 2:
         return Markup("")
-    width, height = 112, _HEIGHT
+    width, height = 96, _HEIGHT
     across = Scale(0, len(trend) - 1, 6, width - 6)
     up = _upright(trend, height - 6, 6, intervals=False)
     parts = [
