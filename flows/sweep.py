@@ -153,17 +153,20 @@ def standings(cells: Sequence[Done]) -> dict[str, str]:
     """Say of each cell how it stands against the best one, and rank nothing inside of the noise.
 
     Pairs by question: exact McNemar tests, their p-values adjusted for their number (Holm). Cells that were not
-    asked every question do not stand for their settings, so they are left out.
+    asked every question do not stand for their settings, so they are left out; those that saw the gold are not ranked.
     """
     right = {
-        done.cell.name: _right(done.evaluated.report) for done in cells if done.evaluated and not done.problem
+        done.cell.name: _right(done.evaluated.report)
+        for done in cells
+        if done.evaluated and not done.problem and not done.cell.oracle
     }
+    unranked = {done.cell.name: "not ranked: saw the gold" for done in cells if done.cell.oracle}
     if len(right) < 2:
-        return {}
+        return unranked
     best = max(right, key=lambda name: sum(right[name].values()))
     others = [name for name in right if name != best]
     adjusted = holm([compare_runs(right[name], right[best]).p_value for name in others])
-    said = {best: "highest"}
+    said = unranked | {best: "highest"}
     for name, p_value in zip(others, adjusted, strict=True):
         said[name] = (
             f"lower, p = {p_value:.3g}" if p_value < LEVEL else f"inside the noise, p = {p_value:.2f}"

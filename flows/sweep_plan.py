@@ -10,6 +10,7 @@ from tasks.backbone.pricing import prices_for
 from tasks.errors import ConfigurationError
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.load import parse_override
+from tasks.settings.pipeline import has_oracle
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Cell:
     def name(self) -> str:
         """What tells the cell from the others, in a line."""
         return " | ".join((self.settings.label, *self.varied))
+
+    @property
+    def oracle(self) -> bool:
+        """Whether its pipeline is given parts of the gold SQL: an analysis, never ranked."""
+        return has_oracle(self.settings.pipeline)
 
     @property
     def priced(self) -> bool:

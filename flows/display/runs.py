@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tasks.scoring.report import Ratio
 from tasks.tracking.comparison.words import counts, percent
+from tasks.tracking.ranking import ORACLE, REROLLED
 from tasks.tracking.warehouse import RunHeader
 
 WIDE = 240
@@ -39,8 +40,15 @@ def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
             percent(ex),
             counts(ex),
             escape(run.rule),
-            run.status if run.status == "complete" else f"[yellow]{escape(run.status)}[/]",
+            _status(run),
         )
     console.print(table)
     if len(runs) > limit:
         console.print(f"[dim]the latest {limit:,} of {len(runs):,}; --limit shows more[/]")
+
+
+def _status(run: RunHeader) -> str:
+    """Write how a run ended, and what keeps it from being ranked."""
+    tags = [tag for tag in (ORACLE, REROLLED) if tag in run.tags]
+    said = ", ".join([run.status, *tags])
+    return said if said == "complete" else f"[yellow]{escape(said)}[/]"

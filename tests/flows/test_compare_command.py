@@ -203,3 +203,4 @@ def test_an_oracle_analysis_wins_against_nobody(crosscheck: CommandLine, built_d
     assert found["verdict"].startswith("Not ranked")
     oracle, plain = crosscheck.run("runs", "--json").json["runs"]
     assert (oracle["tags"], plain["tags"]) == ({"oracle": "both"}, {})
+    assert "complete, oracle" in crosscheck.run("runs", "--limit", "1").out

@@ -25,8 +25,9 @@ def report(right: int) -> Report:
     return build_report(scores, rule="bird", schemas={})
 
 
-def done(name: str, right: int, problem: str = "") -> Done:
-    return Done(SimpleNamespace(name=name), UNKNOWN, SimpleNamespace(report=report(right)), problem)  # type: ignore[arg-type]
+def done(name: str, right: int, problem: str = "", *, oracle: bool = False) -> Done:
+    cell = SimpleNamespace(name=name, oracle=oracle)
+    return Done(cell, UNKNOWN, SimpleNamespace(report=report(right)), problem)  # type: ignore[arg-type]
 
 
 def test_a_cell_that_is_clearly_worse_is_said_to_be_lower_and_one_close_by_is_not_ranked() -> None:
@@ -49,3 +50,10 @@ def test_p_values_are_adjusted_for_their_number() -> None:
 
 def test_a_cell_that_was_stopped_does_not_stand_for_its_settings() -> None:
     assert set(standings([done("a", 80), done("b", 10, "the budget is spent"), done("c", 80)])) == {"a", "c"}
+
+
+def test_a_cell_that_saw_the_gold_is_not_ranked_and_nothing_is_ranked_against_it() -> None:
+    gold = done("gold", 99, oracle=True)
+    said = standings([done("a", 80), gold, done("b", 50)])
+    assert said["a"] == "highest" and said["gold"] == "not ranked: saw the gold"
+    assert standings([done("a", 80), gold]) == {"gold": "not ranked: saw the gold"}
