@@ -7,15 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from flows import question as question_module
 from flows.answering import Restoring, restore_answers
+from flows.demonstrating import Shown
 from flows.prefect_api import results as results_module
 from flows.prefect_api.results import PersistedResults, is_absence
 from flows.prefect_api.settings import apply
 from flows.prefect_api.storage import BLOCK, StageStorage, use_stage_storage
+from flows.question import Asker
 from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Outcome, Question
 from tasks.settings.home import Home
@@ -176,6 +180,30 @@ async def test_storage_that_goes_away_is_an_error_and_no_missing_result(
 
     await in_flow(work)
     assert RAN == ["How many?"]
+
+
+async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_taken_for_restored(
+    far: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_module, "RETRY_DELAYS_S", ())
+    monkeypatch.setitem(question_module.PIPELINES, "one-stage", lambda question, context: counted(question))
+    pipeline, benchmark = SimpleNamespace(kind="one-stage"), SimpleNamespace(timeout_s=1.0)
+    settings: Any = SimpleNamespace(pipeline=pipeline, benchmark=benchmark, home=str(prefect_home.path))
+    nothing: Any = None
+
+    async def work() -> None:
+        store = PersistedResults(prefect_home)
+        asker = Asker(settings, {"shop": nothing}, {"1": Shown()}, nothing, nothing, store)
+        far.cut = True
+        with pytest.raises(StoreError):
+            await asker.restore(QUESTION)
+        outcome, executed = await asker.ask(QUESTION)
+        assert outcome.failure is not None and executed == 0
+        assert outcome.failure.kind == "store_error"
+        assert outcome.failure.mendable and outcome.failure.ends_run
+
+    await in_flow(work)
+    assert RAN == []
 
 
 async def test_a_short_interruption_is_waited_for(
