@@ -158,7 +158,7 @@ class _Maker:
         """Yield a span, then those inside of it, laid one after the other: only their lengths were measured."""
         from mlflow.entities import Span
 
-        span_id = _hex(f"{trace_id} {place}", 16)
+        span_id, end_ns = _hex(f"{trace_id} {place}", 16), start_ns + _ns(told.seconds)
         attributes = {
             "mlflow.traceRequestId": trace_id,
             "mlflow.spanType": told.kind,
@@ -174,7 +174,7 @@ class _Maker:
                 "parent_span_id": parent,
                 "name": clean(told.name),
                 "start_time_unix_nano": start_ns,
-                "end_time_unix_nano": start_ns + _ns(told.seconds),
+                "end_time_unix_nano": end_ns,
                 "attributes": {
                     name: self._safe(json.dumps(redact(value, self._secret), ensure_ascii=False))
                     for name, value in attributes.items()
@@ -184,11 +184,17 @@ class _Maker:
                     "code": "STATUS_CODE_ERROR" if told.error else "STATUS_CODE_OK",
                     "message": self._safe(told.error),
                 },
+                "events": [self._exception(told.error, end_ns)] if told.error else [],
             }
         )
         for number, part in enumerate(told.parts):
             yield from self._spans(part, trace_id, span_id, f"{place}.{number}", start_ns)
             start_ns += _ns(part.seconds)
+
+    def _exception(self, error: str, at_ns: int) -> dict[str, Any]:
+        """Return what MLflow shows of an error: it hides the message of a span's status."""
+        attributes = {"exception.type": "failed", "exception.message": self._safe(error)}
+        return {"name": "exception", "time_unix_nano": at_ns, "attributes": attributes}
 
     def _usage(self, told: QuestionSpan) -> dict[str, Any]:
         """Return what MLflow adds up: the tokens that this run paid for."""
