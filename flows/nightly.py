@@ -139,7 +139,8 @@ def _command(evaluation: Evaluation, epoch: str | None) -> str:
 async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     file = await asyncio.to_thread(write, found, home)
     page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), warehouse)
-    await acreate_markdown_artifact(markdown(found, page), key=ARTIFACT, description=found.verdict)
+    told = await asyncio.to_thread(markdown, found, warehouse, page)
+    await acreate_markdown_artifact(told, key=ARTIFACT, description=found.verdict)
     log = get_run_logger()
     (log.error if found.red else log.info)("%s The report is %s.", found.verdict, page)
 

@@ -46,8 +46,9 @@ class Page(HTMLParser):
             self.text += data
 
 
-def hostile_runs() -> list[StoredRun]:
-    a, b = two_runs(3, 2, 12)
+def hostile_runs(fixed: int = 3, broken: int = 2) -> list[StoredRun]:
+    """Two runs of 12 questions, of which the first four are hostile in every text."""
+    a, b = two_runs(fixed, broken, 12)
     runs = []
     for run in (a, b):
         for place in range(4):

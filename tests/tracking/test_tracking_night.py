@@ -176,9 +176,9 @@ def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
 
 
 def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Warehouse) -> None:
-    before, tonight = two_runs(1, 20, 100)
+    before, tonight = two_runs(3, 20, 100)
     night = a_night(warehouse, [before, unanswered(tonight, 99, "No.")], others=[REFUSED])
-    text = markdown(night, Path("/home/nights/n.html"))
+    text = markdown(night, warehouse, Path("/home/nights/n.html"))
     assert text.startswith("# Red: 2026-11-21T01:30Z\n")
     entry = night.entries[0].entry
     for part in (
@@ -187,22 +187,29 @@ def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Wa
         "`/home/nights/n.html`", "crosscheck night 2026-11-21T01:30Z --html", "1 backbone error", "0.50 s",
     ):  # fmt: skip
         assert part in text
+    assert "**3** (db3) What is 3?\n\nbaseline\n```sql\nSELECT 3\n```" in text
+    assert "\ntonight\n```sql\nSELECT 3 FROM b\n```" in text
+    assert text.count("```sql") == 2 * 5, "five of the 20"
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert len({line.count("|") - line.count("\\|") for line in rows}) == 1
+    assert [line.count("|") - line.count("\\|") for line in rows] == [13] * 4 + [11] * 4
 
 
 def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
     trap = f"{EVIL} | `x` ```\n# not a heading\n[link](http://example.com) \x1b[31m"
-    hostile = [replace(run, run=replace(run.run, backbone=trap)) for run in hostile_runs()]
-    night = a_night(warehouse, hostile, name=trap, problem=f"```\n# {trap}", matrix={"backbones": [trap]})
-    text = markdown(night, Path("/home/n.html"))
+    hostile = [replace(run, run=replace(run.run, backbone=trap)) for run in hostile_runs(0, 5)]
+    gate = Gate(level=0.99, threshold=0)
+    night = a_night(
+        warehouse, hostile, gate, name=trap, problem=f"```\n# {trap}", matrix={"backbones": [trap]}
+    )
+    assert night.entries[0].standing == "regression"
+    text = markdown(night, warehouse, Path("/home/n.html"))
     outside = []
     fence = ""
     for line in text.splitlines():
         if fence:
             fence = "" if line == fence else fence
         elif line.startswith("```"):
-            fence = line
+            fence = line.removesuffix("sql")
         else:
             outside.append(line)
     assert fence == ""

@@ -65,7 +65,7 @@ def test_a_red_night_says_so_first_and_shows_what_was_broken_with_both_sqls(ware
     assert night.verdict in page.text
     assert html.index(night.verdict) < html.index("Scores")
     entry = night.entries[0].entry
-    (detail,) = details(night, warehouse)
+    (detail,) = details(night.entries, warehouse)
     assert [pair.question.id for pair in detail.broken] == [str(number) for number in range(3, 23)]
     for pair in (*detail.broken, *detail.fixed):
         for text in (pair.question.text, pair.a.outcome.sql, pair.b.outcome.sql, pair.gold_sql):
@@ -100,7 +100,7 @@ def test_long_lists_are_cut_and_say_how_many_more_there_are_and_how_to_see_them(
 
 def test_stages_and_causes_stand_beside_those_of_the_baseline(warehouse: Warehouse) -> None:
     night = a_night(warehouse, [staged("a", (20, 30)), staged("b", (25, 22))])
-    (detail,) = details(night, warehouse)
+    (detail,) = details(night.entries, warehouse)
     first, second = detail.stages
     assert (first.name, first.before and first.before.correct, first.now and first.now.correct) == (
         "1_preliminary_sql", 20, 25,

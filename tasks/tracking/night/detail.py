@@ -1,6 +1,6 @@
 """What lies behind the entries of a night, read from the warehouse: questions, stages, causes, settings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.tracking.comparison.build import compare
 from tasks.tracking.comparison.records import Pair, RunComparison
-from tasks.tracking.night.records import Judged, Night
+from tasks.tracking.night.records import Judged
 from tasks.tracking.warehouse import StoredRun, Warehouse
 
 
@@ -71,9 +71,9 @@ class Detail:
     unanswered: tuple[QuestionScore, ...] = ()
 
 
-def details(night: Night, warehouse: Warehouse) -> Iterator[Detail]:
-    """Yield what lies behind each entry, in the order of the night; one pair of runs is read at a time."""
-    for judged in night.entries:
+def details(entries: Iterable[Judged], warehouse: Warehouse) -> Iterator[Detail]:
+    """Yield what lies behind each entry, in their order; one pair of runs is read at a time."""
+    for judged in entries:
         try:
             yield _detail(judged, warehouse)
         except CrosscheckError as error:  # a night is kept longer than some warehouses

@@ -21,7 +21,7 @@ def render(night: Night, warehouse: Warehouse) -> str:
         night: what was found; the scores and verdicts on the page are its.
         warehouse: where its runs are, for questions, stages and causes; the page says which of them it lacks.
     """
-    placed = list(enumerate(details(night, warehouse), 1))
+    placed = list(enumerate(details(night.entries, warehouse), 1))
     return fill(
         _FOLDER / "night.html.jinja",
         [SHARED / "page.css", _FOLDER / "night.css"],
