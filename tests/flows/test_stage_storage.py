@@ -301,6 +301,29 @@ async def test_a_block_that_is_saved_in_prefect_is_used(
     assert FarFileSystem().exists(f"far://other/folder/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
 
 
+async def test_a_storage_that_prefects_server_has_for_everybody_is_read_too(
+    server_default: None, network: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await answer(prefect_home)
+    _, trail = await answer(prefect_home)
+    assert trail.executed == 0
+    assert FarFileSystem().exists(f"far://everybody/stages/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
+    monkeypatch.setenv("CROSSCHECK_STAGES", str(prefect_home.stage_results))
+    with pytest.raises(ConfigurationError, match="result storage of its own for everybody"):
+        await answer(prefect_home)
+
+
+@pytest.fixture
+def server_default(prefect_home: Home, network: Network) -> Iterator[None]:
+    from prefect.client.orchestration import get_client
+
+    saving: Any = StageStorage(basepath="far://everybody/stages").save
+    with get_client(sync_client=True) as client:
+        client.update_server_default_result_storage(saving("everybody", overwrite=True, _sync=True))
+        yield
+        client.clear_server_default_result_storage()
+
+
 @pytest.mark.parametrize(
     ("place", "setting", "value"),
     [
