@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
@@ -46,7 +46,7 @@ async def clear_leftovers(home: Home) -> int:
     cleared = 0
     for path in sorted(home.runs.glob("*.json")) if home.runs.is_dir() else ():
         left = _read(path)
-        if left is None or left.get("host") != socket.gethostname() or _alive(int(left["pid"])):
+        if left is None or not await _gone(left):
             continue
         for flow_run in ("flow_run", "night"):
             if flow_run in left:
@@ -62,6 +62,19 @@ async def clear_leftovers(home: Home) -> int:
         path.unlink(missing_ok=True)
         cleared += 1
     return cleared
+
+
+async def _gone(left: Mapping[str, str]) -> bool:
+    """Return whether the process that a file is about is gone.
+
+    One of another machine, or of a container that was made anew, cannot be looked at: it is gone when Prefect, which
+    no longer hears from it, has its flow run as crashed.
+    """
+    from flows.prefect_api.recorded import has_crashed
+
+    if left.get("host") == socket.gethostname():
+        return not _alive(int(left["pid"]))
+    return "flow_run" in left and await has_crashed(UUID(left["flow_run"]))
 
 
 def _alive(pid: int) -> bool:

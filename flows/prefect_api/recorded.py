@@ -75,6 +75,19 @@ async def count_finished_task_runs(flow_run_id: UUID) -> int:
         return 0
 
 
+async def has_crashed(flow_run_id: UUID) -> bool:
+    """Return whether Prefect knows a flow run to have crashed."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    async with get_client() as client:
+        try:
+            run = await client.read_flow_run(flow_run_id)
+        except ObjectNotFound:
+            return False
+        return run.state is not None and run.state.is_crashed()
+
+
 async def crash_flow_run(flow_run_id: UUID, message: str) -> bool:
     """Mark a flow run that its process left behind as crashed; return whether Prefect still thought it was running."""
     from prefect.client.orchestration import get_client

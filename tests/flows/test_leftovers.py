@@ -13,7 +13,7 @@ import pytest
 from mlflow import MlflowClient
 from prefect import flow
 from prefect.client.orchestration import get_client
-from prefect.states import Completed, Running
+from prefect.states import Completed, Crashed, Running
 
 from flows.leftovers import clear_leftovers, note_run, registered
 from flows.prefect_api.settings import CLIENT, apply, local_settings
@@ -112,6 +112,18 @@ async def test_runs_of_living_processes_and_of_other_machines_are_left_alone(hom
     assert alive.exists()
     assert elsewhere.exists()
     assert await state_of(ours) == await state_of(theirs) == "RUNNING"
+
+
+async def test_what_another_machine_left_is_cleared_once_prefect_has_it_as_crashed(home: Home, dead: int) -> None:
+    flow_run = await running_flow()
+    (home.runs / "elsewhere-1.json").write_text(
+        json.dumps({"host": "elsewhere", "pid": 1, "flow_run": str(flow_run)}), encoding="utf-8"
+    )
+    assert await clear_leftovers(home) == 0
+    async with get_client() as client:
+        await client.set_flow_run_state(flow_run, Crashed(), force=True)
+    assert await clear_leftovers(home) == 1
+    assert not list(home.runs.iterdir())
 
 
 async def test_a_file_that_says_nothing_is_left_alone(home: Home) -> None:

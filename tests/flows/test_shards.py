@@ -141,7 +141,8 @@ def test_a_machine_that_dies_half_way_costs_nothing_that_was_answered(
     assert not summary["failures"]
     # Nothing is left that Prefect thinks is being run; what died is said to have crashed.
     wait_until(lambda: not team.flow_runs(*UNFINISHED), timeout=200)
-    assert {run["state_type"] for run in team.flow_runs()} == {"COMPLETED", "CRASHED"}
+    ended = Counter(run["state_type"] for run in team.flow_runs() if summary["run_id"] in run["name"])
+    assert ended["COMPLETED"] == 4 and ended["CRASHED"] in (1, 2) and len(ended) == 2
     # The same evaluation without shards finds every answer, and the same ones.
     before = len(model.requests)
     again = shell.run(*spider)
