@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -264,18 +263,12 @@ def test_what_is_not_there_is_told_from_what_cannot_be_reached(error: Exception,
     assert is_absence(error) is absent
 
 
-def refused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
-
-
 @pytest.mark.parametrize(
     ("place", "said"),
     [
         ("nowhere://bucket/stages", "nowhere"),
         ("s3://bucket/stages", "s3fs"),
-        (f"ftp://127.0.0.1:{refused_port()}/stages", "refused"),
+        ("ftp://127.0.0.1:1/stages", "refused"),
         ("remote-file-system/absent", "write ./remote-file-system/absent if a folder is meant"),
         ("some-type/absent", "cannot be loaded"),
         ("s3://user:secret@bucket/stages", "has a password in it"),
