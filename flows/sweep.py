@@ -183,7 +183,9 @@ def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
 
 
 def _spent(cells: Sequence[Done]) -> float | None:
-    costs = [done.evaluated.report.cost.cost_usd for done in cells if done.evaluated]
+    costs = [
+        0.0 if done.cell.free else done.evaluated.report.cost.cost_usd for done in cells if done.evaluated
+    ]
     known = [one for one in costs if one is not None]
     return sum(known) if len(known) == len(costs) else None
 

@@ -119,10 +119,11 @@ def _priced(measured: Estimate, cell: Cell) -> Estimate:
     eliminator = getattr(cell.settings.pipeline, "eliminator", None)
     prices = None if eliminator else prices_for(cell.settings.backbone)
     usage = Usage(input=measured.input_tokens, output=measured.output_tokens)
+    priced = 0.0 if cell.free else cost(usage, prices)
     return Estimate(
         measured.questions,
         measured.calls,
         measured.input_tokens,
         measured.output_tokens,
-        cost(usage, prices),
+        priced,
     )

@@ -40,6 +40,13 @@ class Cell:
         """Whether its calls have a price, or cost nothing."""
         return self.settings.backbone.kind != "openai" or prices_for(self.settings.backbone) is not None
 
+    @property
+    def free(self) -> bool:
+        """Whether nothing that it asks can cost anything."""
+        return self.settings.backbone.kind != "openai" and not getattr(
+            self.settings.pipeline, "eliminator", None
+        )
+
 
 def plan_sweep(
     *,

@@ -62,7 +62,7 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
             counts(report.ex),
             f"{100 * low:.1f} to {100 * high:.1f}",
             standing,
-            _money(report.cost.cost_usd) if report.cost.calls else "0",
+            "0" if done.cell.free or not report.cost.calls else _money(report.cost.cost_usd),
             done.evaluated.summary["run_id"],
         )
     console.print(shown)

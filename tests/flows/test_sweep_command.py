@@ -30,8 +30,8 @@ def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_a
     assert not (demo.home / "warehouse.duckdb").exists()
     estimates = [cell["estimate"] for cell in dry.json["cells"]]
     assert [one["calls"] for one in estimates] == [5, 5, 5, 5]
-    assert estimates[0]["cost_usd"] is None
-    assert dry.json["estimated_usd"] is None
+    assert estimates[0]["cost_usd"] == 0
+    assert dry.json["estimated_usd"] == pytest.approx(estimates[2]["cost_usd"] + estimates[3]["cost_usd"])
     price = (estimates[2]["input_tokens"] * 1.0 + estimates[2]["output_tokens"] * 2.0) / 1e6
     assert estimates[2]["cost_usd"] == pytest.approx(price)
     assert estimates[3]["input_tokens"] > estimates[2]["input_tokens"]
