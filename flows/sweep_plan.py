@@ -65,9 +65,10 @@ def plan_sweep(
     Raises:
         ConfigurationError: an unknown name, key or value, a missing key of a backbone, or two equal cells.
     """
-    cells = tuple(
-        Cell(
-            evaluation_settings(
+    cells = []
+    for backbone, pipeline, varied in product(backbones, pipelines, _combinations(grid)):
+        try:
+            settings = evaluation_settings(
                 benchmark=benchmark,
                 backbone=backbone,
                 pipeline=pipeline,
@@ -76,11 +77,10 @@ def plan_sweep(
                 questions=questions,
                 data=data,
                 home=home,
-            ),
-            varied,
-        )
-        for backbone, pipeline, varied in product(backbones, pipelines, _combinations(grid))
-    )
+            )
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{backbone} with {pipeline}: {error}") from None
+        cells.append(Cell(settings, varied))
     names = [cell.name for cell in cells]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
@@ -89,7 +89,7 @@ def plan_sweep(
         )
     for cell in cells:
         check_backbone(cell.settings.backbone)
-    return cells
+    return tuple(cells)
 
 
 def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
