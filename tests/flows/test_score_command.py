@@ -146,7 +146,8 @@ def test_a_run_in_mlflow_can_be_scored_again_from_its_own_table(demo: list[Quest
     assert run_there.data.metrics["ex_errors/no_answer"] == 1
     table = client.download_artifacts(first["mlflow"]["run_id"], "predictions.json", str(tmp_path))
     content = json.loads(Path(table).read_text(encoding="utf-8"))
-    causes = {row[0]: row[content["columns"].index("errors")] for row in content["data"]}
+    name, cause = content["columns"].index("question_id"), content["columns"].index("errors")
+    causes = {row[name]: row[cause] for row in content["data"]}
     assert causes[str(demo[0]["question_id"])].startswith("missing_table")
     assert causes[str(demo[2]["question_id"])] == ""
     again = score("--predictions", table, "--limit", "20")
