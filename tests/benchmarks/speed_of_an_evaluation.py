@@ -1,8 +1,10 @@
-"""How fast an evaluation is, as ratios of what it could be at best. A script, not a test:
+r"""How fast an evaluation is, as ratios of what it could be at best. A script, not a test:
 
     python tests/benchmarks/speed_of_an_evaluation.py [--questions 113] [--latency 1.0] [--in-flight 64]
+    python tests/benchmarks/speed_of_an_evaluation.py --benchmark spider-dev --pipeline rsl-sql --questions 972 \
+        --in-flight 128 --data FOLDER
 
-It evaluates the demo benchmark against a local API that answers after a fixed latency, then runs it again from
+It evaluates a benchmark against a local API that answers after a fixed latency, then runs it again from
 the cache, and prints
 - the share of the ideal: the time that the calls alone would take with that many in flight, over the time it took;
 - the cached re-run over the first run, and its time per restored stage result.
@@ -49,6 +51,9 @@ def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    options.add_argument("--benchmark", default="demo")
+    options.add_argument("--pipeline", default="zero-shot")
+    options.add_argument("--data", default="data", help="folder of the benchmark's files")
     options.add_argument("--questions", type=int, default=113)
     options.add_argument("--latency", type=float, default=1.0)
     options.add_argument("--in-flight", type=int, default=64)
@@ -58,7 +63,8 @@ def main() -> None:
         settings = {"model": "local", "base_url": url, "concurrency": chosen.in_flight}
         backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
         command = CommandLine(Path(folder) / "home")
-        arguments = ("evaluate", "--backbone", str(backbone), "--pipeline", "zero-shot", "--json")
+        what = ("--benchmark", chosen.benchmark, "--pipeline", chosen.pipeline, "--data", chosen.data)
+        arguments = ("evaluate", "--backbone", str(backbone), *what, "--json")
         limit = ("--limit", str(chosen.questions))
         command.run(*arguments, "--limit", "1", "--backbone", "offline")  # builds the demo and the stores
         first = command.run(*arguments, *limit).json
