@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import ColumnElement, Engine, Select, bindparam, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Engine, Insert, Select, bindparam, delete, func, insert, select
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 
 from tasks.backbone.protocol import Reply, Request
@@ -69,8 +69,12 @@ class ReplyCache(ABC):
         self.place = place
         self._engine = engine
         self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
-        inserting = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
-        self._put = inserting(table).on_conflict_do_nothing()
+        # Not `on_conflict_do_nothing` for both: SQLAlchemy compiles that anew each time, longer than SQLite takes.
+        self._put: Insert = (
+            postgresql.insert(table).on_conflict_do_nothing()
+            if engine.dialect.name == "postgresql"
+            else insert(table).prefix_with("OR IGNORE")
+        )
         self._lock = threading.Lock()
         self._unsaved: dict[str, dict[str, Any]] = {}
         self._warned = False
