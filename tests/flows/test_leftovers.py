@@ -114,7 +114,9 @@ async def test_runs_of_living_processes_and_of_other_machines_are_left_alone(hom
     assert await state_of(ours) == await state_of(theirs) == "RUNNING"
 
 
-async def test_what_another_machine_left_is_cleared_once_prefect_has_it_as_crashed(home: Home, dead: int) -> None:
+async def test_what_another_machine_left_is_cleared_once_prefect_has_it_as_crashed(
+    home: Home, dead: int
+) -> None:
     flow_run = await running_flow()
     (home.runs / "elsewhere-1.json").write_text(
         json.dumps({"host": "elsewhere", "pid": 1, "flow_run": str(flow_run)}), encoding="utf-8"

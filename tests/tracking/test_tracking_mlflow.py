@@ -107,8 +107,8 @@ def test_predictions_are_one_table_with_the_same_columns_first_in_every_run(
     assert tracked.experiment_id is not None
     table = client.load_table(tracked.experiment_id, "predictions.json", extra_columns=["run_id"])
     assert list(table.columns)[:15] == [
-        "asked", "answer", "question_id", "database", "difficulty", "question", "evidence", "predicted_sql", "correct", "status",
-        "error", "attempts", "ex_bird", "ex_spider", "ex_strict",
+        "asked", "answer", "question_id", "database", "difficulty", "question", "evidence", "predicted_sql", "correct",
+        "status", "error", "attempts", "ex_bird", "ex_spider", "ex_strict",
     ]  # fmt: skip
     assert list(table.columns)[15:17] == ["1_preliminary_sql/sql", "1_preliminary_sql/correct"]
     assert list(table.columns)[-2:] == ["gold_sql", "run_id"]
