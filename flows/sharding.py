@@ -8,12 +8,12 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flows.control import Control, Interrupted
-from flows.prefect_api.deployed_runs import SHARDS, cancel, launch, look_at
+from flows.prefect_api.deployed_runs import SHARDS, abandon, cancel, launch, look_at
 from flows.prefect_api.results import PersistedResults
 from flows.prefect_api.zombies import watch_over_flow_runs
 from flows.shard_answers import ShardAnswers, open_shards, read_answers
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 2.0
 MOST_WORKERS_LOST = 3
 """After so many lost workers a shard's questions are asked by the evaluation itself."""
+PENDING_S = 300.0
+"""How long a worker may take to begin what it has taken: a container's image may have to be fetched first."""
 STOP_S = 90.0
 """How long shards that were told to stop are waited for: a worker asks every 10 s, calls in flight take their time."""
 PATIENCE_S = 180.0
@@ -43,6 +45,7 @@ class _Launched:
         flow_run: Prefect's id of its latest flow run.
         lost: workers that died over it.
         state: type of its state, as last seen.
+        since: when that was first seen, by `time.monotonic`.
         percent: how much of it is answered, as last seen.
         ended: nobody is at work on it any more.
     """
@@ -51,8 +54,20 @@ class _Launched:
     flow_run: UUID
     lost: int = 0
     state: str = "SCHEDULED"
+    since: float = field(default_factory=time.monotonic)
     percent: float = 0.0
     ended: bool = False
+
+    def see(self, standing: "Standing") -> None:
+        """Note how it stands."""
+        if standing.state != self.state:
+            self.state, self.since = standing.state, time.monotonic()
+        self.percent = max(self.percent, standing.percent)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether a worker has taken it and not begun: it died before the first heartbeat, most likely."""
+        return self.state == "PENDING" and time.monotonic() - self.since > PENDING_S
 
 
 async def answer_in_shards(
@@ -97,12 +112,12 @@ async def _attend(
         for each in waiting:
             if (standing := standings.get(each.flow_run)) is None:
                 continue
-            each.state, each.percent = standing.state, max(each.percent, standing.percent)
+            each.see(standing)
             if standing.state == "COMPLETED":
                 found = _together(found, await _handed_over(each, results))
                 each.ended = True
-            elif standing.ended and not await _again(each, standing, settings, control):
-                refusals.append(f"{each.shard}: {standing.message}")
+            elif (standing.ended or each.stuck) and not await _again(each, settings, control):
+                refusals.append(f"{each.shard}: {standing.message or 'no worker began it.'}")
         if len(refusals) == len(launched):  # what keeps every worker from beginning is nobody's death
             raise ConfigurationError(refusals[0])
         control.progress.step(_told(launched))
@@ -129,16 +144,17 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> None:
             await asyncio.wait_for(control.hurry.wait(), LOOK_EVERY_S)
 
 
-async def _again(
-    each: _Launched, standing: "Standing", settings: EvaluationSettings, control: Control
-) -> bool:
+async def _again(each: _Launched, settings: EvaluationSettings, control: Control) -> bool:
     """Have another worker take a shard over whose worker died; return False where that is of no use."""
-    if standing.state == "CRASHED" and each.lost < MOST_WORKERS_LOST:
+    if each.stuck:
+        await abandon([each.flow_run], "The worker that took it did not begin.")
+    if (each.state == "CRASHED" or each.stuck) and each.lost < MOST_WORKERS_LOST:
         control.progress.note(
             f"A worker died over {each.shard}; another took it over, with what had been answered kept."
         )
         again = await _launch(settings, each.shard)
-        each.flow_run, each.lost, each.state = again.flow_run, each.lost + 1, again.state
+        each.flow_run, each.lost = again.flow_run, each.lost + 1
+        each.state, each.since = again.state, again.since
         return True
     each.ended = True
     return False
@@ -156,7 +172,9 @@ async def _handed_over(each: _Launched, results: PersistedResults) -> ShardAnswe
 
 async def _take_back(waiting: Sequence[_Launched], control: Control) -> None:
     """Leave to the evaluation what no worker takes."""
-    await cancel([each.flow_run for each in waiting])
+    await abandon(
+        [each.flow_run for each in waiting], "No worker began it; the evaluation asks its questions."
+    )
     for each in waiting:
         each.ended = True
     control.progress.note(

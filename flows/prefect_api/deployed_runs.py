@@ -136,6 +136,16 @@ async def cancel(flow_runs: Sequence[UUID]) -> None:
             await client.set_flow_run_state(id_, Cancelling() if begun else Cancelled())
 
 
+async def abandon(flow_runs: Sequence[UUID], message: str) -> None:
+    """Have flow runs count as cancelled at once, so that none of them begins any more."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Cancelled
+
+    async with get_client() as client:
+        for id_ in flow_runs:
+            await client.set_flow_run_state(id_, Cancelled(message=message), force=True)
+
+
 async def cancel_launched_by(flow_run: UUID) -> None:
     """Have everything stop that a flow run launched and that nobody waits for any more."""
     from prefect.client.orchestration import get_client

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
     pytest.mark.xdist_group("shards"),
 ]
-CONCURRENCY = 16
+CONCURRENCY = 8
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,10 @@ def test_a_machine_that_dies_half_way_costs_nothing_that_was_answered(
     shell = team.shell("parent", CROSSCHECK_DATA=str(shared_data))
     spider = arguments(backbone, "--benchmark", "spider-dev")
     process = shell.start(*spider, "--shards", "4")
-    model.wait_for(400, timeout=240)
+    wait_until(
+        lambda: len([run for run in team.flow_runs("RUNNING") if run["deployment_id"]]) == 4, timeout=240
+    )
+    model.wait_for(300, timeout=240)
     team.lose("one")
     kept, sent = bought(team), len(model.requests)
     out, err = process.communicate(timeout=480)
@@ -142,7 +145,7 @@ def test_a_machine_that_dies_half_way_costs_nothing_that_was_answered(
     # Nothing is left that Prefect thinks is being run; what died is said to have crashed.
     wait_until(lambda: not team.flow_runs(*UNFINISHED), timeout=200)
     ended = Counter(run["state_type"] for run in team.flow_runs() if summary["run_id"] in run["name"])
-    assert ended["COMPLETED"] == 4 and ended["CRASHED"] in (1, 2) and len(ended) == 2
+    assert ended == {"COMPLETED": 4, "CRASHED": 2}
     # The same evaluation without shards finds every answer, and the same ones.
     before = len(model.requests)
     again = shell.run(*spider)
