@@ -11,7 +11,7 @@ from prefect.runtime import flow_run
 from flows import schema_only
 from flows.answering import NO_SHARDS, Answers, answer_all
 from flows.budget import within
-from flows.control import Control, Interrupted, Progress, current_control
+from flows.control import Control, Progress, current_control
 from flows.evaluated import Evaluated
 from flows.leftovers import note_run
 from flows.prefect_api.deployed_runs import require_workers
@@ -50,16 +50,11 @@ async def evaluate(settings: EvaluationSettings) -> Evaluated:
     preparation = prepare(settings, control.progress)
     if settings.shards > 1:
         await require_workers()
-    async with open_resources(settings) as resources:
-        tracking = await Tracking.start(preparation, home, control, resources.replies, control.tags)
-        try:
-            return await _evaluate(preparation, home, control, resources, tracking)
-        except Interrupted:
-            await tracking.interrupted()
-            raise
-        except BaseException as error:
-            await tracking.failed(error)
-            raise
+    async with (
+        open_resources(settings) as resources,
+        Tracking.of(preparation, home, control, resources.replies, control.tags) as tracking,
+    ):
+        return await _evaluate(preparation, home, control, resources, tracking)
 
 
 async def _evaluate(

@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.answering import answer_all
-from flows.control import Control, Interrupted, current_control
+from flows.control import Control, current_control
 from flows.evaluate import complain_if_nothing_was_answered
 from flows.evaluated import Evaluated
 from flows.leftovers import note_run
@@ -39,16 +39,11 @@ async def rerun(settings: RerunSettings) -> Evaluated:
     plan = plan_rerun(settings)
     preparation = prepare(plan.settings, control.progress)
     check_questions(plan.parent.run, preparation.benchmark.folder / plan.settings.benchmark.questions)
-    async with open_resources(plan.settings) as resources:
-        tracking = await Tracking.start(preparation, home, control, resources.replies, plan.tags)
-        try:
-            return await _rerun(plan, preparation, home, control, resources, tracking)
-        except Interrupted:
-            await tracking.interrupted()
-            raise
-        except BaseException as error:
-            await tracking.failed(error)
-            raise
+    async with (
+        open_resources(plan.settings) as resources,
+        Tracking.of(preparation, home, control, resources.replies, plan.tags) as tracking,
+    ):
+        return await _rerun(plan, preparation, home, control, resources, tracking)
 
 
 async def _rerun(

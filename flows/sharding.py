@@ -17,7 +17,7 @@ from flows.prefect_api.deployed_runs import SHARDS, abandon, cancel, launch, loo
 from flows.prefect_api.results import PersistedResults
 from flows.prefect_api.zombies import watch_over_flow_runs
 from flows.shard_answers import ShardAnswers, open_shards, read_answers
-from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.errors import ConfigurationError
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.shard import Shard
 from tasks.tracking.evaluation import EvaluationRun
@@ -92,7 +92,12 @@ async def answer_in_shards(
         await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards))
         for number in range(1, settings.shards + 1)
     ]
-    return await _attend(launched, settings, results, control)
+    try:
+        return await _attend(launched, settings, results, control)
+    except BaseException:
+        # Otherwise they would go on asking what the same command, issued again, asks too.
+        await cancel([each.flow_run for each in launched if not each.ended])
+        raise
 
 
 async def _launch(settings: EvaluationSettings, shard: Shard) -> _Launched:
@@ -114,7 +119,7 @@ async def _attend(
                 continue
             each.see(standing)
             if standing.state == "COMPLETED":
-                found = _together(found, await _handed_over(each, results))
+                found = _together(found, await _handed_over(each, results, control))
                 each.ended = True
             elif (standing.ended or each.stuck) and not await _again(each, settings, control):
                 refusals.append(f"{each.shard}: {standing.message or 'no worker began it.'}")
@@ -160,14 +165,13 @@ async def _again(each: _Launched, settings: EvaluationSettings, control: Control
     return False
 
 
-async def _handed_over(each: _Launched, results: PersistedResults) -> ShardAnswers:
+async def _handed_over(each: _Launched, results: PersistedResults, control: Control) -> ShardAnswers:
     answers = await read_answers(results, each.shard.run, str(each.flow_run))
-    if answers is None:
-        raise CrosscheckError(
-            f"{each.shard} of {each.shard.run} ended, but what it handed over is not in the stage results here: the "
-            "worker's CROSSCHECK_STAGES is another one. Its answers are there; name it here and give the command again."
+    if answers is None:  # its answers are kept all the same; which questions have none, it said nowhere else
+        control.progress.note(
+            f"What {each.shard} handed over was lost. What had no answer was asked once more."
         )
-    return answers
+    return answers or ShardAnswers()
 
 
 async def _take_back(waiting: Sequence[_Launched], control: Control) -> None:

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from prefect.runtime import flow_run
 
 from flows.answering import Answers
-from flows.control import Control
+from flows.control import Control, Interrupted
 from flows.evaluated import Evaluated
 from flows.leftovers import note_run
 from flows.prefect_api.pages import prefect_command, prefect_page
@@ -55,15 +55,18 @@ class Tracking:
         self._ending = asyncio.Event()
 
     @classmethod
-    async def start(
+    @asynccontextmanager
+    async def of(
         cls,
         preparation: Preparation,
         home: Home,
         control: Control,
         replies: BoughtReplies,
         tags: Mapping[str, str] | None = None,
-    ) -> "Tracking":
+    ) -> "AsyncIterator[Tracking]":
         """Begin: a run in MLflow and in the warehouse that says it is running, so that a broken night is visible.
+
+        Should the block be left by an exception, both say how the run ended, and why.
 
         Args:
             preparation: what is evaluated.
@@ -72,6 +75,25 @@ class Tracking:
             replies: replies that were paid for.
             tags: what else the run is known by.
         """
+        tracking = await cls._start(preparation, home, control, replies, tags)
+        try:
+            yield tracking
+        except Interrupted:
+            await tracking._abandon("the user stopped it; the same command continues.", "KILLED")
+            raise
+        except BaseException as error:
+            await tracking._abandon(str(error) or type(error).__name__, "FAILED")
+            raise
+
+    @classmethod
+    async def _start(
+        cls,
+        preparation: Preparation,
+        home: Home,
+        control: Control,
+        replies: BoughtReplies,
+        tags: Mapping[str, str] | None = None,
+    ) -> "Tracking":
         settings, benchmark = preparation.settings, preparation.benchmark
         run = describe(
             settings.benchmark.model_dump(mode="json"),
@@ -99,14 +121,6 @@ class Tracking:
         """Put a scored question into the warehouse, soon."""
         self._unwritten.append(score)
         self.tracing.heard(score)
-
-    async def interrupted(self) -> None:
-        """End a run that the user stopped."""
-        await self._abandon("the user stopped it; the same command continues.", "KILLED")
-
-    async def failed(self, error: BaseException) -> None:
-        """End a run that could not be finished."""
-        await self._abandon(str(error) or type(error).__name__, "FAILED")
 
     async def finish(
         self,

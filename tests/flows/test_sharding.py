@@ -14,7 +14,7 @@ from flows.control import Control
 from flows.prefect_api.results import PersistedResults
 from flows.selecting import evaluation_settings
 from flows.shard_answers import ShardAnswers, hand_over
-from tasks.errors import ConfigurationError
+from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Failure, Outcome
 from tasks.settings.home import Home
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
@@ -106,6 +106,29 @@ async def test_what_no_worker_takes_is_left_to_the_evaluation(
     assert found.failed == {"7": FAILED}
     assert "No worker took 1 of the shards" in notes[0]
     assert await state_of(made[0]) == "CANCELLED"
+
+
+async def test_a_hand_over_that_was_lost_and_an_error_leave_no_answer_and_no_shard_behind(
+    prefect_home: Home, launched: Callable[..., list[UUID]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched(Completed())
+
+    async def lost(results: PersistedResults, run: str, flow_run: str) -> None:
+        return None
+
+    monkeypatch.setattr(sharding, "read_answers", lost)
+    found, notes = await answered(prefect_home)
+    assert (found.failed, found.fatal) == ({}, "")
+    assert "What shard 1 of 1 handed over was lost" in notes[0]
+
+    async def broken(results: PersistedResults, run: str, flow_run: str) -> None:
+        raise StoreError("away")
+
+    monkeypatch.setattr(sharding, "read_answers", broken)
+    made = launched(Completed(), Scheduled())
+    with pytest.raises(StoreError):
+        await answered(prefect_home, shards=2)
+    assert await state_of(made[1]) == "CANCELLED"
 
 
 async def test_one_shard_that_fails_is_left_to_the_evaluation_and_when_all_do_that_is_why(
