@@ -121,7 +121,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Right answers to the sub-tasks, from the gold SQL: for analysis only, made by `tasks.scoring.oracle` alone.
+    """Right answers to the sub-tasks, from the gold SQL: for analysis only, made by `scoring.papers.dac_oracle` alone.
 
     Attributes:
         entities: what the gold uses; None where entities are not given.

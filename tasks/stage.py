@@ -26,7 +26,7 @@ from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Origin
 from tasks.cache_key import cache_key
-from tasks.database.runner import DatabaseRunner
+from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.errors import BackboneError
 from tasks.records import Call, Question, StageRecord
 from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, current_trail

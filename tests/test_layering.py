@@ -199,7 +199,7 @@ def test_what_the_command_line_imports_at_its_start_imports_nothing_heavy() -> N
         if each.module in reached and each.when == "start" and each.root in HEAVY
     ]
     assert early == []
-    assert {"flows.cli.evaluate_command", "flows.cli.options", "tasks.errors"} <= reached
+    assert {"flows.evaluation.command", "flows.cli.options", "tasks.errors"} <= reached
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--help"], ["list"]], ids=" ".join)
@@ -207,8 +207,8 @@ def test_asking_for_help_loads_nothing_heavy(arguments: list[str]) -> None:
     program = (
         "import sys, atexit\n"
         f"atexit.register(lambda: print('LOADED', *(name for name in {HEAVY!r} if name in sys.modules)))\n"
-        "import flows.cli\n"
-        "flows.cli.main(sys.argv[1:])\n"
+        "import flows.cli.main\n"
+        "flows.cli.main.main(sys.argv[1:])\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True

@@ -19,14 +19,18 @@ from tasks.errors import ConfigurationError
 from tasks.records import Augmentation, Demonstration, Link, Question
 from tasks.settings.home import find_conf
 from tasks.settings.pipeline import CorrectionTurns, ForwardLinkSettings, PromptSettings, SelectionSettings
-from tasks.stages.augmentation import augmentation_conditions, augmentation_elements, augmentation_keywords
-from tasks.stages.augmented_sql import augmented_sql
-from tasks.stages.binary_selection import binary_selection
 from tasks.stages.describe_columns import describe_columns
-from tasks.stages.forward_link import forward_link
 from tasks.stages.links import read_link
-from tasks.stages.preliminary_sql import preliminary_sql
-from tasks.stages.self_correction import self_correction
+from tasks.stages.rsl_sql.augmentation import (
+    augmentation_conditions,
+    augmentation_elements,
+    augmentation_keywords,
+)
+from tasks.stages.rsl_sql.augmented_sql import augmented_sql
+from tasks.stages.rsl_sql.binary_selection import binary_selection
+from tasks.stages.rsl_sql.forward_link import forward_link
+from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
+from tasks.stages.rsl_sql.self_correction import self_correction
 from tests.support.dac_prompts import DAC_CASES
 from tests.support.sea_prompts import SEA_CASES
 from tests.support.stage_bench import (

@@ -14,7 +14,7 @@ from flows.cli import options
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from tasks.backbone.reply_cache import ReplyCache
+    from tasks.backbone.cache.store import ReplyCache
 
 
 @click.group(
@@ -90,7 +90,7 @@ def export(file: str, home: str | None) -> None:
 
 @contextmanager
 def _open(home: str | None) -> "Iterator[ReplyCache]":
-    from tasks.backbone.reply_cache import open_reply_cache
+    from tasks.backbone.cache.store import open_reply_cache
     from tasks.settings.home import find_home
     from tasks.settings.stores import find_replies
 

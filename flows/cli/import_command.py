@@ -28,10 +28,10 @@ def rsl_sql(output: str, data: str | None) -> None:
     """
     from pathlib import Path
 
-    from tasks.backbone.recording import check_writable, write_recording
+    from tasks.backbone.recordings.file import check_writable, write_recording
     from tasks.benchmarks.bird import BIRD
+    from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, read_release, recorded_replies
     from tasks.benchmarks.questions import read_split
-    from tasks.benchmarks.rsl_sql_release import FOLDER, read_release, recorded_replies
     from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_benchmark_settings
 

@@ -6,11 +6,11 @@ from typing import Generic, TypeVar
 
 from tasks.backbone.metered import MeteredBackbone
 from tasks.dac_records import Oracle
-from tasks.database.runner import DatabaseRunner
+from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.records import Candidate, Demonstration, Link, Question
 from tasks.retrieval.alignment import GroundedDemonstration
-from tasks.retrieval.values import DatabaseValues
+from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.pipeline import DacSettings, FewShotSettings, RslSqlSettings, SeaSqlSettings
 
 S = TypeVar("S", bound=FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings)

@@ -18,15 +18,14 @@ from tasks.database.schema import Schema
 from tasks.errors import ConfigurationError
 from tasks.records import Question
 from tasks.retrieval.alignment import GroundedDemonstration
-from tasks.settings.dac import DacCorrectionSettings
-from tasks.settings.pipeline import DacSettings, PromptSettings
-from tasks.stages.dac_comparison import missing_entities, other_skeleton
-from tasks.stages.dac_correction import dac_correction
-from tasks.stages.entity_linking import entity_linking
-from tasks.stages.execution_feedback import execution_feedback
-from tasks.stages.initial_sql import initial_sql
-from tasks.stages.question_values import question_values, with_values
-from tasks.stages.skeleton_parsing import skeleton_parsing
+from tasks.settings.pipeline import DacCorrectionSettings, DacSettings, PromptSettings
+from tasks.stages.dac.dac_correction import dac_correction
+from tasks.stages.dac.entity_linking import entity_linking
+from tasks.stages.dac.execution_feedback import execution_feedback
+from tasks.stages.dac.initial_sql import initial_sql
+from tasks.stages.dac.question_values import question_values, with_values
+from tasks.stages.dac.skeleton_parsing import skeleton_parsing
+from tasks.stages.dac.sql_differences import missing_entities, other_skeleton
 
 T = TypeVar("T")
 Check = Callable[[str | None], Feedback | None]

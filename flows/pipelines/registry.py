@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from flows.pipelines.baselines import few_shot
 from flows.pipelines.context import Pipeline
 from flows.pipelines.dac import dac
-from flows.pipelines.few_shot import few_shot
 from flows.pipelines.rsl_sql import rsl_sql
 from flows.pipelines.sea_sql import sea_sql
 

@@ -8,14 +8,18 @@ from flows.pipelines.values import with_retrieved_values
 from tasks.database.schema import Schema
 from tasks.records import Augmentation, Link, Question
 from tasks.settings.pipeline import RslSqlSettings
-from tasks.stages.augmentation import augmentation_conditions, augmentation_elements, augmentation_keywords
-from tasks.stages.augmented_sql import augmented_sql
-from tasks.stages.backward_link import backward_link
-from tasks.stages.binary_selection import binary_selection
-from tasks.stages.forward_link import forward_link
 from tasks.stages.links import merge, unite, with_join_keys
-from tasks.stages.preliminary_sql import preliminary_sql
-from tasks.stages.self_correction import self_correction
+from tasks.stages.rsl_sql.augmentation import (
+    augmentation_conditions,
+    augmentation_elements,
+    augmentation_keywords,
+)
+from tasks.stages.rsl_sql.augmented_sql import augmented_sql
+from tasks.stages.rsl_sql.backward_link import backward_link
+from tasks.stages.rsl_sql.binary_selection import binary_selection
+from tasks.stages.rsl_sql.forward_link import forward_link
+from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
+from tasks.stages.rsl_sql.self_correction import self_correction
 
 RslSql = Context[RslSqlSettings]
 

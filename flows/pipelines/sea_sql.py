@@ -6,9 +6,9 @@ from tasks.errors import BackboneError
 from tasks.records import Question
 from tasks.settings.pipeline import SeaSqlSettings
 from tasks.sql.concatenation import without_concatenation
-from tasks.stages.bias_elimination import bias_elimination
-from tasks.stages.execution_adjustment import execution_adjustment
-from tasks.stages.zero_shot_sql import zero_shot_sql
+from tasks.stages.sea_sql.bias_elimination import bias_elimination
+from tasks.stages.sea_sql.execution_adjustment import execution_adjustment
+from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
 
 SeaSql = Context[SeaSqlSettings]
 

@@ -7,7 +7,7 @@ from flows.pipelines.context import Context, S
 from tasks.database.column_values import with_values
 from tasks.database.database import Database
 from tasks.records import ColumnValues, Question
-from tasks.stages.value_retrieval import value_retrieval
+from tasks.stages.sea_sql.value_retrieval import value_retrieval
 
 
 async def with_retrieved_values(question: Question, context: Context[S]) -> Context[S]:

@@ -9,9 +9,9 @@ from flows.reproduction.figures import Figure, Reproduction
 from flows.reproduction.sources import Sources, replay
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import schema_only_database
-from tasks.benchmarks.rsl_sql_release import Release
-from tasks.database.runner import DatabaseRunner
-from tasks.database.workers import SqlWorkers
+from tasks.benchmarks.predictions.rsl_sql_release import Release
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Link
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct
 from tasks.settings.evaluation import EvaluationSettings

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from flows.reproduction.figures import Figure, Reproduction
 from flows.reproduction.sources import Sources
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.rsl_sql_release import Release
+from tasks.benchmarks.predictions.rsl_sql_release import Release
 from tasks.records import Outcome
 from tasks.scoring.build_details import build_details
 from tasks.scoring.build_report import build_report

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.control import Progress
-from flows.scoring import Scorer
+from flows.runtime.control import Progress
+from flows.scoring.scorer import Scorer
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.database import Database
-from tasks.database.workers import SqlWorkers
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Outcome, Question
 from tasks.scoring.report import QuestionScore, Report
 

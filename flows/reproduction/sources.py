@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.control import Progress
+from flows.runtime.control import Progress
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.recording import Recording
-from tasks.backbone.replay import RecordedBackbone
+from tasks.backbone.recordings.file import Recording
+from tasks.backbone.recordings.replay import RecordedBackbone
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
-from tasks.benchmarks.rsl_sql_release import FOLDER, Release, read_release, recorded_replies
+from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, Release, read_release, recorded_replies
 from tasks.settings.evaluation import EvaluationSettings
 
 

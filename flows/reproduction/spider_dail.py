@@ -7,9 +7,9 @@ from flows.reproduction.figures import Figure, Reproduction
 from flows.reproduction.scored import Selected, score
 from flows.reproduction.sources import Sources
 from tasks.benchmarks.databases import open_benchmark_database
-from tasks.benchmarks.prediction_files import read_predictions
-from tasks.benchmarks.predictions import pair
-from tasks.database.workers import SqlWorkers
+from tasks.benchmarks.predictions.formats import read_predictions
+from tasks.benchmarks.predictions.pairing import pair
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Outcome
 from tasks.scoring.exact_match import exact_match
 

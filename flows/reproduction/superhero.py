@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from flows.demonstrating import Shown
-from flows.question import Asker
+from flows.questions.demonstrations import Shown
+from flows.questions.runner import Asker
 from flows.reproduction.figures import Figure, Reproduction
 from flows.reproduction.scored import Selected, score
 from flows.reproduction.sources import Sources, replay
 from tasks.benchmarks.databases import open_benchmark_database
-from tasks.benchmarks.prediction_files import read_predictions
-from tasks.benchmarks.predictions import pair
-from tasks.database.workers import SqlWorkers
+from tasks.benchmarks.predictions.formats import read_predictions
+from tasks.benchmarks.predictions.pairing import pair
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.records import Outcome
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tasks.backbone.caching import GRACE_S, CachedBackbone
-from tasks.backbone.openai_client import OpenAIBackbone, api_key
+from tasks.backbone.cache.backbone import GRACE_S, CachedBackbone
+from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.endpoint.client import OpenAIBackbone, api_key
 from tasks.backbone.protocol import Backbone
-from tasks.backbone.replay import open_recording
-from tasks.backbone.reply_cache import ReplyCache
+from tasks.backbone.recordings.replay import open_recording
 from tasks.settings.backbone import BackboneSettings
 
 

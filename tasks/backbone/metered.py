@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request
-from tasks.backbone.replies import read_reply
-from tasks.backbone.reply_schema import reply_schema
+from tasks.backbone.replies.json_schema import reply_schema
+from tasks.backbone.replies.reading import read_reply
 from tasks.records import Call
 
 T = TypeVar("T", bound=BaseModel)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from tasks.backbone.protocol import Backbone, Message, Request
 from tasks.database.database import Database
-from tasks.database.workers import SqlWorkers
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import BackboneError
 from tasks.finetuning.pairs import TrainingPair
 from tasks.records import Elimination
-from tasks.scoring.execution_accuracy import judge
+from tasks.scoring.execution.accuracy import judge
+from tasks.scoring.execution.rules import Rule
 from tasks.scoring.report import Ratio
-from tasks.scoring.rules import Rule
-from tasks.stages.bias_elimination import read_elimination
+from tasks.stages.sea_sql.bias_elimination import read_elimination
 
 RULE: Rule = "bird"
 """What a pair counts as right by, in training and here."""

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tasks.errors import DataError
 from tasks.records import Question
-from tasks.stages.elimination_prompt import EliminationPrompt
+from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 
 
 @dataclass(frozen=True, slots=True)

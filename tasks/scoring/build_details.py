@@ -6,7 +6,6 @@ from typing import Any
 
 from tasks.database.schema import Schema
 from tasks.scoring.build_report import UNGRADED, is_right
-from tasks.scoring.dac_statistics import dac_statistics
 from tasks.scoring.details import (
     Details,
     ExactMatchScore,
@@ -16,13 +15,14 @@ from tasks.scoring.details import (
     WithoutQuarantine,
 )
 from tasks.scoring.disagreement import disagreements
-from tasks.scoring.efficiency import Efficiency
 from tasks.scoring.errors import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.exact_match import compare_clauses
-from tasks.scoring.figures import figures_of
+from tasks.scoring.execution.efficiency import Efficiency
 from tasks.scoring.linking import LinkedQuestion, score_links, strict_recall_or_correct
+from tasks.scoring.papers.dac import dac_statistics
+from tasks.scoring.papers.figures import figures_of
+from tasks.scoring.papers.sea_sql import sea_statistics
 from tasks.scoring.report import QuestionScore, Ratio, Report
-from tasks.scoring.sea_statistics import sea_statistics
 from tasks.sql.clauses import clauses
 from tasks.sql.hardness import grade
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tasks.scoring.disagreement import Disagreement
-from tasks.scoring.efficiency import Efficiency
 from tasks.scoring.errors import DacCounts, ErrorClass
-from tasks.scoring.figures import Figure
+from tasks.scoring.execution.efficiency import Efficiency
+from tasks.scoring.papers.figures import Figure
 from tasks.scoring.report import LinkingScore, Ratio
 
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.evaluation import TrackingSettings
 from tasks.settings.pipeline import PipelineSettings
-from tasks.settings.tracking import TrackingSettings
 
 KINDS: Mapping[str, TypeAdapter[Any]] = {
     "benchmark": TypeAdapter(BenchmarkSettings),

@@ -5,11 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tasks.settings.base import Settings
-from tasks.settings.dac import DacCorrectionSettings
-from tasks.settings.sea import BiasEliminationSettings, ExecutionAdjustmentSettings
 
 SchemaFormat = Literal["comment", "create_table", "m_schema", "values"]
 Match = Literal["substring", "word", "parsed"]
+OracleParts = Literal["none", "entities", "skeleton", "both"]
 
 
 class DemonstrationSettings(Settings):
@@ -131,6 +130,58 @@ class FewShotSettings(Settings):
     demonstrations: DemonstrationSettings = DemonstrationSettings()
     descriptions: bool = False
     """Show column descriptions."""
+
+
+class DacCorrectionSettings(Settings):
+    """Decomposed automation correction (DAC, section 3); off where a pipeline's `dac` is null."""
+
+    shots: int = Field(5, ge=0)
+    """Training questions shown to entity linking and skeleton parsing, chosen by the pipeline's own retriever."""
+    execution: bool = True
+    """Feed execution errors back, before anything else."""
+    entities: bool = True
+    """Link entities and feed back those that the SQL does not use. Off: the paper's ablation."""
+    skeleton: bool = True
+    """Parse a skeleton and feed it back where the SQL has another. Off: the paper's ablation."""
+    rounds: int = Field(3, ge=1)
+    """Corrections per kind of feedback, at most."""
+    later_temperature: float = Field(0.7, ge=0, le=2)
+    """Temperature from a kind's second round on; the first is asked at the backbone's own."""
+    never_longer: bool = True
+    """Never ask for a skeleton longer than the SQL's own, as the released code; off: as the paper."""
+    values: int = Field(3, ge=0)
+    """Values per column in the schema, those that the question mentions first; 0: the pipeline's sample rows.
+    Without effect where the pipeline's prompt shows retrieved values."""
+    skeleton_evidence: bool = False
+    """Show the evidence to skeleton parsing too; DAC shows the question only."""
+    oracle: OracleParts = "none"
+    """Take entities or skeleton from the gold SQL: an analysis, tagged "oracle" and never ranked."""
+
+    @property
+    def oracle_entities(self) -> bool:
+        """Whether the entities come from the gold SQL."""
+        return self.oracle in ("entities", "both")
+
+    @property
+    def oracle_skeleton(self) -> bool:
+        """Whether the skeleton comes from the gold SQL."""
+        return self.oracle in ("skeleton", "both")
+
+
+class BiasEliminationSettings(Settings):
+    """Adaptive bias elimination (SEA-SQL, section 3)."""
+
+    enabled: bool = True
+    """Off: the preliminary SQL goes on as it is, as it does without an eliminator."""
+    rows_shown: int = Field(10, ge=1)
+    """Rows of the result in the prompt; training pairs are written with the same number."""
+
+
+class ExecutionAdjustmentSettings(Settings):
+    """Dynamic execution adjustment (SEA-SQL, section 4)."""
+
+    rounds: int = Field(10, ge=0)
+    """Rounds of reflection and correction at most; 0: off."""
 
 
 class RslSqlSettings(Settings):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
-from tasks.backbone.replies import read_sql
+from tasks.backbone.replies.reading import read_sql
 from tasks.records import Answer
 from tasks.stages.replies import SqlReply
 

@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from tasks.benchmarks.prediction_files import NO_ANSWER
+from tasks.benchmarks.predictions.formats import NO_ANSWER
 from tasks.scoring.report import Report
 
 _PIECES = re.compile(

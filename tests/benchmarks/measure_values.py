@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from tasks.database.database import open_database
-from tasks.retrieval.values import ValueIndex
+from tasks.retrieval.values.index import ValueIndex
 
 COMMON = [
     "the",

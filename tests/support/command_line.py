@@ -89,7 +89,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     }
     script = (
         "import sys, pathlib\n"
-        "from flows.prefect_api.server import LocalServer\n"
+        "from flows.orchestration.server import LocalServer\n"
         "from tasks.settings.home import Home\n"
         "with LocalServer(Home(pathlib.Path(sys.argv[1]))) as server:\n"
         "    print(server.wait(), flush=True)\n"

@@ -7,11 +7,11 @@ from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.records import ColumnName, Demonstration, Question
 from tasks.retrieval.alignment import GroundedDemonstration, ground
 from tasks.settings.pipeline import PromptSettings
-from tasks.stages.dac_correction import dac_correction
-from tasks.stages.entity_alignment import Given, resolve_given
-from tasks.stages.entity_linking import entity_linking
-from tasks.stages.initial_sql import initial_sql
-from tasks.stages.skeleton_parsing import skeleton_parsing
+from tasks.stages.dac.dac_correction import dac_correction
+from tasks.stages.dac.entity_alignment import Given, resolve_given
+from tasks.stages.dac.entity_linking import entity_linking
+from tasks.stages.dac.initial_sql import initial_sql
+from tasks.stages.dac.skeleton_parsing import skeleton_parsing
 from tests.support.stage_bench import PLAIN, QUESTION, Bench
 
 ZOO = Schema(

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from flows.prefect_api.server import LOCAL_URL, LocalServer
-from flows.prefect_api.settings import CLIENT, apply, local_settings
+from flows.orchestration.server import LOCAL_URL, LocalServer
+from flows.orchestration.settings import CLIENT, apply, local_settings
 from tasks.settings.home import Home
 
 T = TypeVar("T")

@@ -7,11 +7,10 @@ from tasks.database.column_values import with_values
 from tasks.database.rendering import render
 from tasks.database.schema import Schema
 from tasks.records import ColumnName, ColumnValues, Question
-from tasks.settings.pipeline import PromptSettings, SemanticPromptSettings
-from tasks.settings.sea import BiasEliminationSettings
-from tasks.stages.bias_elimination import bias_elimination
-from tasks.stages.execution_adjustment import NO_QUERY, Mistake, Shown, correct, reflect
-from tasks.stages.zero_shot_sql import zero_shot_sql
+from tasks.settings.pipeline import BiasEliminationSettings, PromptSettings, SemanticPromptSettings
+from tasks.stages.sea_sql.bias_elimination import bias_elimination
+from tasks.stages.sea_sql.execution_adjustment import NO_QUERY, Mistake, Shown, correct, reflect
+from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
 from tests.support.stage_bench import PLAIN, QUESTION, Bench
 
 Case = Callable[[Bench], Awaitable[object]]

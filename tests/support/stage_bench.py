@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 
+from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.openai_client import OpenAIBackbone
 from tasks.database.database import ColumnDescription, Database, open_database
 from tasks.database.limits import Limits
-from tasks.database.runner import DatabaseRunner
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
-from tasks.database.workers import SqlWorkers
 from tasks.records import Correction, Demonstration, Question, Selection, StageRecord
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import CorrectionTurns, PromptSettings, SelectionSettings
-from tasks.stages.binary_selection import binary_selection
-from tasks.stages.self_correction import self_correction
+from tasks.stages.rsl_sql.binary_selection import binary_selection
+from tasks.stages.rsl_sql.self_correction import self_correction
 from tasks.trail import Trail, on_trail
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai, reply
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
-from flows.prefect_api.settings import SERVER
-from flows.services.standing import POOL, WORKER
+from flows.orchestration.settings import SERVER
+from flows.servers.services import POOL, WORKER
 from tests.support.command_line import ROOT, CommandLine, wait_until
 
 UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "CANCELLING"]

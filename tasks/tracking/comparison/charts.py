@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from tasks.scoring.report import Ratio
 from tasks.scoring.significance import Comparison, needed_net, wilson
-from tasks.tracking.comparison.drawing import Scale, axis, dot, element, svg, whisker
 from tasks.tracking.comparison.records import Contrast, RunComparison, Side
-from tasks.tracking.comparison.words import counts, percent, points
+from tasks.tracking.pages.drawing import Scale, axis, dot, element, svg, whisker
+from tasks.tracking.pages.wording import counts, percent, points
 
 _WIDTH = 640
 _ROW = (220, 30)

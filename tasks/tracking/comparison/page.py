@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from tasks.tracking.comparison import charts, words
+from tasks.tracking.comparison import charts
 from tasks.tracking.comparison.records import Contrast, RunComparison
-from tasks.tracking.comparison.template import SHARED, fill
+from tasks.tracking.pages import wording as words
+from tasks.tracking.pages.template import fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,9 @@ class _Table:
 def render(comparison: RunComparison) -> str:
     """Return the page."""
     return fill(
-        SHARED / "page.html.jinja",
-        [SHARED / "page.css"],
-        SHARED / "page.js",
+        "comparison.html.jinja",
+        ["page.css"],
+        "page.js",
         comparison=comparison,
         result=comparison.result,
         run=comparison.a.run,

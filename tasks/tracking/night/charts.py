@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from tasks.scoring.report import Ratio
 from tasks.scoring.significance import wilson
-from tasks.tracking.comparison.drawing import Scale, dot, element, svg, whisker
-from tasks.tracking.comparison.words import counts, percent
 from tasks.tracking.night.records import CONFIDENCE, Judged, Past
+from tasks.tracking.pages.drawing import Scale, dot, element, svg, whisker
+from tasks.tracking.pages.wording import counts, percent
 
 _WIDTH, _HEIGHT = 220, 34
 _EDGE = 12

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tasks.tracking.comparison.records import Pair
-from tasks.tracking.comparison.words import counts, p_value, percent, points, seconds, visible
-from tasks.tracking.night import words
+from tasks.tracking.night import wording as words
 from tasks.tracking.night.detail import Detail, details
 from tasks.tracking.night.records import CONFIDENCE, Entry, Judged, Night
-from tasks.tracking.warehouse import Warehouse
+from tasks.tracking.pages.wording import counts, p_value, percent, points, seconds, visible
+from tasks.tracking.warehouse.warehouse import Warehouse
 
 _NAMED, _SHOWN = 20, 5
 _ACTING = re.compile(r"([\\`*_\[\]<>&|~#])")

@@ -1,17 +1,14 @@
 """A night as one self-contained HTML page."""
 
-from pathlib import Path
-
-from tasks.tracking.comparison.template import SHARED, fill
-from tasks.tracking.night import charts, words
+from tasks.tracking.night import charts
+from tasks.tracking.night import wording as words
 from tasks.tracking.night.detail import Detail, details
 from tasks.tracking.night.records import CONFIDENCE, Judged, Night
-from tasks.tracking.warehouse import Warehouse
+from tasks.tracking.pages.template import fill
+from tasks.tracking.warehouse.warehouse import Warehouse
 
 BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN = 20, 10, 10
 """Questions of one evaluation that the page shows at most; a command shows all of them."""
-
-_FOLDER = Path(__file__).parent / "page"
 
 
 def render(night: Night, warehouse: Warehouse) -> str:
@@ -23,8 +20,8 @@ def render(night: Night, warehouse: Warehouse) -> str:
     """
     placed = list(enumerate(details(night.entries, warehouse), 1))
     return fill(
-        _FOLDER / "night.html.jinja",
-        [SHARED / "page.css", _FOLDER / "night.css"],
+        "night.html.jinja",
+        ["page.css", "night.css"],
         night=night,
         facts=list(words.facts(night)),
         worst_first=sorted(placed, key=lambda each: not each[1].judged.red),

@@ -1,0 +1,99 @@
+"""How one question's answer is shown."""
+
+import math
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.syntax import Syntax
+from rich.table import Column, Table
+from rich.text import Text
+
+from flows.answer.run import Answered
+from flows.report.tables import BOUNDLESS, fits
+from tasks.records import Execution
+
+
+def print_answer(answered: Answered, stream: TextIO) -> None:
+    """Print the SQL, its result and the remarks."""
+    terminal = stream.isatty()
+    # A file or a pipe gets every line whole.
+    console = Console(file=stream, highlight=False, emoji=False, width=None if terminal else BOUNDLESS)
+    outcome, execution = answered.outcome, answered.execution
+    if outcome.failure:
+        console.print(f"[red]No answer:[/] {escape(outcome.failure.message)}")
+        return
+    if outcome.sql is None or execution is None:
+        console.print("[red]No answer:[/] the backbone's replies held no SQL.")
+        return
+    sql = _printable(outcome.sql, keep="\n\t")
+    console.print(Syntax(sql, "sql", background_color="default", word_wrap=True) if terminal else Text(sql))
+    console.print()
+    if not execution.ok:
+        console.print(f"[red]It does not run:[/] {escape(execution.error or execution.status)}")
+        return
+    table = _table(execution)
+    if fits(console, table):
+        console.print(table)
+    else:
+        _print_records(console, execution)
+    shown, total = len(execution.rows), execution.row_count or 0
+    rows = f"{total:,} row" if total == 1 else f"{total:,} rows"
+    console.print(f"\n[dim]{rows}{f', the first {shown:,} shown' if shown < total else ''}[/]")
+
+
+def _table(execution: Execution) -> Table:
+    headers = (Column(Text(_shown(name))) for name in execution.columns)
+    table = Table(*headers, box=None, pad_edge=False, header_style="bold")
+    for row in execution.rows:
+        table.add_row(*(Text(_shown(value)) for value in row))
+    return table
+
+
+def _print_records(console: Console, execution: Execution) -> None:
+    """Print a line for each value, because a table wider than the terminal cannot be read."""
+    width = max(len(name) for name in execution.columns)
+    for number, row in enumerate(execution.rows, 1):
+        console.print(f"[dim]row {number}[/]")
+        for name, value in zip(execution.columns, row, strict=True):
+            console.print(Text.assemble((name.ljust(width), "bold"), "  ", _shown(value)), soft_wrap=True)
+
+
+def _shown(value: Any) -> str:
+    """Write a value on one line."""
+    return "NULL" if value is None else _printable(str(value))
+
+
+def _printable(text: str, keep: str = "") -> str:
+    """Escape what a terminal would take for a command: databases and models may send any character."""
+    return "".join(sign if sign.isprintable() or sign in keep else repr(sign)[1:-1] for sign in text)
+
+
+def as_object(answered: Answered) -> dict[str, Any]:
+    """Return the object that `answer --json` prints."""
+    outcome, execution = answered.outcome, answered.execution
+    calls = [call for record in outcome.stages for call in record.calls]
+    return {
+        "question": answered.question.text,
+        "sql": outcome.sql,
+        "status": execution.status if execution else "no_answer",
+        "error": (execution.error if execution else None)
+        or (outcome.failure.message if outcome.failure else None),
+        "columns": list(execution.columns) if execution else [],
+        "rows": [[_plain(value) for value in row] for row in execution.rows] if execution else [],
+        "row_count": execution.row_count if execution else None,
+        "stages": [{"name": candidate.stage, "sql": candidate.sql} for candidate in outcome.candidates],
+        "calls": sum(not call.cached for call in calls),
+        "cached_calls": sum(call.cached for call in calls),
+        "notes": [
+            *outcome.notes,
+            *(f"{record.label}: {note}" for record in outcome.stages for note in record.notes),
+        ],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON has: it knows neither infinity nor bytes."""
+    if isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value

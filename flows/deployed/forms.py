@@ -1,0 +1,91 @@
+"""Parameters of the deployed flows: names instead of whole settings, so that Prefect's UI shows a short form.
+
+The names offered are those in the configuration folder when the flow was deployed.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tasks.settings.base import Settings
+from tasks.settings.evaluation import Only
+from tasks.settings.home import find_conf
+from tasks.settings.load import available
+
+
+def _names(kind: Literal["benchmark", "backbone", "pipeline"]) -> list[str]:
+    return list(available(find_conf(), kind))
+
+
+BenchmarkName = Annotated[str, Field(json_schema_extra={"enum": _names("benchmark")})]
+BackboneName = Annotated[str, Field(json_schema_extra={"enum": _names("backbone")})]
+PipelineName = Annotated[str, Field(json_schema_extra={"enum": _names("pipeline")})]
+
+
+class Choice(Settings):
+    """What several evaluations have in common."""
+
+    overrides: list[str] = Field([])
+    """Settings to change, as `crosscheck evaluate --set` takes them: `pipeline.demonstrations.k=5`."""
+    questions: str | None = None
+    """Ids and ranges of ids, `717-845,900`; left out: all."""
+    limit: int | None = Field(None, ge=1)
+    """The first so many questions; left out: all."""
+    data: str | None = None
+    """Folder of the benchmarks' files on the worker; left out: its CROSSCHECK_DATA."""
+    shards: int = Field(1, ge=1, le=256)
+    """Parts into which the questions are divided, each answered by a worker of the pool."""
+
+
+class Evaluation(Choice):
+    """One evaluation."""
+
+    benchmark: BenchmarkName = "demo"
+    """What is asked."""
+    backbone: BackboneName = "offline"
+    """Who answers."""
+    pipeline: PipelineName = "rsl-sql"
+    """How."""
+
+
+class Matrix(Choice):
+    """Every combination of benchmarks, backbones and pipelines, evaluated one after the other."""
+
+    benchmarks: list[BenchmarkName] = Field(["demo"], min_length=1)
+    """What is asked."""
+    backbones: list[BackboneName] = Field(["offline"], min_length=1)
+    """Who answers."""
+    pipelines: list[PipelineName] = Field(["rsl-sql"], min_length=1)
+    """How."""
+    baselines: dict[str, str] = Field({})
+    """Run to compare with, by "benchmark | backbone | pipeline"; what is not named here is compared with its previous
+    complete run."""
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """The combinations."""
+        common = {name: getattr(self, name) for name in Choice.model_fields}
+        return [
+            Evaluation(benchmark=benchmark, backbone=backbone, pipeline=pipeline, **common)
+            for benchmark in self.benchmarks
+            for backbone in self.backbones
+            for pipeline in self.pipelines
+        ]
+
+
+class Rerun(Settings):
+    """Which questions of which run are asked again."""
+
+    run: str = "latest"
+    """The run: its id or the beginning of it, MLflow's id, or `latest`, `latest~1`, ..."""
+    only: Only = "errors"
+    """errors: no answer, for a reason that can be mended; wrong: an answer that is not right, which changes what the
+    score means; empty: an answer that returned no row; timeouts: an answer that was stopped."""
+    questions: str | None = None
+    """These instead: ids and ranges of ids, `717-845,900`."""
+    from_stage: str | None = None
+    """Drop the results of this stage and of later ones; left out: keep every result there is."""
+    fresh: bool = False
+    """Ask the model for new replies instead of using those that were paid for."""
+    data: str | None = None
+    """Folder of the benchmarks' files on the worker; left out: its CROSSCHECK_DATA."""

@@ -1,0 +1,1 @@
+"""The `prepare` command: column descriptions, written once per database by a backbone."""

@@ -1,0 +1,163 @@
+"""The `prepare` flow: what a benchmark's databases lack of column descriptions, written by a backbone once."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prefect import flow
+from prefect.runtime import flow_run
+
+from flows.orchestration.killed_runs import note_run
+from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.task_runs import wait_until_recorded
+from flows.questions.pool import until_done_or_stopped
+from flows.questions.preparation import prepare as read_everything
+from flows.runtime.control import Control, Interrupted, current_control
+from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.factory import open_backbone
+from tasks.backbone.metered import MeteredBackbone
+from tasks.benchmarks.generated import read_generated, write_generated
+from tasks.database.database import ColumnDescription, Database
+from tasks.database.schema import Schema, Table
+from tasks.errors import BackboneError, ConfigurationError
+from tasks.records import Question
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
+from tasks.settings.pipeline import PromptSettings
+from tasks.settings.stores import find_replies
+from tasks.stages.describe_columns import describe_columns
+from tasks.trail import Stopped, Trail, on_trail
+
+
+@dataclass
+class Prepared:
+    """What preparing came to.
+
+    Attributes:
+        databases: databases looked at.
+        undescribed: columns that had no description.
+        described: of those, the ones that have one now.
+        left_out: of those, the ones that the model was asked about and said nothing of.
+        calls: model calls paid for.
+        failures: why tables were left out, by `database.table`.
+    """
+
+    databases: int
+    undescribed: int = 0
+    described: int = 0
+    left_out: int = 0
+    calls: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+@flow(
+    name="prepare",
+    flow_run_name="prepare {settings.benchmark.name} | {settings.backbone.name}",
+    validate_parameters=False,
+    persist_result=False,
+)
+async def prepare(settings: EvaluationSettings) -> Prepared:
+    """Describe every column that neither the benchmark nor an earlier preparation describes.
+
+    One call per table, kept once per database; an interrupted preparation continues where it was.
+
+    Raises:
+        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        Interrupted: the user asked to stop; what was described is kept.
+    """
+    control, home = current_control(), Home(Path(settings.home))
+    note_run(flow_run=str(flow_run.id))
+    databases = read_everything(settings, control.progress).databases
+    work = [
+        (database, table)
+        for database in databases.values()
+        for table in database.schema.tables
+        if _lacks(table)
+    ]
+    prepared = Prepared(len(databases), undescribed=sum(len(_lacks(table)) for _, table in work))
+    control.progress.questions(len(work), 0)
+    with open_reply_cache(find_replies(home)) as cache:
+        async with open_backbone(settings.backbone, cache=cache, hurry=control.hurry) as backbone:
+            describer = _Describer(
+                settings, control, MeteredBackbone(backbone), PersistedResults(home), prepared
+            )
+            await until_done_or_stopped(
+                [asyncio.create_task(describer.describe(database, table)) for database, table in work],
+                control,
+            )
+    if control.stop.is_set():
+        raise Interrupted("stopped. What was described is kept: the same command continues.")
+    if describer.fatal and not prepared.calls:
+        raise ConfigurationError(describer.fatal)
+    await wait_until_recorded(flow_run.id, describer.executed, control.progress)
+    return prepared
+
+
+class _Describer:
+    """Describes tables, as many at a time as the backbone takes, and keeps each description at once."""
+
+    def __init__(
+        self,
+        settings: EvaluationSettings,
+        control: Control,
+        backbone: MeteredBackbone,
+        store: PersistedResults,
+        prepared: Prepared,
+    ) -> None:
+        self._settings = settings
+        self._control = control
+        self._backbone = backbone
+        self._store = store
+        self._prepared = prepared
+        self._gate = asyncio.Semaphore(settings.backbone.concurrency)
+        self.executed = 0
+        self.fatal = ""
+
+    async def describe(self, database: Database, table: Table) -> None:
+        """Describe one table, unless the user asked to stop; a failure is noted, never raised."""
+        async with self._gate:
+            if not self._control.stop.is_set():
+                await self._describe(database, table)
+
+    async def _describe(self, database: Database, table: Table) -> None:
+        question = Question(id=table.name, text="", database_id=database.id)
+        trail = Trail(question, self._store, "tasks", stopped=self._control.stop.is_set)
+        alone = Schema(database.id, (table,), dialect=database.dialect)
+        texts: Mapping[str, str] = {}
+        failure = self.fatal and f"not asked, because: {self.fatal}"
+        if not failure:
+            try:
+                with on_trail(trail):
+                    texts = await describe_columns(
+                        alone, table.name, _lacks(table), PromptSettings(), self._backbone
+                    )
+            except BackboneError as error:
+                failure = str(error)
+                self.fatal = self.fatal or (failure if error.fatal else "")
+            except Stopped:
+                return
+        if failure:
+            self._prepared.failures[f"{database.id}.{table.name}"] = failure
+        elif len(texts) < len(_lacks(table)):
+            self._prepared.left_out += len(_lacks(table)) - len(texts)
+        self.executed += trail.executed
+        calls = sum(
+            not call.cached for record in trail.records if not record.restored for call in record.calls
+        )
+        self._prepared.calls += calls
+        self._prepared.described += len(texts)
+        self._control.progress.answered(failed=bool(failure), calls=calls)
+        _keep(Path(self._settings.home), database, table.name, texts, self._settings.backbone.name)
+
+
+def _lacks(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if not column.description)
+
+
+def _keep(home: Path, database: Database, table: str, texts: Mapping[str, str], made_by: str) -> None:
+    if not texts:
+        return
+    known = read_generated(home, database.digest)
+    new = {(table, column): ColumnDescription(description=text) for column, text in texts.items()}
+    write_generated(home, database.digest, {**known, **new}, database_id=database.id, made_by=made_by)

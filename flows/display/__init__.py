@@ -1,1 +1,0 @@
-"""What a person sees: progress while an evaluation runs, and its summary."""

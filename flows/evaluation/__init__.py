@@ -1,0 +1,1 @@
+"""The `evaluate` command and its flow: one benchmark, one backbone, one pipeline."""

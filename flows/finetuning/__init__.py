@@ -1,0 +1,1 @@
+"""The `finetune` command: training pairs, training and evaluation of SEA-SQL's eliminator."""

@@ -1,0 +1,196 @@
+"""Training pairs for SEA-SQL's eliminator: the pre-SQL stage over a training split, judged by its gold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from prefect import flow
+from prefect.runtime import flow_run
+from pydantic import TypeAdapter
+
+from flows.finetuning.settings import held_out_file, refuse_mixed
+from flows.orchestration.killed_runs import note_run
+from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.task_runs import wait_until_recorded
+from flows.pipelines.values import showing, showing_values
+from flows.questions.pool import Answers, answer_all
+from flows.questions.preparation import Preparation, prepare
+from flows.questions.runner import Asker
+from flows.runtime.control import current_control
+from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.factory import open_backbone
+from tasks.backbone.metered import MeteredBackbone
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.errors import ConfigurationError
+from tasks.finetuning.evaluation import RULE
+from tasks.finetuning.pairs import TrainingPair, deduplicated, make_pair, write_pairs
+from tasks.finetuning.splits import hold_out, without_likeness
+from tasks.records import ColumnValues, Outcome, Question
+from tasks.scoring.execution.accuracy import judge
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
+from tasks.settings.pipeline import SeaSqlSettings
+from tasks.settings.stores import find_replies
+from tasks.stages.sea_sql.elimination_prompt import elimination_prompt
+
+_VALUES = TypeAdapter(tuple[ColumnValues, ...])
+
+
+@dataclass
+class Pairs:
+    """What came of making training pairs.
+
+    Attributes:
+        questions: training questions whose database is at hand.
+        like_evaluated: of those, the ones left out because the evaluated split has their text or their gold.
+        without_sql: questions without a preliminary SQL, failed ones included.
+        gold_faults: questions whose gold does not run.
+        duplicates: pairs left out because their prompt had come before.
+        right: pairs whose preliminary SQL is right.
+        pairs: pairs to train on.
+        held_out: pairs to judge by.
+        failed: questions that a repetition of the command can still answer.
+        calls: model calls paid for.
+    """
+
+    questions: int
+    like_evaluated: int = 0
+    without_sql: int = 0
+    gold_faults: int = 0
+    duplicates: int = 0
+    right: int = 0
+    pairs: int = 0
+    held_out: int = 0
+    failed: int = 0
+    calls: int = 0
+
+
+@flow(
+    name="finetune-dataset",
+    flow_run_name="training pairs {settings.benchmark.name} | {settings.backbone.name}",
+    validate_parameters=False,
+    persist_result=False,
+)
+async def finetune_dataset(
+    settings: EvaluationSettings, evaluated: BenchmarkSettings, output: str, held_out: float
+) -> Pairs:
+    """Write training pairs, and held-out ones beside them; an interrupted run continues where it was.
+
+    Args:
+        settings: the training split, the backbone, and SEA-SQL as `pairs_settings` gives it.
+        evaluated: the benchmark that the eliminator will be evaluated on.
+        output: file of the pairs.
+        held_out: share of the questions that are held out, into a file of its own.
+
+    Raises:
+        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        Interrupted: the user asked to stop; what was answered is persisted.
+    """
+    control, home = current_control(), Home(Path(settings.home))
+    note_run(flow_run=str(flow_run.id))
+    preparation = prepare(settings, control.progress)
+    questions = preparation.executable
+    split = refuse_mixed(preparation.benchmark.questions, evaluated, settings)
+    gold = preparation.benchmark.gold
+    allowed = without_likeness(questions, gold, split.questions, split.gold_fingerprints)
+    found = Pairs(len(questions), like_evaluated=len(questions) - len(allowed))
+    with open_reply_cache(find_replies(home)) as cache:
+        async with SqlWorkers() as workers, open_backbone(settings.backbone, cache=cache) as backbone:
+            asker = Asker(
+                settings,
+                preparation.databases,
+                preparation.shown,
+                MeteredBackbone(backbone),
+                workers,
+                PersistedResults(home),
+                control.stop.is_set,
+            )
+            maker = PairMaker(preparation, workers)
+            answers = await answer_all(allowed, asker, control, maker.hear)
+    if answers.fatal and not maker.pairs:
+        raise ConfigurationError(answers.fatal)
+    _write(found, maker, allowed, answers, Path(output), held_out)
+    await wait_until_recorded(UUID(str(flow_run.id)), answers.task_runs, control.progress)
+    return found
+
+
+@dataclass
+class PairMaker:
+    """Makes a pair of each answered question.
+
+    Attributes:
+        preparation: the training split.
+        workers: where SQL runs.
+        pairs: by question id.
+        gold_faults: questions whose gold does not run.
+    """
+
+    preparation: Preparation
+    workers: SqlWorkers
+    pairs: dict[str, TrainingPair] = field(default_factory=dict)
+    gold_faults: int = 0
+
+    async def hear(self, question: Question, outcome: Outcome) -> None:
+        """Run the preliminary SQL, compare it with the gold, and show it as the eliminator will see it."""
+        settings = self.preparation.settings
+        assert isinstance(settings.pipeline, SeaSqlSettings)
+        if outcome.sql is None:
+            return
+        database, timeout_s = self.preparation.databases[question.database_id], settings.benchmark.timeout_s
+        gold = self.preparation.benchmark.gold[question.id]
+        verdict = (
+            await judge(
+                self.workers, database, gold, {"sql": outcome.sql}, rules=(RULE,), timeout_s=timeout_s
+            )
+        )["sql"]
+        if verdict.gold_status != "ok":
+            self.gold_faults += 1
+            return
+        rows = settings.pipeline.bias_elimination.rows_shown
+        execution = await self.workers.execute(database, outcome.sql, rows=rows, timeout_s=timeout_s)
+        schema, prompt = database.schema, settings.pipeline.prompt
+        if prompt.values == "retrieved":
+            schema = showing(database, _values_of(outcome)).schema
+            prompt = showing_values(settings.pipeline).prompt
+        shown = elimination_prompt(
+            question, schema, prompt, settings.pipeline.descriptions, rows, outcome.sql, execution
+        )
+        right = verdict.correct.get(RULE, False)
+        self.pairs[question.id] = make_pair(question, shown, outcome.sql, gold, right=right)
+
+
+def _values_of(outcome: Outcome) -> tuple[ColumnValues, ...]:
+    value = next((record.value for record in outcome.stages if record.stage == "value_retrieval"), ())
+    return _VALUES.validate_python(value)
+
+
+def _write(
+    found: Pairs,
+    maker: PairMaker,
+    questions: Sequence[Question],
+    answers: Answers,
+    output: Path,
+    held_out: float,
+) -> None:
+    made = [maker.pairs[question.id] for question in questions if question.id in maker.pairs]
+    unique = deduplicated(made)
+    split = hold_out(unique, held_out)
+    write_pairs(output, split.training)
+    if held_out:
+        write_pairs(held_out_file(output), split.held_out)
+    outcomes = answers.outcomes.values()
+    found.gold_faults = maker.gold_faults
+    found.without_sql = sum(outcome.sql is None for outcome in outcomes)
+    found.duplicates = len(made) - len(unique)
+    found.right = sum(pair.right for pair in unique)
+    found.pairs, found.held_out = len(split.training), len(split.held_out)
+    found.failed = sum(bool(outcome.failure and outcome.failure.mendable) for outcome in outcomes)
+    found.calls = sum(
+        not call.cached
+        for outcome in outcomes
+        for record in outcome.stages
+        if not record.restored
+        for call in record.calls
+    )

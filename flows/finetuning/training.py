@@ -1,0 +1,140 @@
+"""Trains and judges SEA-SQL's eliminator: no Prefect, because neither is a question's path."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from flows.runtime.control import Progress
+from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.factory import open_backbone
+from tasks.backbone.protocol import Backbone
+from tasks.benchmarks.benchmark import load_benchmark
+from tasks.database.database import Database, open_database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.errors import DataError
+from tasks.finetuning.evaluation import EliminatorScore, judge_pairs
+from tasks.finetuning.pairs import digest_of, read_pairs
+from tasks.finetuning.splits import refuse_trained
+from tasks.finetuning.training import Trained, train
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.finetuning import FinetuningSettings
+from tasks.settings.home import Home, find_conf
+from tasks.settings.stores import find_replies
+from tasks.tracking.mlflow.finetuning import FinetuningTracker
+
+
+def run_training(
+    pairs_file: Path,
+    settings: FinetuningSettings,
+    output: Path,
+    home: Home,
+    progress: Progress,
+    stop: threading.Event,
+) -> Trained:
+    """Train, and log it to MLflow: metrics of every step, and the adapter at the end.
+
+    Raises:
+        CrosscheckError: in the user's words, what is wrong and how to mend it.
+    """
+    pairs = read_pairs(pairs_file)
+    tracker = FinetuningTracker(home, output)
+    started = False
+
+    def logged(step: int, metrics: Mapping[str, float]) -> None:
+        tracker.log(step, metrics)
+        if "loss" in metrics:
+            progress.step(f"Step {step:,}: loss {metrics['loss']:.3f}")
+
+    def begin(text: str) -> None:
+        nonlocal started
+        progress.step(text)
+        if not started:
+            started = True
+            tags = {"pairs_sha256": digest_of(pairs), "pairs": str(len(pairs)), "pairs_file": str(pairs_file)}
+            tracker.start(output.name, settings.model_dump(mode="json"), tags)
+
+    try:
+        trained = train(pairs, settings, output, logged=logged, stop=stop.is_set, progress=begin)
+    except BaseException:
+        tracker.finish(None, "FAILED")
+        raise
+    tracker.finish(
+        trained.adapter if trained.finished else None, "FINISHED" if trained.finished else "KILLED"
+    )
+    if tracker.problem:
+        progress.note(f"MLflow does not have all of it: {tracker.problem}")
+    return trained
+
+
+def run_eliminator_evaluation(
+    pairs_file: Path,
+    trained_on: Path | None,
+    benchmark: BenchmarkSettings,
+    eliminator: BackboneSettings | Path,
+    data: Path,
+    home: Home,
+    progress: Progress,
+) -> EliminatorScore:
+    """Judge an eliminator by held-out pairs.
+
+    Args:
+        pairs_file: the held-out pairs.
+        trained_on: the pairs that it was trained on, to make sure that none of them is judged by; None: not known.
+        benchmark: the split that the pairs are from, for its databases.
+        eliminator: a served eliminator, or the folder of an adapter.
+        data: the benchmarks' files.
+        home: the working folder.
+        progress: told of what is going on.
+
+    Raises:
+        CrosscheckError: in the user's words, what is wrong and how to mend it.
+    """
+    pairs = read_pairs(pairs_file)
+    if trained_on is not None:
+        refuse_trained(read_pairs(trained_on), pairs)
+    progress.step("Reading the databases")
+    split = load_benchmark(benchmark, data=data, home=home.path, conf=find_conf(), progress=progress.step)
+    databases: dict[str, Database] = {}
+    for name in dict.fromkeys(pair.database_id for pair in pairs):
+        path = split.database_path(name)
+        if not path.is_file():
+            raise DataError(
+                f"{pairs_file} has pairs of the database {name}, which is not at {path}. Name the benchmark that the "
+                "pairs were made from (--benchmark, or --training)."
+            )
+        databases[name] = open_database(path, name, sample_rows=0)
+
+    async def judged() -> EliminatorScore:
+        async with SqlWorkers() as workers, _opened(eliminator, home) as backbone:
+            progress.questions(len(pairs), 0)
+            return await judge_pairs(
+                pairs,
+                backbone,
+                workers,
+                databases,
+                timeout_s=benchmark.timeout_s,
+                concurrency=eliminator.concurrency if isinstance(eliminator, BackboneSettings) else 1,
+                heard=lambda one: progress.judged(correct=one.after),
+            )
+
+    score = asyncio.run(judged())
+    if isinstance(eliminator, Path):
+        tracker = FinetuningTracker(home, eliminator.parent)
+        tracker.resume()
+        tracker.log(0, score.metrics)
+    return score
+
+
+@asynccontextmanager
+async def _opened(eliminator: BackboneSettings | Path, home: Home) -> AsyncIterator[Backbone]:
+    if isinstance(eliminator, Path):
+        from tasks.finetuning.local import LocalEliminator
+
+        yield await asyncio.to_thread(LocalEliminator.open, eliminator)
+        return
+    with open_reply_cache(find_replies(home)) as cache:
+        async with open_backbone(eliminator, cache=cache) as backbone:
+            yield backbone

@@ -1,0 +1,125 @@
+"""What `crosscheck verify-gold` prints."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.markup import escape
+
+from flows.gold.run import Verified
+from flows.report.tables import open_console, show, table
+from tasks.scoring.execution.gold_check import GoldCheck
+
+MOST_LISTED = 20
+MOST_IDS = 8
+CLASSES = {
+    "rows": "with rows",
+    "empty": "empty",
+    "error": "failing",
+    "timeout": "stopped by the time limit",
+    "too_large": "too large",
+    "missing_database": "without a database",
+}
+
+
+def as_object(verified: Verified) -> dict[str, Any]:
+    """Return everything as plain JSON; queries that return rows in time are only counted."""
+    report, benchmark = verified.report, verified.benchmark
+    listed: dict[str, list[dict[str, Any]]] = {
+        name: [_object(check) for check in report.checks if check.found == name]
+        for name in ("empty", "error", "timeout", "too_large", "missing_database")
+    }
+    return {
+        "benchmark": benchmark.name,
+        "revision": benchmark.revision,
+        "source": str(verified.golds.source),
+        "question_sha256": verified.digest,
+        "sqlite_version": sqlite3.sqlite_version,
+        "golds": len(report.checks),
+        "counts": dict(report.counts) | {"slow": len(report.slow)},
+        "slow_over_s": report.slow_s,
+        "p95_s": report.p95_s,
+        **listed,
+        "slow": [_object(check) for check in report.slow],
+        "suggested_quarantine": list(verified.suggested),
+    }
+
+
+def print_gold(verified: Verified, stream: TextIO) -> None:
+    """Print the counts, then what is listed, at most so many of each kind, then the suggested quarantine."""
+    console = open_console(stream)
+    report, benchmark = verified.report, verified.benchmark
+    console.print(
+        f"\n[bold]{escape(benchmark.name)}[/] · revision {escape(benchmark.revision)} · "
+        f"{len(report.checks):,} gold queries of {escape(str(verified.golds.source))}",
+        soft_wrap=True,
+    )
+    shown = table("Gold", "", "queries")
+    for name, count in report.counts.items():
+        if count or name in ("rows", "empty", "error"):
+            shown.add_row(CLASSES[name], f"{count:,}")
+    shown.add_section()
+    shown.add_row("in all", f"{len(report.checks):,}")
+    shown.add_row(f"slow (over {report.slow_s:g} s)", f"{len(report.slow):,}")
+    if report.p95_s is not None:
+        shown.caption = f"95 % take at most {report.p95_s:.2g} s"
+    show(console, shown)
+    _list(console, "Failing, stopped or too large", report.faults)
+    _list(console, "Slow", report.slow)
+    _per_database(console, "Empty", [check for check in report.checks if check.found == "empty"])
+    _per_database(
+        console, "Without a database", [check for check in report.checks if check.found == "missing_database"]
+    )
+    if verified.suggested:
+        whose = (
+            f"conf/benchmarks/{benchmark.name}.yaml"
+            if verified.golds.by_question
+            else "this file (positions)"
+        )
+        console.print(f"\nNo prediction can be right under these. Suggested quarantine for {escape(whose)}:")
+        console.print(escape(f"quarantine: {json.dumps(list(verified.suggested))}"), soft_wrap=True)
+    else:
+        console.print("\nNothing to quarantine.")
+
+
+def _list(console: Console, title: str, checks: Sequence[GoldCheck]) -> None:
+    if not checks:
+        return
+    console.print(f"\n[bold]{title}[/] ({len(checks):,})")
+    for check in checks[:MOST_LISTED]:
+        seconds = "" if check.seconds is None else f", {check.seconds:.2f} s"
+        why = f": {check.error}" if check.error else ""
+        console.print(
+            f"  {escape(check.id)} [dim]({escape(check.database_id)}{seconds})[/]{escape(why)}\n"
+            f"    [dim]{escape(' '.join(check.sql.split())[:200])}[/]",
+            soft_wrap=True,
+        )
+    if len(checks) > MOST_LISTED:
+        console.print(f"  [dim]and {len(checks) - MOST_LISTED:,} more: --json lists all[/]")
+
+
+def _per_database(console: Console, title: str, checks: Sequence[GoldCheck]) -> None:
+    """List ids by database, the database with most of them first."""
+    if not checks:
+        return
+    console.print(f"\n[bold]{title}[/] ({len(checks):,})")
+    ids: dict[str, list[str]] = {}
+    for check in checks:
+        ids.setdefault(check.database_id, []).append(check.id)
+    databases = sorted(ids, key=lambda name: -len(ids[name]))
+    for name in databases[:MOST_LISTED]:
+        more = f" and {len(ids[name]) - MOST_IDS:,} more" if len(ids[name]) > MOST_IDS else ""
+        console.print(
+            escape(f"  {name} ({len(ids[name]):,}): {', '.join(ids[name][:MOST_IDS])}{more}"), soft_wrap=True
+        )
+    if len(databases) > MOST_LISTED:
+        console.print(f"  [dim]and {len(databases) - MOST_LISTED:,} more databases: --json lists all[/]")
+
+
+def _object(check: GoldCheck) -> dict[str, Any]:
+    fields = asdict(check)
+    del fields["found"]
+    return fields

@@ -1,0 +1,154 @@
+"""The `nightly` flow: evaluates a matrix, compares each run with its baseline, and fails only for a reason."""
+
+import asyncio
+import datetime
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import acreate_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+
+from flows.deployed.forms import Evaluation, Matrix
+from flows.deployed.run import attended, in_words, open_home, settings_of
+from flows.evaluation.flow import evaluate
+from flows.report.result import Evaluated
+from flows.runtime.control import Control, Interrupted
+from tasks.errors import CrosscheckError
+from tasks.settings.home import Home
+from tasks.settings.night import Gate
+from tasks.tracking.night.baseline import named_run
+from tasks.tracking.night.build import compared
+from tasks.tracking.night.file import write
+from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.page import render
+from tasks.tracking.night.records import Entry, Night, judge
+from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+
+ARTIFACT = "night"
+DEMO, GATE = Matrix(), Gate()
+
+
+def _flow_run_name() -> str:
+    return f"night {_name(flow_run.parameters.get('night'))}"
+
+
+def _name(night: str | None) -> str:
+    """Return the name of the running night."""
+    return night or f"{flow_run.scheduled_start_time:%Y-%m-%dT%H:%MZ}"
+
+
+@flow(name="nightly", flow_run_name=_flow_run_name, persist_result=False)
+async def nightly(
+    matrix: Matrix = DEMO,
+    gate: Gate = GATE,
+    ask_again: bool = False,
+    night: str | None = None,
+) -> State[Any]:
+    """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
+
+    Fails on a significant regression beyond the threshold, and on failed infrastructure; on nothing else.
+
+    Args:
+        matrix: What is evaluated.
+        gate: When a difference is a regression.
+        ask_again: Whether the models are asked again in every night, which costs as much as the first time; else
+            what was answered before is reused, and only changes of Crosscheck, prompts and settings are noticed.
+        night: Name of the night; left out: the time for which it was scheduled. A night that was killed continues
+            under its name: with `ask_again`, replies that it had already paid for are reused.
+    """
+    return await in_words(_nightly(matrix, gate, ask_again, _name(night)))
+
+
+async def _nightly(matrix: Matrix, gate: Gate, ask_again: bool, name: str) -> State[Any]:
+    started, home = _now(), await open_home()
+    warehouse = Warehouse(home.warehouse)
+    baselines = _named_baselines(matrix, warehouse)
+    entries = []
+    for evaluation in matrix.evaluations:
+        entry = await _evaluate(evaluation, home, name if ask_again else None)
+        entries.append(await asyncio.to_thread(compared, entry, baselines, warehouse, gate))
+        get_run_logger().info("%s: %s", entry.name, entry.problem or f"EX {entry.ex and entry.ex.value}")
+    parameters = matrix.model_dump(mode="json")
+    found = Night(name, gate, judge(gate, entries), started, _now(), parameters, ask_again)
+    await _report(found, home, warehouse)
+    return Failed(message=found.verdict) if found.red else Completed(message=found.verdict)
+
+
+def _named_baselines(matrix: Matrix, warehouse: Warehouse) -> Mapping[str, StoredRun]:
+    """Read the runs named as baselines, before anything is paid."""
+    names = {f"{each.benchmark} | {each.backbone} | {each.pipeline}" for each in matrix.evaluations}
+    if unknown := matrix.baselines.keys() - names:
+        raise CrosscheckError(
+            f"baselines names {', '.join(sorted(unknown))}, which the matrix does not contain. It contains: "
+            f"{'; '.join(sorted(names))}."
+        )
+    return {name: named_run(reference, warehouse) for name, reference in matrix.baselines.items()}
+
+
+async def _evaluate(evaluation: Evaluation, home: Home, epoch: str | None) -> Entry:
+    """Run one evaluation; whatever goes wrong is part of the entry and leaves the others alone."""
+    names = (evaluation.benchmark, evaluation.backbone, evaluation.pipeline)
+    try:
+        settings = settings_of(evaluation, epoch=epoch)
+        with attended(home, Control(), night=str(flow_run.id)):
+            state = await evaluate(settings, return_state=True)
+            result = await state.aresult(raise_on_failure=False)
+    except CrosscheckError as error:
+        return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
+    if isinstance(result, Interrupted):  # whoever stops one evaluation stops the night
+        raise result
+    if not isinstance(result, Evaluated):
+        kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
+        return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
+    report, summary = result.report, result.summary
+    return Entry(
+        *names,
+        problem=result.fatal,
+        continue_with=f"crosscheck rerun {summary['run_id']}" if report.mendable else "",
+        run_id=summary["run_id"],
+        ex=report.ex,
+        unanswered=report.mendable,
+        failures=report.failures,
+        calls=report.cost.calls,
+        cached_calls=report.cost.cached_calls,
+        cost_usd=report.cost.cost_usd,
+        p50_s=report.cost.p50_s,
+        p95_s=report.cost.p95_s,
+        seconds=summary["seconds"],
+        notes=result.notes,
+    )
+
+
+def _command(evaluation: Evaluation, epoch: str | None) -> str:
+    """Return the command that evaluates one combination again, with what the night had paid for."""
+    words = ["crosscheck", "evaluate"]
+    for name in ("benchmark", "backbone", "pipeline", "questions", "limit", "data"):
+        value = getattr(evaluation, name)
+        words += [] if value is None else [f"--{name}", str(value)]
+    for override in (*evaluation.overrides, *([f"backbone.epoch={epoch}"] if epoch else [])):
+        words += ["--set", override]
+    return shlex.join(words)
+
+
+async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
+    file = await asyncio.to_thread(write, found, home)
+    page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), warehouse)
+    told = await asyncio.to_thread(markdown, found, warehouse, page)
+    await acreate_markdown_artifact(told, key=ARTIFACT, description=found.verdict)
+    log = get_run_logger()
+    (log.error if found.red else log.info)("%s The report is %s.", found.verdict, page)
+
+
+def _write_page(found: Night, page: Path, warehouse: Warehouse) -> Path:
+    page.write_text(render(found, warehouse), encoding="utf-8")
+    return page
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)

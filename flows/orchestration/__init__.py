@@ -1,0 +1,1 @@
+"""Prefect's API: server, settings, storage, results, task runs and flow runs."""

@@ -1,0 +1,38 @@
+"""Deployed flow runs whose process is gone: Prefect's own automation marks them as crashed."""
+
+from datetime import timedelta
+
+TAG = "crosscheck"
+"""The tag of every deployed flow run: by it the automation tells ours from those of other projects."""
+NAME = "crosscheck: crash flow runs that nobody runs any more"
+SILENT_S = 90
+"""Three heartbeats (`flows.orchestration.settings.DEPLOYED`) are missed."""
+
+
+async def watch_over_flow_runs() -> None:
+    """Have Prefect's server mark deployed flow runs as crashed once their heartbeats stop, if it does not yet."""
+    from prefect.automations import Automation
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.objects import StateType
+    from prefect.events.actions import ChangeFlowRunState
+    from prefect.events.schemas.automations import EventTrigger, Posture
+    from prefect.events.schemas.events import ResourceSpecification
+
+    ended = {f"prefect.flow-run.{name}" for name in ("Completed", "Failed", "Cancelled", "Crashed")}
+    trigger = EventTrigger(
+        after={"prefect.flow-run.heartbeat"},
+        expect={"prefect.flow-run.heartbeat", *ended},
+        match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+        match_related=ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=timedelta(seconds=SILENT_S),
+    )
+    async with get_client() as client:
+        if await client.read_automations_by_name(NAME):
+            return
+    crash = ChangeFlowRunState(
+        state=StateType.CRASHED, message="Its process is gone: no heartbeat. Its answers are kept."
+    )
+    await Automation(name=NAME, trigger=trigger, actions=[crash]).acreate()

@@ -1,0 +1,104 @@
+"""Runs that were killed: found by the files they left, and marked as ended where they still look alive."""
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+from tasks.settings.home import Home
+
+log = logging.getLogger(__name__)
+
+_registered: list[Path] = []
+
+
+@contextmanager
+def registered(home: Home) -> Iterator[None]:
+    """Keep a file about this process's run for as long as the block lasts; a kill leaves it behind."""
+    home.runs.mkdir(parents=True, exist_ok=True)
+    path = home.runs / f"{socket.gethostname()}-{os.getpid()}.json"
+    _write(path, {"host": socket.gethostname(), "pid": os.getpid()})
+    _registered.append(path)
+    try:
+        yield
+    finally:
+        _registered.remove(path)
+        path.unlink(missing_ok=True)
+
+
+def note_run(**ids: str) -> None:
+    """Add ids of what is running (`run`, `flow_run`, `night`, `mlflow_run`, `tracking_uri`) to this process's file."""
+    for path in _registered:
+        _write(path, {**json.loads(path.read_text(encoding="utf-8")), **ids})
+
+
+async def clear_leftovers(home: Home) -> int:
+    """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were."""
+    from flows.orchestration.flow_runs import cancel_launched_by
+    from flows.orchestration.task_runs import crash_flow_run
+    from tasks.tracking.mlflow.killed_runs import kill_mlflow_run
+    from tasks.tracking.warehouse.warehouse import Warehouse
+
+    cleared = 0
+    for path in sorted(home.runs.glob("*.json")) if home.runs.is_dir() else ():
+        left = _read(path)
+        if left is None or not await _gone(left):
+            continue
+        for flow_run in ("flow_run", "night"):
+            if flow_run in left:
+                await crash_flow_run(
+                    UUID(left[flow_run]), "Its process was killed. The same command continues it."
+                )
+        if "flow_run" in left:
+            await cancel_launched_by(UUID(left["flow_run"]))
+        if "mlflow_run" in left:
+            kill_mlflow_run(left["tracking_uri"], left["mlflow_run"])
+        if "run" in left:
+            Warehouse(home.warehouse).abandon(left["run"])
+        path.unlink(missing_ok=True)
+        cleared += 1
+    return cleared
+
+
+async def _gone(left: Mapping[str, str]) -> bool:
+    """Return whether the process that a file is about is gone.
+
+    One of another machine, or of a container that was made anew, cannot be looked at: it is gone when Prefect, which
+    no longer hears from it, has its flow run as crashed.
+    """
+    from flows.orchestration.task_runs import has_crashed
+
+    if left.get("host") == socket.gethostname():
+        return not _alive(int(left["pid"]))
+    return "flow_run" in left and await has_crashed(UUID(left["flow_run"]))
+
+
+def _alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read(path: Path) -> dict[str, str] | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        log.warning("%s cannot be read and is left alone: %s", path, error)
+        return None
+    return content if isinstance(content, dict) and "pid" in content else None
+
+
+def _write(path: Path, content: dict[str, object]) -> None:
+    aside = path.with_suffix(".tmp")
+    aside.write_text(json.dumps(content), encoding="utf-8")
+    aside.replace(path)

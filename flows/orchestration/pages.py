@@ -1,0 +1,38 @@
+"""How to look at a flow run in Prefect's UI."""
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from flows.orchestration.server import LOCAL_URL
+from tasks.settings.home import Home
+
+PORT = 4200
+
+
+def prefect_command(home: Home) -> str:
+    """Return the shell command that opens Prefect's UI on what was recorded."""
+    if external := _external_ui():
+        return f"Prefect's server answers at {external}"
+    script = Path(sys.executable).with_name("prefect")
+    found = shutil.which("prefect")
+    command = "prefect" if found and Path(found) == script else shlex.quote(str(script))
+    return f"PREFECT_HOME={shlex.quote(str(home.prefect))} {command} server start --port {PORT}"
+
+
+def prefect_page(flow_run_id: str) -> str:
+    """Return the address of a flow run in the UI."""
+    return f"{_external_ui() or f'http://127.0.0.1:{PORT}'}/runs/flow-run/{flow_run_id}"
+
+
+def _external_ui() -> str:
+    """Return the UI's address where the user's own server is used, "" where it is ours.
+
+    Prefect's own setting PREFECT_UI_URL wins: people may know the server by another name than its clients do.
+    """
+    named = os.environ.get("PREFECT_API_URL", "")
+    if not named or named == os.environ.get(LOCAL_URL, ""):
+        return ""
+    return os.environ.get("PREFECT_UI_URL", "").rstrip("/") or named.removesuffix("/").removesuffix("/api")

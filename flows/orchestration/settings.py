@@ -1,0 +1,66 @@
+"""Prefect's settings for an evaluation: where it keeps things, how it records, what it prints."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tasks.settings.home import Home
+from tasks.settings.stores import find_stages
+
+RECORDER = {
+    # One task run is three events. The defaults write them one by one: 50 task runs a second at 20 ms of CPU each.
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "300",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+}
+
+SERVER = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+    "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
+    **RECORDER,
+}
+
+CLIENT = {
+    # Each task run would send two log lines to the API; its state changes already say the same.
+    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+    "PREFECT_CLI_PROMPT": "false",
+}
+
+DEPLOYED = {
+    # By these the server notices that the process of a flow run is gone (`flows.orchestration.crashed_runs`).
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+}
+
+
+def local_settings(home: Home) -> dict[str, str]:
+    """Return the settings of stores on this machine: in the working folder, stage results also elsewhere.
+
+    Stage results that no folder holds need a server that answers (`flows.orchestration.storage`).
+
+    Raises:
+        ConfigurationError: CROSSCHECK_STAGES cannot be read.
+    """
+    stages = find_stages(home)
+    folder = str(stages if isinstance(stages, Path) else home.stage_results)
+    return {
+        "PREFECT_HOME": str(home.prefect),
+        "PREFECT_LOCAL_STORAGE_PATH": folder,
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": folder,
+    }
+
+
+def apply(settings: Mapping[str, str]) -> None:
+    """Put settings into the environment, where neither the user nor an earlier call has, and make Prefect see them.
+
+    Prefect reads its environment when it is imported; where that has happened, it is told to look again.
+    """
+    for name, value in settings.items():
+        os.environ.setdefault(name, value)
+    if "prefect.context" in sys.modules:
+        from prefect.context import refresh_global_settings_context
+
+        refresh_global_settings_context()

@@ -1,0 +1,181 @@
+"""Stage results that earlier runs persisted, read without a task run for each."""
+
+import asyncio
+import json
+import logging
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import ConfigurationError, StoreError
+from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from prefect.filesystems import WritableFileSystem
+
+log = logging.getLogger(__name__)
+
+RETRY_DELAYS_S = (0.5, 2.0, 8.0)
+"""Pauses before storage that could not be reached is asked again."""
+PROBE, ABSENT = "probe/here", "probe/absent"
+
+
+class PersistedResults:
+    """Reads what Prefect persisted, wherever its result storage is; remembers what it has read."""
+
+    def __init__(self, home: Home) -> None:
+        """Find the storage, and out whether results can be kept in it: before one is paid for.
+
+        Raises:
+            ConfigurationError: they cannot.
+        """
+        from prefect.filesystems import LocalFileSystem
+
+        from flows.orchestration.storage import storage_in_use
+
+        storage = storage_in_use(home)
+        self._read: dict[str, Mapping[str, Any]] = {}
+        self._store: _Folder | _Storage
+        if isinstance(storage, LocalFileSystem):
+            self._store = _Folder(Path(storage.basepath or "").expanduser())
+        else:
+            self._store = _Storage(storage)
+        self._store.demand()
+
+    async def read(self, key: str) -> Mapping[str, Any] | None:
+        """Return the result under that key, None when there is none.
+
+        A record that was cut off (a full disk, a kill in the middle of writing) is removed, since Prefect would fail
+        on it too: the stage runs again, and a model call in it is answered by the reply cache.
+
+        Raises:
+            StoreError: whether there is one cannot be found out just now.
+        """
+        if key in self._read:
+            return self._read[key]
+        content = await self._store.read(key)
+        if content is None:
+            return None
+        try:
+            result = json.loads(json.loads(content)["result"])
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("%s was cut off and is made anew: %s", key, error)
+            await self._store.remove(key)
+            return None
+        if not isinstance(result, Mapping) or "value" not in result:
+            return None
+        self._read[key] = result
+        return result
+
+
+class _Folder:
+    """Results in a folder of this machine, read at a tenth of what the storage block costs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def demand(self) -> None:
+        """Find what would lose the results of stages."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self._folder):
+                pass
+        except OSError as error:
+            raise ConfigurationError(
+                f"The results of stages cannot be kept in {self._folder}: {error.strerror}. Move what is there away, "
+                "or name another working folder with --home or another folder with CROSSCHECK_STAGES."
+            ) from error
+
+    async def read(self, key: str) -> bytes | None:
+        """Return a file, None where there is none."""
+        try:
+            return (self._folder / key).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreachable(str(self._folder), error) from error
+
+    async def remove(self, key: str) -> None:
+        """Remove a file."""
+        (self._folder / key).unlink(missing_ok=True)
+
+
+class _Storage:
+    """Results behind one of Prefect's storage blocks."""
+
+    def __init__(self, storage: "WritableFileSystem") -> None:
+        self._storage: Any = storage
+        self._name = str(getattr(storage, "basepath", None) or storage.get_block_type_slug())
+
+    def demand(self) -> None:
+        """Write something, read it, and see that what is not there can be told from what cannot be reached."""
+        try:
+            self._storage.write_path(PROBE, b"here", _sync=True)
+            if self._storage.read_path(PROBE, _sync=True) != b"here":
+                raise OSError("what was written is not what is read")
+        except Exception as error:  # storage libraries raise what they like
+            raise self._unusable(error) from error
+        try:
+            self._storage.read_path(ABSENT, _sync=True)
+        except Exception as error:
+            if not is_absence(error):
+                raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> ConfigurationError:
+        return ConfigurationError(
+            f"The results of stages cannot be kept in {self._name}: {_said(error)}. Nothing was asked. Make sure that "
+            "it is there and can be reached, and may be read, written and listed; or unset CROSSCHECK_STAGES to keep "
+            "them in the working folder."
+        )
+
+    async def read(self, key: str) -> bytes | None:
+        """Return what is kept under a key, None where nothing is."""
+        read: Callable[[str], Awaitable[bytes]] = getattr(
+            self._storage, "aread_path", self._storage.read_path
+        )
+        for delay in (*RETRY_DELAYS_S, None):
+            try:
+                return await read(key)
+            except Exception as error:
+                if is_absence(error):
+                    return None
+                if delay is None:
+                    raise _unreachable(self._name, error) from error
+                log.warning("%s cannot be read just now: %s", self._name, _said(error))
+                await asyncio.sleep(delay)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def remove(self, key: str) -> None:
+        """Replace what cannot be read by what Prefect takes for nothing."""
+        write = getattr(self._storage, "awrite_path", self._storage.write_path)
+        await write(key, b"")
+
+
+def is_absence(error: Exception) -> bool:
+    """Return whether a storage library says that something is not there, not that it cannot be reached.
+
+    The libraries agree on nothing: files and fsspec raise FileNotFoundError, Prefect's local storage ValueError,
+    Amazon's answers carry a code, Google's and Microsoft's exceptions the status of HTTP.
+    """
+    if isinstance(error, FileNotFoundError):
+        return True
+    if isinstance(error, ValueError):
+        return "does not exist" in str(error)
+    answer = getattr(error, "response", None)
+    code = answer.get("Error", {}).get("Code") if isinstance(answer, Mapping) else None
+    return code in ("NoSuchKey", "404") or 404 in (
+        getattr(error, "code", None),
+        getattr(error, "status_code", None),
+    )
+
+
+def _unreachable(name: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"The results of stages in {name} cannot be read: {_said(error)}. Nothing more is asked, since it may "
+        "have been paid for already. When the storage answers again, the same command continues."
+    )
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -1,0 +1,143 @@
+"""Where Prefect persists the results of stages: what CROSSCHECK_STAGES names, made Prefect's default."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from fsspec.core import url_to_fs
+from fsspec.spec import AbstractFileSystem
+from prefect.blocks.core import Block
+from prefect.filesystems import LocalFileSystem, RemoteFileSystem, WritableFileSystem
+from prefect.results import get_default_result_storage
+from prefect.settings import get_current_settings
+from prefect.utilities.asyncutils import run_sync_in_worker_thread
+
+from flows.orchestration.settings import apply
+from tasks.errors import ConfigurationError
+from tasks.settings.home import Home
+from tasks.settings.stores import STAGES, StorageBlock, StorageUrl, find_stages
+
+BLOCK = "PREFECT_RESULTS_DEFAULT_STORAGE_BLOCK"
+
+
+class StageStorage(RemoteFileSystem):
+    """Prefect's RemoteFileSystem, except that nobody in the event loop waits for the network.
+
+    Prefect's opens and closes files in the event loop, which is when an object store is asked, and asks twice to read.
+    It also hands one file system to all threads and never names the host to those that want one (`ftp://host/folder`).
+    """
+
+    _block_type_name = "Crosscheck stages"
+
+    @property
+    def filesystem(self) -> AbstractFileSystem:
+        """The file system that this thread may use; fsspec keeps it."""
+        found: AbstractFileSystem = url_to_fs(self.basepath, **self.settings)[0]
+        return found
+
+    async def aread_path(self, path: str) -> bytes:
+        """Return what is kept under a path.
+
+        Raises:
+            FileNotFoundError: nothing is.
+        """
+        content: bytes = await run_sync_in_worker_thread(self._get, self._resolve_path(path))
+        return content
+
+    async def awrite_path(self, path: str, content: bytes) -> str:
+        """Keep something under a path."""
+        whole = self._resolve_path(path)
+        await run_sync_in_worker_thread(self._put, whole, content)
+        return whole
+
+    def _get(self, path: str) -> bytes:
+        content: bytes = self.filesystem.cat_file(path)
+        return content
+
+    def _put(self, path: str, content: bytes) -> None:
+        self.filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self.filesystem.pipe_file(path, content)
+
+
+def use_stage_storage(home: Home) -> None:
+    """Have the flows of this process persist results where CROSSCHECK_STAGES says; to be called before they begin.
+
+    Prefect wants to know where results are by the name of a block on its server, so that is where a URL is saved.
+    Where the variable is not set, Prefect's own settings decide, and without them the working folder.
+
+    Raises:
+        ConfigurationError: Prefect's settings name another place, there is no such block, or a library is missing.
+    """
+    if not os.environ.get(STAGES):
+        return
+    place, results = find_stages(home), get_current_settings().results
+    if isinstance(place, Path):
+        named = results.default_storage_block or str(results.local_storage_path)
+        _demand_agreement(named, str(place))
+        return
+    slug = place.slug if isinstance(place, StorageBlock) else _saved(place)
+    _demand_agreement(results.default_storage_block or slug, slug)
+    _demand_block(slug)
+    apply({BLOCK: slug})
+
+
+def storage_in_use(home: Home) -> WritableFileSystem:
+    """Return where Prefect persists results, its server's own default considered.
+
+    Raises:
+        ConfigurationError: that is not where CROSSCHECK_STAGES says.
+    """
+    storage: WritableFileSystem = _now(get_default_result_storage)
+    if (
+        os.environ.get(STAGES)
+        and isinstance(find_stages(home), Path)
+        and not isinstance(storage, LocalFileSystem)
+    ):
+        raise ConfigurationError(
+            f"{STAGES} names a folder, but Prefect's server has a result storage of its own for everybody, which wins. "
+            f"Unset {STAGES}, or remove the server's default result storage."
+        )
+    return storage
+
+
+def _demand_agreement(prefects: str, ours: str) -> None:
+    if prefects != ours:
+        raise ConfigurationError(
+            f"Prefect's settings keep results in {prefects} (PREFECT_DEFAULT_RESULT_STORAGE_BLOCK, "
+            f"PREFECT_RESULTS_LOCAL_STORAGE_PATH or a profile), {STAGES} in {ours}. Unset one of them."
+        )
+
+
+def _saved(place: StorageUrl) -> str:
+    """Save a URL on Prefect's server, once for everybody who names the same; return the slug of its block."""
+    name = f"stages-{hashlib.sha256(place.url.encode()).hexdigest()[:12]}"
+    block = StageStorage(basepath=place.url)
+    try:
+        _ = block.filesystem
+    except (ImportError, ValueError, OSError) as error:  # no such library, no such protocol, nobody there
+        raise ConfigurationError(f"{STAGES}: {place.url} cannot be used: {error}") from error
+    try:
+        _now(StageStorage.load, name)
+    except ValueError:
+        _now(block.save, name, overwrite=True)
+    return f"{StageStorage.get_block_type_slug()}/{name}"
+
+
+def _demand_block(slug: str) -> None:
+    try:
+        block = _now(Block.load, slug)
+    except (
+        Exception
+    ) as error:  # a block that is not there, of a type that is not there, whose library is missing
+        raise ConfigurationError(
+            f"{STAGES}: the storage block {slug} cannot be loaded from Prefect's server: {error} Save it there, "
+            f"install what it needs, or write ./{slug} if a folder is meant."
+        ) from error
+    if not isinstance(block, WritableFileSystem):
+        raise ConfigurationError(f"{STAGES}: Prefect's block {slug} is no storage that can be written.")
+
+
+def _now(method: Any, *arguments: Any, **more: Any) -> Any:
+    """Call one of Prefect's methods that are a coroutine in an event loop, and wait for it there too."""
+    return method(*arguments, _sync=True, **more)

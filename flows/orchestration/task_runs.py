@@ -1,0 +1,105 @@
+"""How many task runs Prefect has recorded, and which of its flow runs nobody is running any more."""
+
+import asyncio
+import logging
+import time
+from uuid import UUID
+
+from flows.runtime.control import Progress, current_control
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 60.0
+MOST_UNRECORDED = 2_000
+FINISHED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+async def wait_until_recorded(flow_run_id: UUID, executed: int, progress: Progress) -> int:
+    """Wait until Prefect has recorded the end of as many task runs as were executed; return how many it has.
+
+    The server records events in batches, behind what happens. The count is returned as it is when it stops growing
+    for long: events that the server dropped are not coming, and the caller says so. Neither are they waited for
+    when the user asks to stop.
+    """
+    recorded, since, stop = 0, time.monotonic(), current_control().stop
+    while recorded < executed and time.monotonic() - since < PATIENCE_S and not stop.is_set():
+        now = await count_finished_task_runs(flow_run_id)
+        if now != recorded:
+            recorded, since = now, time.monotonic()
+        progress.step(f"Prefect has recorded {recorded:,} of {executed:,} task runs")
+        if recorded < executed:
+            await asyncio.sleep(0.3)
+    return recorded
+
+
+class Pace:
+    """Keeps an evaluation from outrunning Prefect's recorder.
+
+    Its server drops events once 10,000 of them wait (a task run is three), which a fast backbone on a busy machine
+    reaches. With a model that takes its time this never waits.
+    """
+
+    def __init__(self, flow_run_id: UUID) -> None:
+        self._flow_run_id = flow_run_id
+        self._recorded = 0
+        self._looking = asyncio.Lock()
+
+    async def keep(self, executed: int) -> None:
+        """Wait while more than MOST_UNRECORDED of the executed task runs are not recorded yet."""
+        if executed - self._recorded <= MOST_UNRECORDED:
+            return
+        async with self._looking:
+            since = time.monotonic()
+            while executed - self._recorded > MOST_UNRECORDED and time.monotonic() - since < PATIENCE_S:
+                self._recorded = await count_finished_task_runs(self._flow_run_id)
+                if executed - self._recorded > MOST_UNRECORDED:
+                    await asyncio.sleep(0.5)
+
+
+async def count_finished_task_runs(flow_run_id: UUID) -> int:
+    """Return how many task runs of a flow run Prefect knows to have ended; 0 when it does not answer just now."""
+    import httpx
+    from prefect.client.orchestration import get_client
+
+    query = {
+        "flow_runs": {"id": {"any_": [str(flow_run_id)]}},
+        "task_runs": {"state": {"type": {"any_": list(FINISHED)}}},
+    }
+    try:
+        async with get_client() as client:
+            response = await client.request("POST", "/task_runs/count", json=query)
+            response.raise_for_status()
+            return int(response.json())
+    except httpx.HTTPError as error:
+        log.warning("Prefect does not say how many task runs it has recorded: %s", error)
+        return 0
+
+
+async def has_crashed(flow_run_id: UUID) -> bool:
+    """Return whether Prefect knows a flow run to have crashed."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    async with get_client() as client:
+        try:
+            run = await client.read_flow_run(flow_run_id)
+        except ObjectNotFound:
+            return False
+        return run.state is not None and run.state.is_crashed()
+
+
+async def crash_flow_run(flow_run_id: UUID, message: str) -> bool:
+    """Mark a flow run that its process left behind as crashed; return whether Prefect still thought it was running."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+    from prefect.states import Crashed
+
+    async with get_client() as client:
+        try:
+            run = await client.read_flow_run(flow_run_id)
+        except ObjectNotFound:
+            return False
+        if run.state is None or run.state.is_final():
+            return False
+        await client.set_flow_run_state(flow_run_id, Crashed(message=message), force=True)
+        return True

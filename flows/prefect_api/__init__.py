@@ -1,1 +1,0 @@
-"""Everything that is about Prefect's API rather than about an evaluation."""

@@ -1,0 +1,45 @@
+"""The second backbone of SEA-SQL, which eliminates bias: named by the pipeline, found in `conf/backbones`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.factory import check_backbone, open_backbone
+from tasks.backbone.metered import MeteredBackbone
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.home import find_conf
+from tasks.settings.load import load_backbone_settings
+from tasks.settings.pipeline import PipelineSettings, SeaSqlSettings
+
+
+def eliminator_settings(pipeline: PipelineSettings) -> BackboneSettings | None:
+    """Return the settings of a pipeline's eliminator; None where it needs none.
+
+    Raises:
+        ConfigurationError: there is no backbone of that name, or it cannot be asked.
+    """
+    if not isinstance(pipeline, SeaSqlSettings):
+        return None
+    if pipeline.eliminator is None or not pipeline.bias_elimination.enabled:
+        return None
+    settings = load_backbone_settings(find_conf(), pipeline.eliminator)
+    check_backbone(settings)
+    return settings
+
+
+@asynccontextmanager
+async def open_eliminator(
+    pipeline: PipelineSettings, cache: ReplyCache | None, hurry: asyncio.Event | None = None
+) -> AsyncIterator[MeteredBackbone | None]:
+    """Open a pipeline's eliminator for one run; None where it needs none.
+
+    Raises:
+        ConfigurationError: as `eliminator_settings`.
+    """
+    settings = eliminator_settings(pipeline)
+    if settings is None:
+        yield None
+        return
+    async with open_backbone(settings, cache=cache, hurry=hurry) as backbone:
+        yield MeteredBackbone(backbone)

@@ -1,0 +1,1 @@
+"""The result of an evaluation, and how it is printed."""

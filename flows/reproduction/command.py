@@ -1,0 +1,67 @@
+"""`crosscheck reproduce`."""
+
+import asyncio
+import importlib
+import json
+import sys
+
+import click
+
+from flows.cli import options
+
+MISMATCH = 1
+MODULES = {
+    "rsl-sql-linking": "rsl_sql_linking",
+    "rsl-sql-stages": "rsl_sql_stages",
+    "superhero": "superhero",
+    "spider-dail": "spider_dail",
+}
+
+
+@click.command(
+    "reproduce",
+    epilog="\b\nWhat can be reproduced:\n"
+    "  rsl-sql-linking   schema linking of RSL-SQL with GPT-4o on BIRD dev, from its recorded replies\n"
+    "  rsl-sql-stages    right, fixed and broken answers of each of its stages, from the authors' verdicts\n"
+    "  superhero         RSL-SQL replayed, and BIRD's baseline, executed on the superhero database\n"
+    "  spider-dail       DAIL-SQL's predictions on Spider dev, beside the official test-suite evaluator\n"
+    "\b\nExamples:\n  crosscheck reproduce --data ~/text2sql\n"
+    "  crosscheck reproduce rsl-sql-linking --data ~/text2sql --json\n"
+    "\b\nExit codes: 0 every figure matches; 1 some do not; 2 bad input or configuration.",
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice(list(MODULES)))
+@options.data
+@options.home
+@options.as_json
+@click.pass_context
+def command(
+    context: click.Context, names: tuple[str, ...], data: str | None, home: str | None, as_json: bool
+) -> None:
+    """Reproduce published figures and print ours beside them; without a NAME, all that there are.
+
+    Nothing is asked of a model and nothing is logged: this shows that Crosscheck counts what the papers count.
+    """
+    from flows.cli.progress import open_progress
+    from flows.reproduction.sources import Sources
+    from tasks.settings.assemble import evaluation_settings
+    from tasks.settings.evaluation import EvaluationSettings
+    from tasks.settings.home import find_conf
+
+    def settings(benchmark: str, pipeline: str) -> EvaluationSettings:
+        return evaluation_settings(
+            benchmark=benchmark, backbone="replay", pipeline=pipeline, data=data, home=home
+        )
+
+    reproductions = []
+    for name in names or MODULES:
+        module = importlib.import_module(f"flows.reproduction.{MODULES[name]}")
+        with open_progress(sys.stderr) as progress:
+            reproductions.append(asyncio.run(module.reproduce(Sources(settings, find_conf(), progress))))
+        if not as_json:
+            click.echo("\n".join(reproductions[-1].lines()))
+            click.echo()
+    matches = not any(reproduction.mismatches for reproduction in reproductions)
+    if as_json:
+        found = [reproduction.as_object() for reproduction in reproductions]
+        click.echo(json.dumps({"matches": matches, "reproductions": found}, ensure_ascii=False))
+    context.exit(0 if matches else MISMATCH)

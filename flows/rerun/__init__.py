@@ -1,0 +1,1 @@
+"""The `rerun` command and its flow: some questions of an earlier run once more."""

@@ -1,0 +1,46 @@
+"""The deployed `rerun` flow: some questions of a run once more, chosen in Prefect's form."""
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
+from prefect.states import Completed
+
+from flows.deployed.forms import Rerun
+from flows.deployed.run import attended, in_words, open_home, told
+from flows.report.result import Evaluated
+from flows.rerun.flow import rerun
+from flows.rerun.plan import plan_rerun
+from flows.runtime.control import Control
+from tasks.settings.evaluation import RerunSettings
+from tasks.settings.home import find_data
+
+ERRORS = Rerun()
+
+
+@flow(name="rerun-by-name", flow_run_name="rerun {choice.run}", persist_result=False)
+async def rerun_by_name(choice: Rerun = ERRORS) -> State[Any]:
+    """Ask some questions of a run again, and log a new run with the answers to all of them.
+
+    Args:
+        choice: What is asked again.
+    """
+    return await in_words(_rerun(choice))
+
+
+async def _rerun(choice: Rerun) -> State[Any]:
+    home = await open_home()
+    named = choice.model_dump(exclude={"data"})
+    settings = RerunSettings(**named, data=str(find_data(choice.data)), home=str(home.path))
+    plan = plan_rerun(settings)
+    if not plan.again:
+        return Completed(
+            message=f"Run {plan.parent.run.run_id} has no question to ask again ({plan.selection})."
+        )
+    with attended(home, Control(), night=str(flow_run.id)):
+        found: Evaluated = await rerun(settings)
+    for note in found.notes:
+        get_run_logger().info(note)
+    return Completed(message=told(found))

@@ -1,0 +1,87 @@
+"""Merges the new answers of a re-run into the answers of the run before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flows.questions.runner import Again
+from flows.scoring.scorer import Scorer
+from tasks.records import Outcome, Question
+from tasks.scoring.report import QuestionScore
+
+
+@dataclass
+class Merge:
+    """Hears the outcomes of a re-run: a new answer takes the place of the old one, a failure never does.
+
+    Attributes:
+        scorer: scores the new answers, and takes the old ones over.
+        old: every question of the parent, by id.
+        again: how the selected ones are asked.
+        rule: the headline rule.
+        kept: ids of questions that failed now and keep the answer that they had.
+        not_asked: ids of questions that were not reached, because the run was ended.
+    """
+
+    scorer: Scorer
+    old: Mapping[str, QuestionScore]
+    again: Mapping[str, Again]
+    rule: str
+    kept: list[str] = field(default_factory=list)
+    not_asked: list[str] = field(default_factory=list)
+
+    async def take_the_rest(self) -> None:
+        """Take over every question that is not asked again."""
+        for name, score in self.old.items():
+            if name not in self.again:
+                await self.scorer.take(paid_before(score))
+
+    async def hear(self, question: Question, outcome: Outcome) -> None:
+        """Score a new answer; where there is none, keep what the question had."""
+        old, again = self.old[question.id], self.again[question.id]
+        if outcome.failure and not outcome.stages and not outcome.failure.stage:
+            self.not_asked.append(question.id)
+            await self.scorer.take(paid_before(old))
+            return
+        attempts = old.outcome.attempts + 1
+        if outcome.failure and old.outcome.failure is None:
+            self.kept.append(question.id)
+            kept = paid_before(old)
+            await self.scorer.take(replace(kept, outcome=replace(kept.outcome, attempts=attempts)))
+            return
+        samples = old.outcome.samples
+        if again.attempt not in samples:
+            samples = (*samples, again.attempt) if again.from_stage else (again.attempt,)
+        await self.scorer.hear(question, replace(outcome, attempts=attempts, samples=samples))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the re-run came to, as plain JSON."""
+        new = {score.question.id: score for score in self.scorer.scores}
+        pairs = [(self.old[name], new[name]) for name in self.again if name in new]
+        right = [(self._right(old), self._right(now)) for old, now in pairs]
+        return {
+            "selected": len(self.again),
+            "asked": len(self.again) - len(self.not_asked),
+            "changed": sum(_answer(old) != _answer(now) for old, now in pairs),
+            "mended": sum(bool(old.outcome.failure) and not now.outcome.failure for old, now in pairs),
+            "fixed": sum(now and not before for before, now in right),
+            "broken": sum(before and not now for before, now in right),
+            "still_failed": sum(bool(now.outcome.failure) for _, now in pairs),
+            "kept": len(self.kept),
+            "attempts": {
+                now.question.id: now.outcome.attempts for now in new.values() if now.outcome.attempts > 1
+            },
+        }
+
+    def _right(self, score: QuestionScore) -> bool:
+        return score.final.correct.get(self.rule, False)
+
+
+def paid_before(score: QuestionScore) -> QuestionScore:
+    """Return an old answer with every call booked as made by an earlier run."""
+    stages = tuple(replace(record, restored=True) for record in score.outcome.stages)
+    return replace(score, outcome=replace(score.outcome, stages=stages))
+
+
+def _answer(score: QuestionScore) -> tuple[str | None, bool]:
+    return score.outcome.sql, score.outcome.failure is None

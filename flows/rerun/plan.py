@@ -1,0 +1,222 @@
+"""What a re-run will do: whose answers it starts from, which questions it asks again, and under which settings."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from flows.questions.runner import Again
+from flows.questions.schema_only import MISSING_DATABASE
+from tasks.benchmarks.selection import select
+from tasks.errors import ConfigurationError, DataError, did_you_mean
+from tasks.records import Outcome
+from tasks.scoring.report import QuestionScore
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.evaluation import EvaluationSettings, RerunSettings
+from tasks.settings.home import Home
+from tasks.settings.load import parse_override
+from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.parameters import HIDDEN
+from tasks.tracking.warehouse.run_names import find_run
+from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+
+HARMLESS = (
+    "backbone.api_key_env",
+    "backbone.concurrency",
+    "backbone.max_wait_s",
+    "backbone.retries",
+    "backbone.timeout_s",
+    "tracking.failed_traces",
+    "tracking.genai_evaluation",
+    "tracking.sample_traces",
+)
+"""Settings that a re-run may change: whether an answer comes depends on them, what it says does not."""
+
+
+_OWN_TAGS = ("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt")
+"""Tags that say what one re-run did; a re-run of it does not inherit them."""
+
+
+@dataclass(frozen=True)
+class RerunPlan:
+    """A re-run that is ready to start.
+
+    Attributes:
+        asked_for: what the user asked for.
+        parent: the run whose answers it starts from.
+        mlflow_parent: MLflow's id of that run; None where it has none.
+        settings: the parent's settings, over all of its questions.
+        again: how each selected question is asked, by id.
+        attempt: which sampling of the model `fresh` asks for; 0 without it.
+        rerolled: whether a question is asked again that had an answer, now or in the parent already.
+    """
+
+    asked_for: RerunSettings
+    parent: StoredRun
+    mlflow_parent: str | None
+    settings: EvaluationSettings
+    again: Mapping[str, Again] = field(repr=False)
+    attempt: int
+    rerolled: bool
+
+    @property
+    def selection(self) -> str:
+        """Which questions are asked again, in the words of the command line."""
+        wanted = self.asked_for
+        return f"--questions {wanted.questions}" if wanted.questions else f"--only {wanted.only}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What the run is known by in MLflow."""
+        wanted, run = self.asked_for, self.parent.run
+        inherited = {name: value for name, value in run.tags.items() if name not in _OWN_TAGS}
+        tags = inherited | {"parent_run_id": run.run_id, "rerun": self.selection}
+        tags |= {"parent_mlflow_run_id": self.mlflow_parent} if self.mlflow_parent else {}
+        tags |= {"rerun_from": wanted.from_stage} if wanted.from_stage else {}
+        tags |= {"attempt": str(self.attempt)} if wanted.fresh else {}
+        return tags | ({"rerolled": "true"} if self.rerolled else {})
+
+
+def plan_rerun(wanted: RerunSettings) -> RerunPlan:
+    """Read the parent and decide what is asked again.
+
+    Raises:
+        CrosscheckError: there is no such run, it cannot be asked again, or nothing of it is meant.
+    """
+    warehouse = Warehouse(Home(Path(wanted.home)).warehouse)
+    header = find_run(wanted.run, warehouse.runs())
+    parent = warehouse.read_run(header.run_id)
+    if not header.finished or not parent.rows:
+        raise DataError(
+            f"The run {header.run_id} is {header.status}, so it has no answers to merge with: the command that began "
+            "it continues it."
+        )
+    settings = _settings(wanted, parent)
+    selected = _selected(wanted, parent)
+    if wanted.from_stage:
+        _check_stage(wanted.from_stage, parent)
+    if wanted.fresh and settings.backbone.kind == "replay":
+        raise ConfigurationError(
+            "--fresh: a recording answers as it was recorded; only a model can be asked anew."
+        )
+    attempt = warehouse.last_sample(parent.run) + 1 if wanted.fresh else 0
+    had_answer = any(score.outcome.failure is None for score in selected.values())
+    return RerunPlan(
+        asked_for=wanted,
+        parent=parent,
+        mlflow_parent=header.mlflow_run_id,
+        settings=settings,
+        again={name: _again(score.outcome, wanted, attempt) for name, score in selected.items()},
+        attempt=attempt,
+        rerolled=had_answer or "rerolled" in parent.run.tags,
+    )
+
+
+def check_questions(run: EvaluationRun, file: Path) -> None:
+    """Make sure that the benchmark's questions are still those of the run.
+
+    Raises:
+        DataError: they are not, so old and new answers would not be to the same questions.
+    """
+    if hashlib.sha256(file.read_bytes()).hexdigest() != run.question_sha256:
+        raise DataError(
+            f"The questions {file} are not those of run {run.run_id} (their sha256 differs). Give --data the folder "
+            "that they were read from, or evaluate anew."
+        )
+
+
+def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
+    stored: dict[str, Any] = json.loads(json.dumps(parent.run.settings))
+    name = parent.run.run_id
+    if stored["backbone"].get("kind") not in get_args(BackboneSettings.model_fields["kind"].annotation):
+        raise DataError(
+            f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."
+        )
+    for override in wanted.overrides:
+        kind, keys, value = parse_override(override)
+        key = ".".join((kind, *keys))
+        if key not in HARMLESS:
+            raise ConfigurationError(
+                f"--set {override}: a re-run keeps the settings of its run, or its score would mean something else. "
+                f"It may change {', '.join(HARMLESS)}; for all else, evaluate anew."
+            )
+        stored.setdefault(kind, {})[keys[0]] = value
+    if HIDDEN in json.dumps(stored):
+        raise DataError(
+            f"The settings of run {name} held a secret, which was not stored. Evaluate anew with the same command: "
+            "what was answered is not paid for again."
+        )
+    ids = (
+        None
+        if len(parent.rows) == parent.run.questions_in_benchmark
+        else [row.question.id for row in parent.rows]
+    )
+    rest = {"questions": None if ids is None else ",".join(ids), "data": wanted.data, "home": wanted.home}
+    try:
+        return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(
+            f"The settings of run {name}, with --set, are not valid in this release: {where}: {first['msg']}."
+        ) from None
+
+
+def _selected(wanted: RerunSettings, parent: StoredRun) -> dict[str, QuestionScore]:
+    rows = {row.question.id: row for row in parent.rows if row.executable}
+    if wanted.questions is not None:
+        meant = select([row.question for row in parent.rows], limit=None, ids=wanted.questions)
+        return {question.id: rows[question.id] for question in meant if question.id in rows}
+    meets = _KINDS[wanted.only]
+    return {name: row for name, row in rows.items() if meets(row, parent.run.rule)}
+
+
+def _is_error(row: QuestionScore, rule: str) -> bool:
+    failure = row.outcome.failure
+    if failure is None or failure.kind == MISSING_DATABASE:
+        return False
+    return failure.mendable or failure.kind == "internal_error"
+
+
+def _is_wrong(row: QuestionScore, rule: str) -> bool:
+    return row.outcome.failure is None and not row.final.correct.get(rule, False)
+
+
+def _is_empty(row: QuestionScore, rule: str) -> bool:
+    return row.final.status == "ok" and row.final.row_count == 0
+
+
+def _is_timeout(row: QuestionScore, rule: str) -> bool:
+    return row.final.status == "timeout"
+
+
+_KINDS: Mapping[str, Callable[[QuestionScore, str], bool]] = {
+    "errors": _is_error,
+    "wrong": _is_wrong,
+    "empty": _is_empty,
+    "timeouts": _is_timeout,
+}
+
+
+def _check_stage(stage: str, parent: StoredRun) -> None:
+    known = {
+        name for row in parent.rows for record in row.outcome.stages for name in (record.stage, record.label)
+    }
+    if stage not in known:
+        raise ConfigurationError(
+            f"--from {stage}: no question of run {parent.run.run_id} went through such a stage. "
+            f"{did_you_mean(stage, known)}"
+        )
+
+
+def _again(old: Outcome, wanted: RerunSettings, attempt: int) -> Again:
+    latest_first = tuple(reversed(old.samples))
+    if wanted.fresh:
+        return Again(attempt, latest_first if wanted.from_stage else (), wanted.from_stage or "")
+    if wanted.from_stage:
+        return Again(latest_first[0], latest_first, wanted.from_stage, refresh=True)
+    return Again(latest_first[0], latest_first[1:])

@@ -1,0 +1,221 @@
+"""How a comparison of two runs is printed: verdict first, then where it comes from, then the questions."""
+
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.table import Table
+
+from tasks.records import Question
+from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
+from tasks.tracking.pages.wording import (
+    answer_in_words,
+    counts,
+    left_out,
+    money,
+    number,
+    p_value,
+    percent,
+    points,
+    visible,
+)
+
+WIDTH = 110
+SETTINGS_SHOWN = 12
+
+
+def print_comparison(comparison: RunComparison, stream: TextIO, flips: int | None = None) -> None:
+    """Print a comparison on a stream, in colours where it is a terminal.
+
+    Args:
+        comparison: what was found.
+        stream: where to.
+        flips: how many of the flipped questions to print; None: all.
+    """
+    terminal = stream.isatty()
+    console = Console(file=stream, highlight=False, width=None if terminal else WIDTH)
+    for part in _parts(comparison):
+        console.print(part, soft_wrap=isinstance(part, str))
+    shown = comparison.flips[:flips]
+    if shown:
+        console.print("\n[bold]Flipped questions[/]")
+    for pair in shown:
+        _print_flip(console, pair, comparison.rule, coloured=terminal)
+    if len(shown) < len(comparison.flips):
+        console.print(
+            f"\n[dim]the first {len(shown):,} of {len(comparison.flips):,} flipped questions; --all prints the others, "
+            "--html writes a page to search in[/]",
+            soft_wrap=True,
+        )
+
+
+def _parts(comparison: RunComparison) -> Iterator[RenderableType]:
+    run, result = comparison.a.run, comparison.result
+    yield (
+        f"\n[bold]{_text(run.benchmark)}[/], revision {_text(run.revision)} · rule {_text(comparison.rule)} · "
+        f"{result.questions:,} questions"
+    )
+    yield _sides(comparison)
+    colour = {"A": "red", "B": "green", None: "yellow"}[comparison.better]
+    yield f"\n[bold {colour}]{escape(comparison.headline)}: {escape(comparison.reason)}[/]"
+    yield (
+        f"[dim]{result.both_right:,} right in both · {len(result.fixed):,} fixed by B · {len(result.broken):,} broken "
+        f"by B · {result.both_wrong:,} wrong in both · {comparison.same_sql:,} answered with the same SQL[/]"
+    )
+    if comparison.without_quarantine:
+        yield (
+            f"Without the {len(comparison.quarantined):,} questions on the quarantine list: "
+            f"{escape(comparison.without_quarantine.verdict)}"
+        )
+    for line in (*left_out(comparison), *comparison.warnings):
+        yield f"[yellow]![/] {_text(line)}"
+    if len(comparison.stages) > 1:
+        yield _contrasts("By stage", comparison.stages)
+    if comparison.by_difficulty:
+        yield _contrasts("By difficulty", comparison.by_difficulty)
+    if len(comparison.by_database) > 1:
+        yield _contrasts("By database", comparison.by_database)
+    yield _bill(comparison)
+    if comparison.settings:
+        yield _settings(comparison)
+
+
+def _sides(comparison: RunComparison) -> Table:
+    interval = f"{100 * comparison.result.confidence:g} % interval"
+    table = _table("", "backbone | pipeline", "run", "EX", "right", interval, title="")
+    for column in table.columns[:3]:
+        column.justify = "left"
+    for side in (comparison.a, comparison.b):
+        table.add_row(
+            f"[bold]{side.letter}[/]",
+            _text(side.name),
+            f"[dim]{_text(side.run.run_id)}[/]",
+            f"[bold]{percent(side.ex)}[/]",
+            counts(side.ex),
+            f"{100 * side.low:.1f} to {100 * side.high:.1f} %",
+        )
+    return table
+
+
+def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
+    table = _table(
+        "",
+        "A",
+        "right",
+        "B",
+        "right",
+        "B \N{MINUS SIGN} A",
+        "fixed",
+        "broken",
+        "p",
+        "p adj.",
+        title=title,
+    )
+    for each in contrasts:
+        table.add_row(
+            _text(each.name),
+            percent(each.a),
+            counts(each.a),
+            percent(each.b),
+            counts(each.b),
+            points(each.difference),
+            "" if each.fixed is None else f"{each.fixed:,}",
+            "" if each.broken is None else f"{each.broken:,}",
+            "" if each.p_value is None else p_value(each.p_value),
+            "" if each.adjusted_p is None else p_value(each.adjusted_p),
+        )
+    tested = sum(each.p_value is not None for each in contrasts)
+    if tested > 1:
+        table.caption = f"p adj.: adjusted for testing {tested} of them (Holm)"
+    return table
+
+
+def _bill(comparison: RunComparison) -> Table:
+    table = _table(
+        "", "calls paid", "from cache", "tokens in", "tokens out", "paid", "p50", "p95", title="Cost"
+    )
+    for side in (comparison.a, comparison.b):
+        table.add_row(f"{side.letter}  {_text(side.name)}", *_cost(side))
+    table.caption = "tokens: with what the cache served; paid: what this run paid"
+    return table
+
+
+def _cost(side: Side) -> tuple[str, ...]:
+    cost = side.cost
+    return (
+        f"{cost.calls:,}",
+        f"{cost.cached_calls:,}",
+        number(side.input_tokens),
+        number(side.output_tokens),
+        money(side),
+        "\N{EN DASH}" if cost.p50_s is None else f"{cost.p50_s:.2f} s",
+        "\N{EN DASH}" if cost.p95_s is None else f"{cost.p95_s:.2f} s",
+    )
+
+
+def _settings(comparison: RunComparison) -> Table:
+    table = _table("", "A", "B", title="What differs in the settings")
+    for column in table.columns:
+        column.justify = "left"
+        column.overflow = "fold"
+    for change in comparison.settings[:SETTINGS_SHOWN]:
+        table.add_row(_text(change.key), _setting(change.a), _setting(change.b))
+    if len(comparison.settings) > SETTINGS_SHOWN:
+        table.caption = f"and {len(comparison.settings) - SETTINGS_SHOWN} more: --json or --html"
+    return table
+
+
+def _setting(value: str | None) -> str:
+    return "[dim]not there[/]" if value is None else _text(value)
+
+
+def _print_flip(console: Console, pair: Pair, rule: str, *, coloured: bool) -> None:
+    mark = "[green]fixed [/]" if pair.change == "fixed" else "[red]broken[/]"
+    console.print(f"\n{mark} [bold]{_text(pair.question.id)}[/]  {_about(pair.question)}", soft_wrap=True)
+    console.print(f"       {_text(pair.question.text)}", soft_wrap=True)
+    if pair.question.evidence:
+        console.print(f"       [dim]evidence: {_text(pair.question.evidence)}[/]", soft_wrap=True)
+    for letter, score in (("A", pair.a), ("B", pair.b)):
+        console.print(f"  [bold]{letter}[/] {_text(answer_in_words(score, rule))}", soft_wrap=True)
+        if score.outcome.sql is not None:
+            _print_sql(console, score.outcome.sql, coloured=coloured)
+    console.print("  [dim]gold[/]")
+    _print_sql(console, pair.gold_sql, coloured=coloured)
+
+
+def _about(question: Question) -> str:
+    return (
+        f"[dim]{_text(' · '.join(part for part in (question.database_id, question.difficulty) if part))}[/]"
+    )
+
+
+def _print_sql(console: Console, sql: str, *, coloured: bool) -> None:
+    text = visible(sql.strip())
+    if coloured:
+        console.print(Padding(Syntax(text, "sql", background_color="default", word_wrap=True), (0, 0, 0, 4)))
+        return
+    for line in text.splitlines():
+        console.print(f"    {line}", markup=False, soft_wrap=True)
+
+
+def _table(*columns: str, title: str) -> Table:
+    table = Table(
+        title=f"\n{title}" if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        caption_justify="left",
+    )
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place else "left", no_wrap=not place)
+    return table
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

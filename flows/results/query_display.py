@@ -1,0 +1,67 @@
+"""How the result of a query is shown."""
+
+import csv
+import json
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Shown
+from rich.text import Text
+
+from tasks.tracking.warehouse.views import VIEWS, Table, plain
+
+MOST, MOST_COLUMNS = 200, 10
+
+
+def print_rows(table: Table, stream: TextIO) -> None:
+    """Print a result as a table of text, its first rows where it is long; many columns one below the other."""
+    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    if len(table.columns) > MOST_COLUMNS:
+        _print_blocks(table, console)
+    else:
+        _print_table(table, console)
+    rest = len(table.rows) - MOST
+    more = f", the first {MOST} of them here; --csv and --json print all" if rest > 0 else ""
+    console.print(f"{len(table.rows):,} row{'' if len(table.rows) == 1 else 's'}{more}")
+
+
+def _print_blocks(table: Table, console: Console) -> None:
+    width = max(len(name) for name in table.columns)
+    for row in table.rows[:MOST]:
+        for name, value in zip(table.columns, row, strict=True):
+            console.print(Text(f"{name:<{width}}  {_text(value)}"), soft_wrap=True)
+        console.print()
+
+
+def _print_table(table: Table, console: Console) -> None:
+    shown = Shown(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for place, name in enumerate(table.columns):
+        numbers = all(isinstance(row[place], int | float) for row in table.rows if row[place] is not None)
+        shown.add_column(Text(name), justify="right" if numbers and table.rows else "left", overflow="fold")
+    for row in table.rows[:MOST]:
+        shown.add_row(*(Text(_text(value)) for value in row))
+    console.print(shown)
+
+
+def print_csv(table: Table, stream: TextIO) -> None:
+    """Print a result as CSV with a header; what is not known is an empty cell."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(["" if value is None else _text(value) for value in row] for row in table.rows)
+
+
+def print_views(stream: TextIO) -> None:
+    """Print the views that can be queried, with their columns."""
+    for name, view in VIEWS.items():
+        stream.write(f"{name}: {view.about}\n  {', '.join(view.columns)}\n\n")
+
+
+def _text(value: object) -> str:
+    """Write one value; unknown is a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    made = plain(value)
+    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)

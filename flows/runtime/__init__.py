@@ -1,0 +1,1 @@
+"""The process around a flow: progress, stop signals, budget, logs, running servers."""

@@ -1,0 +1,1 @@
+"""The `score` command, and the scorer that it shares with evaluations."""

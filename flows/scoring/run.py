@@ -1,0 +1,172 @@
+"""Scores the predictions of any system: no model, no Prefect, everything else as an evaluation has it."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from flows.report.result import Evaluated
+from flows.runtime.control import Progress, Silence
+from flows.scoring.scorer import Scorer
+from flows.scoring.settings import ScoreSettings
+from flows.scoring.tracking import describe_score, log_score
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.predictions.formats import read_predictions
+from tasks.benchmarks.predictions.links import read_links
+from tasks.benchmarks.predictions.pairing import Predictions, pair
+from tasks.benchmarks.selection import select
+from tasks.database.database import Database, open_database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.errors import DataError
+from tasks.records import Link, Outcome, Question
+from tasks.scoring.execution.efficiency import Efficiency, measure_efficiency
+from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.report import Cost, Report
+from tasks.settings.home import find_conf
+from tasks.stages.links import read_link
+from tasks.tracking.mlflow.run import Tracker
+
+LINK = "predicted"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What is scored (see `flows.scoring.scorer.Scorable`), with what was predicted for it."""
+
+    benchmark: Benchmark
+    questions: tuple[Question, ...]
+    databases: Mapping[str, Database] = field(repr=False)
+    predictions: Predictions = field(repr=False)
+    links: Mapping[str, Link] = field(repr=False)
+
+
+def run_score(settings: ScoreSettings, progress: Progress) -> Evaluated:
+    """Score a file of predictions and log it like an evaluation.
+
+    Raises:
+        CrosscheckError: in the user's words, what is wrong and how to mend it.
+    """
+    started = time.monotonic()
+    progress.step(f"Reading {settings.benchmark.name}")
+    selected = _select(settings, progress)
+    run = describe_score(settings, selected.benchmark, selected.predictions)
+    report = asyncio.run(_score(settings, selected, progress))
+    progress.step("Logging to MLflow")
+    return log_score(settings, run, report, selected.predictions, progress, time.monotonic() - started)
+
+
+def _select(settings: ScoreSettings, progress: Progress) -> Selected:
+    benchmark = load_benchmark(
+        settings.benchmark,
+        data=settings.data,
+        home=settings.home.path,
+        conf=find_conf(),
+        progress=progress.step,
+    )
+    predictions = pair(read_predictions(settings.predictions), benchmark)
+    questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+    wanted = dict.fromkeys(question.database_id for question in questions)
+    present = [name for name in wanted if name not in benchmark.missing]
+    if not present and settings.linking is None:
+        raise DataError(
+            f"{settings.benchmark.name}: none of the databases of the selected questions is at hand; the first would "
+            f"be {benchmark.database_path(next(iter(wanted)))}."
+            + (f" Get the data from {settings.benchmark.source}" if settings.benchmark.source else "")
+        )
+    progress.step(f"Reading {len(present)} databases")
+    databases = {name: _open(benchmark, name) for name in present}
+    links = _links(settings.linking, benchmark, databases) if settings.linking else {}
+    return Selected(benchmark, questions, databases, predictions, links)
+
+
+def _open(benchmark: Benchmark, name: str) -> Database:
+    entry = benchmark.schemas.get(name)
+    return open_database(
+        benchmark.database_path(name),
+        name,
+        sample_rows=0,
+        foreign_keys=entry.foreign_keys if entry else (),
+    )
+
+
+def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, Link]:
+    """Match the names of a file of links against the schemas, those of absent databases included."""
+    schemas = {**benchmark.schemas, **{name: database.schema for name, database in databases.items()}}
+    names = read_links(path, benchmark)
+    return {
+        question.id: read_link(schemas[question.database_id], written.tables, written.columns)
+        for question in benchmark.questions
+        if question.database_id in schemas and (written := names.get(question.id))
+    }
+
+
+async def _score(settings: ScoreSettings, selected: Selected, progress: Progress) -> Report:
+    tracker = Tracker(settings.home)
+    store = asyncio.create_task(asyncio.to_thread(tracker.check))  # takes seconds, so it judges meanwhile
+    judging = _Judging(progress, len(selected.questions))
+    async with SqlWorkers() as workers:
+        with VerdictCache(settings.home.verdicts, workers.limits) as cache:
+            scorer = Scorer(
+                selected,
+                workers,
+                lambda score: None,
+                judging,
+                rules=settings.rules,
+                headline=settings.headline,
+                cache=cache,
+            )
+            await _hear_all(selected, scorer)
+        efficiency = await _measure(settings, selected, scorer, workers, progress)
+    await store
+    report = scorer.report(efficiency, link_all=settings.linking is not None)
+    return replace(report, cost=Cost())  # what the predictions cost is not in the file: unknown, not nothing
+
+
+async def _hear_all(selected: Selected, scorer: Scorer) -> None:
+    """Judge every prediction; the groups of one database follow each other, so workers keep it open."""
+    questions = sorted(selected.questions, key=lambda question: question.database_id)
+    await asyncio.gather(
+        *(
+            scorer.hear(
+                question,
+                Outcome(
+                    question.id,
+                    selected.predictions.sqls.get(question.id),
+                    links={LINK: selected.links[question.id]} if question.id in selected.links else {},
+                ),
+            )
+            for question in questions
+        )
+    )
+
+
+async def _measure(
+    settings: ScoreSettings, selected: Selected, scorer: Scorer, workers: SqlWorkers, progress: Progress
+) -> Efficiency | None:
+    if not settings.trials:
+        return None
+    answers = scorer.right_answers
+    progress.step(f"Timing {len(answers):,} right answers against their gold, {settings.trials} trials")
+    return await measure_efficiency(
+        workers,
+        answers,
+        sum(question.database_id in selected.databases for question in selected.questions),
+        trials=settings.trials,
+        timeout_s=settings.benchmark.timeout_s,
+    )
+
+
+class _Judging(Silence):
+    """Tells how many predictions have been judged, in steps."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        super().__init__()
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def judged(self, *, correct: bool) -> None:
+        """Count one more."""
+        self._done += 1
+        self._progress.step(f"Judging {self._done:,} of {self._total:,} predictions")

@@ -1,0 +1,62 @@
+"""What `crosscheck score` is asked for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.errors import ConfigurationError, did_you_mean
+from tasks.scoring.execution.rules import RULES, Rule
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.home import Home
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """What to score, and how.
+
+    Attributes:
+        benchmark: what was asked.
+        predictions: file of the predictions.
+        name: what MLflow shows where an evaluation has its backbone.
+        rules: the rules to judge by; the benchmark's own is the headline if it is among them, else the first.
+        questions, limit: which questions, as in an evaluation.
+        linking: file of schema links; None: there is none.
+        trials: repeated measurements of efficiency; 0: it is not measured.
+        data: folder of the benchmarks' files.
+        home: working folder.
+    """
+
+    benchmark: BenchmarkSettings
+    predictions: Path
+    name: str
+    rules: tuple[Rule, ...]
+    questions: str | None
+    limit: int | None
+    linking: Path | None
+    trials: int
+    data: Path
+    home: Home
+
+    @property
+    def headline(self) -> str:
+        """The rule of the headline score."""
+        return self.benchmark.rule if self.benchmark.rule in self.rules else self.rules[0]
+
+
+def read_rules(text: str | None) -> tuple[Rule, ...]:
+    """Read `--rules`: names separated by commas; "strict" is always among them, beside any headline.
+
+    Raises:
+        ConfigurationError: an unknown name, or one that no gold SQL can be judged by.
+    """
+    names = [name.strip() for name in (text or ",".join(RULES)).split(",") if name.strip()]
+    if "subset" in names:
+        raise ConfigurationError(
+            '--rules: "subset" compares with the gold results of Spider 2.0-lite, and this benchmark has gold SQL. '
+            f"Choose from {', '.join(RULES)}."
+        )
+    wrong = [name for name in names if name not in RULES]
+    if wrong or not names:
+        name = wrong[0] if wrong else ""
+        raise ConfigurationError(f'--rules: there is no rule "{name}". {did_you_mean(name, RULES)}')
+    chosen = [rule for name in (*names, "strict") for rule in RULES if rule == name]
+    return tuple(dict.fromkeys(chosen))

@@ -1,0 +1,1 @@
+"""The `up` command: Prefect's server, MLflow's and a worker, kept running."""

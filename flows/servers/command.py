@@ -1,0 +1,102 @@
+"""`crosscheck up`."""
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from flows.cli import options
+
+if TYPE_CHECKING:
+    from flows.runtime.addresses import Addresses
+    from flows.servers.run import Checked
+    from tasks.settings.home import Home
+
+NOT_UP = 1
+PORT = click.IntRange(1, 65535)
+
+
+@click.command(
+    "up",
+    epilog="\b\nExamples:\n"
+    "  crosscheck up\n"
+    "  crosscheck up --prefect-port 4300 --mlflow-port 5300\n"
+    "  crosscheck up --check\n"
+    "\b\nWhat a night evaluates is in deployments/prefect.yaml; deployments/README.md says how to operate it.\n"
+    "\b\nExit codes: 0 stopped, or with --check all is running; 1 something cannot be kept running, or with --check\n"
+    "is not; 2 bad input: a port is taken, or this working folder is already served.",
+)
+@click.option("--prefect-port", type=PORT, default=4200, show_default=True, help="Port of Prefect's server.")
+@click.option("--mlflow-port", type=PORT, default=5000, show_default=True, help="Port of MLflow's server.")
+@click.option("--check", "only_check", is_flag=True, help="Say what is running, and start nothing.")
+@options.home
+@options.as_json
+@click.pass_context
+def command(
+    context: click.Context,
+    prefect_port: int,
+    mlflow_port: int,
+    only_check: bool,
+    home: str | None,
+    as_json: bool,
+) -> None:
+    """Keep Prefect's server, MLflow's server and a worker for the nights running, until Ctrl-C.
+
+    They keep what they know in the working folder, answer on this machine only, and are started again when they
+    end unexpectedly. The worker serves Prefect's work pool "nightly".
+    """
+    from flows.runtime.addresses import Addresses
+    from flows.servers.run import check, keep_up
+    from tasks.settings.home import find_home
+
+    folder, addresses = find_home(home), Addresses(prefect_port, mlflow_port)
+    if only_check:
+        checked = check(folder, addresses)
+        click.echo(json.dumps(_as_object(checked)) if as_json else _as_text(checked, folder))
+        context.exit(0 if checked.all_up else NOT_UP)
+
+    def ready() -> None:
+        click.echo(
+            json.dumps(_as_object(check(folder, addresses))) if as_json else _greeting(addresses, folder)
+        )
+        sys.stdout.flush()
+
+    keep_up(folder, addresses, ready, lambda text: click.echo(text, err=True))
+
+
+def _greeting(addresses: "Addresses", home: "Home") -> str:
+    from flows.servers.services import POOL
+
+    exports = "\n".join(f"  export {name}={value}" for name, value in addresses.environment.items())
+    return (
+        f"\nPrefect  {addresses.prefect}\n"
+        f"MLflow   {addresses.mlflow}\n"
+        f'worker   serves the work pool "{POOL}"\n\n'
+        f"Evaluations started in another shell are recorded here after\n{exports}\n"
+        "and the nights are deployed, from the checkout, after the same by\n"
+        "  prefect deploy --all --prefect-file deployments/prefect.yaml\n\n"
+        "Ctrl-C stops all three."
+    )
+
+
+def _as_text(checked: "Checked", home: "Home") -> str:
+    lines = [
+        f"{service.name:8} {'up' if service.up else 'not running':12} {service.url}".rstrip()
+        for service in checked.services
+    ]
+    if checked.standing is None:
+        lines.append(f'No "crosscheck up" runs for {home.path}.')
+    return "\n".join(lines)
+
+
+def _as_object(checked: "Checked") -> dict[str, object]:
+    return {
+        "all_up": checked.all_up,
+        "pid": checked.standing.pid if checked.standing else None,
+        "services": [
+            {"name": service.name, "up": service.up, "url": service.url or None}
+            for service in checked.services
+        ],
+        "environment": checked.addresses.environment,
+    }

@@ -1,0 +1,126 @@
+"""The services of `crosscheck up`: Prefect's server, MLflow's, and a worker, on the stores of the working folder."""
+
+import os
+import socket
+import sys
+from functools import partial
+
+from flows.orchestration.server import LOCAL_URL
+from flows.orchestration.settings import SERVER, local_settings
+from flows.runtime.addresses import LOCALHOST, Addresses
+from flows.servers.service import Service
+from tasks.errors import ConfigurationError
+from tasks.settings.home import Home
+from tasks.tracking.mlflow import store
+
+POOL = "nightly"
+ANSWER_S = 5.0
+_LINGER_S = 8.0
+
+WORKER = {
+    # A task run's own lines say what its state says; without them a night's log is readable.
+    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "WARNING",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+}
+
+
+def worker_name() -> str:
+    """Return the name under which the worker of this machine is known to Prefect."""
+    return f"crosscheck-{socket.gethostname()}"
+
+
+def check_ports(addresses: Addresses) -> None:
+    """Find out whether the ports are free.
+
+    Raises:
+        ConfigurationError: one is taken, or both are the same.
+    """
+    ports = {"--prefect-port": addresses.prefect_port, "--mlflow-port": addresses.mlflow_port}
+    if addresses.prefect_port == addresses.mlflow_port:
+        raise ConfigurationError("--prefect-port and --mlflow-port are the same; two servers need two ports.")
+    for option, port in ports.items():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((LOCALHOST, port))
+            except OSError as error:
+                raise ConfigurationError(
+                    f"Port {port} of {LOCALHOST} cannot be used ({error.strerror}): another program has it. Stop that "
+                    f"program, or name another port with {option}."
+                ) from error
+
+
+def services(home: Home, addresses: Addresses) -> tuple[Service, ...]:
+    """Return the services, in the order in which they start."""
+    prefect = _prefect_server(home, addresses)
+    return prefect, _mlflow_server(home, addresses), _worker(home, addresses)
+
+
+def answers(url: str) -> bool:
+    """Return whether a server answers at a URL with all well."""
+    import httpx
+
+    try:
+        return httpx.get(url, timeout=ANSWER_S).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def worker_is_online(addresses: Addresses) -> bool:
+    """Return whether Prefect has heard from this machine's worker lately."""
+    import httpx
+
+    try:
+        response = httpx.post(
+            f"{addresses.prefect_api}/work_pools/{POOL}/workers/filter", json={}, timeout=ANSWER_S
+        )
+        found = response.json() if response.status_code == httpx.codes.OK else []
+    except (httpx.HTTPError, ValueError):
+        return False
+    return any(worker["name"] == worker_name() and worker["status"] == "ONLINE" for worker in found)
+
+
+def _prefect_server(home: Home, addresses: Addresses) -> Service:
+    port = ("--host", LOCALHOST, "--port", str(addresses.prefect_port))
+    return Service(
+        name="Prefect",
+        command=(sys.executable, "-m", "prefect", "server", "start", *port),
+        environment=_environment(home) | {"PREFECT_UI_API_URL": addresses.prefect_api},
+        log=home.services / "prefect.log",
+        answers=partial(answers, f"{addresses.prefect_api}/health"),
+        url=addresses.prefect,
+        linger_s=_LINGER_S,
+    )
+
+
+def _mlflow_server(home: Home, addresses: Addresses) -> Service:
+    embedded = store.Store(home.mlflow_uri, home.path / "mlartifacts")
+    return Service(
+        name="MLflow",
+        command=(*store.server_words(embedded, addresses.mlflow_port), "--host", LOCALHOST),
+        environment=_environment(home) | store.SERVER,
+        log=home.services / "mlflow.log",
+        answers=partial(answers, f"{addresses.mlflow}/health"),
+        url=addresses.mlflow,
+        linger_s=_LINGER_S,
+    )
+
+
+def _worker(home: Home, addresses: Addresses) -> Service:
+    options = ("--pool", POOL, "--type", "process", "--name", worker_name())
+    return Service(
+        name="worker",
+        command=(sys.executable, "-m", "prefect", "worker", "start", *options),
+        environment=WORKER | _environment(home) | addresses.environment,
+        log=home.services / "worker.log",
+        answers=partial(worker_is_online, addresses),
+        after="Prefect",
+    )
+
+
+def _environment(home: Home) -> dict[str, str]:
+    """Return the environment of every service: the user's own settings win, their other servers do not count here."""
+    foreign = ("PREFECT_API_URL", LOCAL_URL, "MLFLOW_TRACKING_URI")
+    users = {name: value for name, value in os.environ.items() if name not in foreign}
+    ours = {**local_settings(home), **SERVER, "PREFECT_CLI_PROMPT": "false"}
+    return {**ours, **users, "CROSSCHECK_HOME": str(home.path), "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,1 @@
+"""Shards: questions of an evaluation answered by the workers of a Prefect pool."""

@@ -1,0 +1,92 @@
+"""What a shard hands to the evaluation it belongs to: through Prefect's result storage, which both must share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import CacheKeyFnPolicy
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from flows.orchestration.stage_results import PersistedResults
+from tasks.errors import ConfigurationError
+from tasks.records import Outcome
+from tasks.settings.evaluation import Shard
+
+
+@dataclass(frozen=True)
+class ShardAnswers:
+    """What came of a shard. Its answers are persisted stage results, found as those of any earlier run are.
+
+    Attributes:
+        failed: outcomes of the questions that have no answer, by question id: failures are never persisted.
+        task_runs: Prefect task runs that the shard took.
+        recorded: those of them that Prefect has recorded.
+        launches: task runs that launching the shards took the evaluation itself.
+        fatal: why no further question was asked, "" when all were.
+    """
+
+    failed: Mapping[str, Outcome] = field(default_factory=dict)
+    task_runs: int = 0
+    recorded: int = 0
+    launches: int = 0
+    fatal: str = ""
+
+
+_answers: TypeAdapter[ShardAnswers] = TypeAdapter(ShardAnswers)
+
+
+@task(
+    name="hand over",
+    task_run_name="{what}",
+    cache_policy=CacheKeyFnPolicy(cache_key_fn=lambda context, parameters: parameters["key"]),
+    persist_result=True,
+    refresh_cache=True,
+    result_serializer="json",
+)
+async def _persist(what: str, key: str, content: Any) -> dict[str, Any]:
+    return {"value": content}
+
+
+async def open_shards(run: str, questions_sha256: str) -> None:
+    """Persist what every shard must find before it asks anything: proof that they share the storage."""
+    await _persist("open the shards", _opening_key(run), questions_sha256)
+
+
+async def hand_over(run: str, flow_run: str, answers: ShardAnswers) -> None:
+    """Persist what came of a flow run of a shard."""
+    await _persist("hand over", _answers_key(run, flow_run), to_jsonable_python(answers))
+
+
+async def read_answers(results: PersistedResults, run: str, flow_run: str) -> ShardAnswers | None:
+    """Return what came of a flow run of a shard; None where it handed nothing over."""
+    found = await results.read(_answers_key(run, flow_run))
+    return _answers.validate_python(found["value"]) if found else None
+
+
+async def check_shared(results: PersistedResults, shard: Shard, questions_sha256: str) -> None:
+    """Find out, before anything is paid, whether this worker and the evaluation share storage and questions.
+
+    Raises:
+        ConfigurationError: they do not.
+    """
+    opened = await results.read(_opening_key(shard.run))
+    if opened is None:
+        raise ConfigurationError(
+            f"This worker does not find the stage results of evaluation {shard.run}, so its answers would be lost. "
+            "Give the worker and the evaluation the same CROSSCHECK_STAGES, or on one machine the same CROSSCHECK_HOME."
+        )
+    if opened["value"] != questions_sha256:
+        raise ConfigurationError(
+            f"The questions on this worker are not those of evaluation {shard.run} (sha256 {questions_sha256[:12]} and "
+            f"{str(opened['value'])[:12]}). Put the same benchmark files on both machines."
+        )
+
+
+def _opening_key(run: str) -> str:
+    return f"shards/{run}/opened"
+
+
+def _answers_key(run: str, flow_run: str) -> str:
+    return f"shards/{run}/{flow_run}"

@@ -1,0 +1,94 @@
+"""The deployed `answer-shard` flow: a worker's part of an evaluation."""
+
+import os
+from typing import Any
+from uuid import UUID
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Completed
+
+from flows.deployed.run import attended, in_words, open_home
+from flows.orchestration.progress_artifact import Percentage
+from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.task_runs import wait_until_recorded
+from flows.questions.pool import Answers, answer_all
+from flows.questions.preparation import prepare
+from flows.questions.resources import open_resources
+from flows.questions.runner import Asker
+from flows.runtime.control import Control
+from flows.sharding.answers import ShardAnswers, check_shared, hand_over
+from tasks.backbone.metered import MeteredBackbone
+from tasks.records import Outcome, Question
+from tasks.settings.evaluation import EvaluationSettings, Shard
+from tasks.settings.home import Home, find_data
+from tasks.tracking.evaluation import sha256_of
+
+
+@flow(name="answer-shard", flow_run_name="{shard.number} of {shard.of} of {shard.run}", persist_result=False)
+async def answer_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]:
+    """Answer one shard of an evaluation's questions. Evaluations start it; there is nothing to see by hand.
+
+    Args:
+        settings: What is evaluated; the worker's own folders take the place of the evaluation's.
+        shard: Which of its questions.
+    """
+    return await in_words(_attend(settings, shard))
+
+
+async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
+    home, control = await open_home(), Control()
+    with attended(home, control, flow_run=str(flow_run.id)):
+        answers = await _answer(_here(settings, home), shard, home, control)
+    failed = f"{len(answers.failed):,} questions have no answer." if answers.failed else ""
+    return Completed(message=failed or "Every question is answered.")
+
+
+def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
+    """Return the settings with this machine's folders, and this shard's part of the requests in flight."""
+    backbone = settings.backbone
+    share = max(1, backbone.concurrency // settings.shards)
+    data = str(find_data()) if os.environ.get("CROSSCHECK_DATA") else settings.data
+    return settings.model_copy(
+        update={
+            "backbone": backbone.model_copy(update={"concurrency": share}),
+            "home": str(home.path),
+            "data": data,
+            "shards": 1,
+        }
+    )
+
+
+async def _answer(settings: EvaluationSettings, shard: Shard, home: Home, control: Control) -> ShardAnswers:
+    results = PersistedResults(home)
+    preparation = prepare(settings, control.progress)
+    benchmark = preparation.benchmark
+    await check_shared(results, shard, sha256_of(benchmark.folder / benchmark.settings.questions))
+    mine = preparation.asked[shard.number - 1 :: shard.of]
+    async with open_resources(settings) as resources, Percentage(str(shard), len(mine)) as percentage:
+        asker = Asker(
+            settings,
+            preparation.known,
+            preparation.shown,
+            MeteredBackbone(resources.backbone),
+            resources.workers,
+            results,
+            control.stop.is_set,
+            eliminator=resources.eliminator,
+            run=shard.run,
+        )
+
+        async def heard(question: Question, outcome: Outcome) -> None:
+            percentage.one_more()
+
+        answers = await answer_all(mine, asker, control, heard)
+    recorded = await wait_until_recorded(UUID(flow_run.id), answers.task_runs, control.progress)
+    found = _handed(answers, recorded)
+    await hand_over(shard.run, str(flow_run.id), found)
+    return found
+
+
+def _handed(answers: Answers, recorded: int) -> ShardAnswers:
+    failed = {name: outcome for name, outcome in answers.outcomes.items() if outcome.failure}
+    return ShardAnswers(failed, answers.task_runs, recorded, fatal=answers.fatal)

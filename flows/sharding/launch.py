@@ -1,0 +1,202 @@
+"""Has the questions of an evaluation answered in shards, by the workers of a Prefect pool, and waits for them.
+
+Prefect schedules, starts and watches the shards; what is done here is to launch one again whose worker died, and to
+leave to the evaluation itself what no worker takes.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from flows.orchestration.crashed_runs import watch_over_flow_runs
+from flows.orchestration.flow_runs import SHARDS, abandon, cancel, launch, look_at
+from flows.orchestration.stage_results import PersistedResults
+from flows.runtime.control import Control, Interrupted
+from flows.sharding.answers import ShardAnswers, open_shards, read_answers
+from tasks.errors import ConfigurationError
+from tasks.settings.evaluation import EvaluationSettings, Shard
+from tasks.tracking.evaluation import EvaluationRun
+
+if TYPE_CHECKING:
+    from flows.orchestration.flow_runs import Standing
+
+LOOK_EVERY_S = 2.0
+MOST_WORKERS_LOST = 3
+"""After so many lost workers a shard's questions are asked by the evaluation itself."""
+PENDING_S = 300.0
+"""How long a worker may take to begin what it has taken: a container's image may have to be fetched first."""
+STOP_S = 90.0
+"""How long shards that were told to stop are waited for: a worker asks every 10 s, calls in flight take their time."""
+PATIENCE_S = 180.0
+"""How long nobody may be at work on any shard before the evaluation stops waiting for workers."""
+
+
+@dataclass
+class _Launched:
+    """A shard that was given to the pool.
+
+    Attributes:
+        shard: which.
+        flow_run: Prefect's id of its latest flow run.
+        lost: workers that died over it.
+        state: type of its state, as last seen.
+        since: when that was first seen, by `time.monotonic`.
+        percent: how much of it is answered, as last seen.
+        ended: nobody is at work on it any more.
+    """
+
+    shard: Shard
+    flow_run: UUID
+    lost: int = 0
+    state: str = "SCHEDULED"
+    since: float = field(default_factory=time.monotonic)
+    percent: float = 0.0
+    ended: bool = False
+
+    def see(self, standing: "Standing") -> None:
+        """Note how it stands."""
+        if standing.state != self.state:
+            self.state, self.since = standing.state, time.monotonic()
+        self.percent = max(self.percent, standing.percent)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether a worker has taken it and not begun: it died before the first heartbeat, most likely."""
+        return self.state == "PENDING" and time.monotonic() - self.since > PENDING_S
+
+
+async def answer_in_shards(
+    settings: EvaluationSettings, run: EvaluationRun, results: PersistedResults, control: Control
+) -> ShardAnswers:
+    """Wait until every shard has been answered, or nobody is left who would.
+
+    Whatever was answered, also by workers that died, is in the shared stores then; the caller restores it, and asks
+    itself what nobody has asked.
+
+    Returns:
+        What the shards handed over, put together.
+
+    Raises:
+        ConfigurationError: no shard could begin.
+        Interrupted: the user asked to stop.
+    """
+    control.progress.step(f"Giving {settings.shards} shards to the workers")
+    await watch_over_flow_runs()
+    await open_shards(run.run_id, run.question_sha256)
+    launched = [
+        await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards))
+        for number in range(1, settings.shards + 1)
+    ]
+    try:
+        return await _attend(launched, settings, results, control)
+    except BaseException:
+        # Otherwise they would go on asking what the same command, issued again, asks too.
+        await cancel([each.flow_run for each in launched if not each.ended])
+        raise
+
+
+async def _launch(settings: EvaluationSettings, shard: Shard) -> _Launched:
+    parameters = {"settings": settings.model_dump(mode="json"), "shard": shard.model_dump(mode="json")}
+    return _Launched(shard, await launch(SHARDS, parameters, f"{shard} of {shard.run}"))
+
+
+async def _attend(
+    launched: Sequence[_Launched], settings: EvaluationSettings, results: PersistedResults, control: Control
+) -> ShardAnswers:
+    found, refusals, busy = ShardAnswers(), [], time.monotonic()
+    while waiting := [each for each in launched if not each.ended]:
+        if control.stop.is_set():
+            await _stop([each.flow_run for each in waiting], control)
+            raise Interrupted("stopped. No paid answer is lost: the same command continues.")
+        standings = await look_at([each.flow_run for each in waiting])
+        for each in waiting:
+            if (standing := standings.get(each.flow_run)) is None:
+                continue
+            each.see(standing)
+            if standing.state == "COMPLETED":
+                found = _together(found, await _handed_over(each, results, control))
+                each.ended = True
+            elif (standing.ended or each.stuck) and not await _again(each, settings, control):
+                refusals.append(f"{each.shard}: {standing.message or 'no worker began it.'}")
+        if len(refusals) == len(launched):  # what keeps every worker from beginning is nobody's death
+            raise ConfigurationError(refusals[0])
+        control.progress.step(_told(launched))
+        if any(each.state == "RUNNING" for each in launched):
+            busy = time.monotonic()
+        elif time.monotonic() - busy > PATIENCE_S:
+            await _take_back([each for each in launched if not each.ended], control)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
+    for refusal in refusals:
+        control.progress.note(f"{refusal} Its questions were asked by the evaluation itself.")
+    return replace(found, launches=1 + sum(1 + each.lost for each in launched))
+
+
+async def _stop(flow_runs: Sequence[UUID], control: Control) -> None:
+    """Have shards stop, and wait until they have: their calls in flight still bring replies."""
+    await cancel(flow_runs)
+    given_up = time.monotonic() + STOP_S
+    while not control.hurry.is_set() and time.monotonic() < given_up:
+        standings = await look_at(flow_runs)
+        if standings and all(standing.ended for standing in standings.values()):
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(control.hurry.wait(), LOOK_EVERY_S)
+
+
+async def _again(each: _Launched, settings: EvaluationSettings, control: Control) -> bool:
+    """Have another worker take a shard over whose worker died; return False where that is of no use."""
+    if each.stuck:
+        await abandon([each.flow_run], "The worker that took it did not begin.")
+    if (each.state == "CRASHED" or each.stuck) and each.lost < MOST_WORKERS_LOST:
+        control.progress.note(
+            f"A worker died over {each.shard}; another took it over, with what had been answered kept."
+        )
+        again = await _launch(settings, each.shard)
+        each.flow_run, each.lost = again.flow_run, each.lost + 1
+        each.state, each.since = again.state, again.since
+        return True
+    each.ended = True
+    return False
+
+
+async def _handed_over(each: _Launched, results: PersistedResults, control: Control) -> ShardAnswers:
+    answers = await read_answers(results, each.shard.run, str(each.flow_run))
+    if answers is None:  # its answers are kept all the same; which questions have none, it said nowhere else
+        control.progress.note(
+            f"What {each.shard} handed over was lost. What had no answer was asked once more."
+        )
+    return answers or ShardAnswers()
+
+
+async def _take_back(waiting: Sequence[_Launched], control: Control) -> None:
+    """Leave to the evaluation what no worker takes."""
+    await abandon(
+        [each.flow_run for each in waiting], "No worker began it; the evaluation asks its questions."
+    )
+    for each in waiting:
+        each.ended = True
+    control.progress.note(
+        f"No worker took {len(waiting)} of the shards within {PATIENCE_S:.0f} s; the evaluation asked their questions "
+        "itself. Start workers, or more of them: `prefect worker start --pool nightly`."
+    )
+
+
+def _together(one: ShardAnswers, other: ShardAnswers) -> ShardAnswers:
+    return ShardAnswers(
+        failed={**one.failed, **other.failed},
+        task_runs=one.task_runs + other.task_runs,
+        recorded=one.recorded + other.recorded,
+        fatal=one.fatal or other.fatal,
+    )
+
+
+def _told(launched: Sequence[_Launched]) -> str:
+    running = sum(not each.ended and each.state == "RUNNING" for each in launched)
+    ended = sum(each.ended for each in launched)
+    percent = sum(100.0 if each.ended else each.percent for each in launched) / len(launched)
+    return f"{ended} of {len(launched)} shards are through, {running} are being answered ({percent:.0f} % of all)"

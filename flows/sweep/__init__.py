@@ -1,0 +1,1 @@
+"""The `sweep` command: backbones x pipelines x values of settings."""

@@ -1,0 +1,95 @@
+"""How a sweep is shown: its estimate before, its table after."""
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.markup import escape
+
+from flows.report.tables import counts, percent, table
+from flows.sweep.estimate import SAMPLE, Estimate
+from flows.sweep.plan import Cell
+from flows.sweep.run import Sweep, estimated_usd
+from tasks.scoring.significance import wilson
+
+
+def print_estimate(
+    cells: Sequence[Cell], estimates: Sequence[Estimate], budget_usd: float | None, stream: TextIO
+) -> None:
+    """Print what the sweep will take, as the estimate that it is."""
+    console = _console(stream)
+    shown = table("Estimate", "cell", "questions", "calls", "input tokens", "output tokens", "cost")
+    for cell, one in zip(cells, estimates, strict=True):
+        numbers = (one.calls, one.input_tokens, one.output_tokens)
+        shown.add_row(
+            escape(cell.name),
+            f"{one.questions:,}",
+            *("unknown" if number is None else f"{number:,}" for number in numbers),
+            _money(one.cost_usd),
+        )
+    shown.add_section()
+    total = estimated_usd(estimates)
+    shown.add_row("all", f"{sum(one.questions for one in estimates):,}", "", "", "", _money(total))
+    console.print(shown)
+    console.print(
+        f"An estimate: the prompts of up to {SAMPLE} questions per pipeline, answered by the offline model, at 4 "
+        "characters a token. Replies in the cache cost nothing and are not subtracted.",
+        soft_wrap=True,
+    )
+    if budget_usd is not None and (total is None or total > budget_usd):
+        known = "is unknown" if total is None else f"is above it ({_money(total)})"
+        console.print(
+            f"The estimate {known}: the sweep stops when ${budget_usd:,.2f} are spent.", soft_wrap=True
+        )
+
+
+def print_sweep(sweep: Sweep, stream: TextIO) -> None:
+    """Print every cell with its score and interval, in the order of the matrix: it is no ranking."""
+    console = _console(stream)
+    shown = table(
+        f"Sweep {sweep.id}", "cell", "EX", "right", "95 % interval", "against the best", "cost", "run"
+    )
+    for done in sweep.cells:
+        if done.evaluated is None:
+            shown.add_row(escape(done.cell.name), "–", "", "", "not evaluated", "", "")
+            continue
+        report = done.evaluated.report
+        low, high = wilson(report.ex.correct, report.ex.total)
+        standing = "not in full" if done.problem else sweep.standing.get(done.cell.name, "")
+        shown.add_row(
+            escape(done.cell.name),
+            percent(report.ex),
+            counts(report.ex),
+            f"{100 * low:.1f} to {100 * high:.1f}",
+            standing,
+            "0" if done.cell.free or not report.cost.calls else _money(report.cost.cost_usd),
+            done.evaluated.summary["run_id"],
+        )
+    console.print(shown)
+    console.print(
+        "Against the best: exact McNemar tests on the same questions, p adjusted for their number (Holm). Cells "
+        "inside the noise are not ranked.",
+        soft_wrap=True,
+    )
+    for done in sweep.cells:
+        failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0
+        if failed:
+            console.print(
+                f"[red]✗[/] {escape(done.cell.name)}: {failed:,} questions have no answer; they count as wrong"
+            )
+        if done.problem:
+            console.print(f"[red]✗[/] {escape(done.cell.name)}: {escape(done.problem)}", soft_wrap=True)
+    if sweep.budget:
+        console.print(f"Spent ${sweep.budget.spent_usd:,.4f} of ${sweep.budget.limit_usd:,.4f}.")
+    last = next((done.evaluated for done in reversed(sweep.cells) if done.evaluated), None)
+    if last:
+        where = sweep.page or f"tags.sweep = '{sweep.id}' finds the runs"
+        console.print(f"\nMLflow   {escape(last.mlflow_command)}\n         {escape(where)}", soft_wrap=True)
+
+
+def _money(usd: float | None) -> str:
+    return "unknown" if usd is None else f"${usd:,.4f}"
+
+
+def _console(stream: TextIO) -> Console:
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)

@@ -1,0 +1,129 @@
+"""What a sweep will cost, estimated before it starts.
+
+A few questions go through each pipeline with the offline backbone, which costs nothing: all prompts that a model
+would get are rendered and measured, four characters a token. A real model's replies make later prompts a little
+longer or shorter and its corrections more or fewer, so this is an estimate and is called one everywhere. Replies
+that are in the cache already are not subtracted: it is what the sweep costs at most, but for the sampling.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flows.questions.preparation import Preparation, prepare
+from flows.questions.runner import Asker
+from flows.runtime.budget import tokens
+from flows.runtime.control import Progress
+from flows.sweep.plan import Cell
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.offline import OfflineBackbone
+from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.protocol import Reply, Request
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.records import Question, Usage
+
+SAMPLE = 8
+"""Questions that are measured per pipeline, spread evenly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one cell takes, estimated; None is unknown.
+
+    Attributes:
+        questions: questions that are asked.
+        calls: model calls.
+        input_tokens, output_tokens: tokens of them.
+        cost_usd: money at the backbone's dated price; None where there is no price.
+    """
+
+    questions: int
+    calls: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+
+
+class _Measuring:
+    """The offline backbone, with the lengths of what it was asked and said."""
+
+    def __init__(self) -> None:
+        self._inner = OfflineBackbone()
+        self.calls = self.asked = self.said = 0
+
+    @property
+    def identity(self) -> Any:
+        return self._inner.identity
+
+    async def complete(self, request: Request) -> Reply:
+        reply = await self._inner.complete(request)
+        self.calls += 1
+        self.asked += sum(tokens(len(message.content)) for message in request.messages)
+        self.said += tokens(len(reply.text))
+        return reply
+
+
+async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
+    """Estimate every cell; cells that differ in their backbone alone are measured once.
+
+    Raises:
+        CrosscheckError: what would keep a cell from starting: files, questions, databases, keys.
+    """
+    measured: dict[str, Estimate] = {}
+    found = []
+    async with SqlWorkers() as workers:
+        for cell in cells:
+            key = cell.settings.pipeline.model_dump_json()
+            preparation = prepare(cell.settings, progress)
+            if key not in measured:
+                progress.step(f"Estimating {cell.settings.pipeline.name}")
+                measured[key] = await _measure(preparation, workers)
+            found.append(_priced(measured[key], cell))
+    return tuple(found)
+
+
+async def _measure(preparation: Preparation, workers: SqlWorkers) -> Estimate:
+    asked = preparation.asked
+    measuring = _Measuring()
+    backbone = MeteredBackbone(measuring)
+    asker = Asker(
+        preparation.settings,
+        preparation.known,
+        preparation.shown,
+        backbone,
+        workers,
+        eliminator=backbone,
+    )
+    sample = _spread(asked)
+    outcomes = [await asker.ask_directly(question) for question in sample]
+    if not sample or any(outcome.failure for outcome in outcomes):
+        return Estimate(len(asked), None, None, None, None)
+    factor = len(asked) / len(sample)
+    return Estimate(
+        len(asked),
+        round(measuring.calls * factor),
+        round(measuring.asked * factor),
+        round(measuring.said * factor),
+        None,
+    )
+
+
+def _spread(questions: Sequence[Question]) -> list[Question]:
+    if len(questions) <= SAMPLE:
+        return list(questions)
+    return [questions[place * len(questions) // SAMPLE] for place in range(SAMPLE)]
+
+
+def _priced(measured: Estimate, cell: Cell) -> Estimate:
+    """Put the backbone's price on what was measured; an eliminator has a price of its own, so then it is unknown."""
+    eliminator = getattr(cell.settings.pipeline, "eliminator", None)
+    prices = None if eliminator else prices_for(cell.settings.backbone)
+    usage = Usage(input=measured.input_tokens, output=measured.output_tokens)
+    priced = 0.0 if cell.free else cost(usage, prices)
+    return Estimate(
+        measured.questions,
+        measured.calls,
+        measured.input_tokens,
+        measured.output_tokens,
+        priced,
+    )

@@ -1,0 +1,143 @@
+"""The matrix of a sweep: every backbone with every pipeline and every combination of the grid."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from tasks.backbone.factory import check_backbone
+from tasks.backbone.pricing import prices_for
+from tasks.errors import ConfigurationError
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.load import parse_override
+from tasks.settings.pipeline import has_oracle
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One evaluation of a sweep.
+
+    Attributes:
+        settings: what is evaluated.
+        varied: the grid's settings, `pipeline.demonstrations.k=3`, of this cell.
+    """
+
+    settings: EvaluationSettings = field(repr=False)
+    varied: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What tells the cell from the others, in a line."""
+        return " | ".join((self.settings.label, *self.varied))
+
+    @property
+    def oracle(self) -> bool:
+        """Whether its pipeline is given parts of the gold SQL: an analysis, never ranked."""
+        return has_oracle(self.settings.pipeline)
+
+    @property
+    def priced(self) -> bool:
+        """Whether its calls have a price, or cost nothing."""
+        return self.settings.backbone.kind != "openai" or prices_for(self.settings.backbone) is not None
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing that it asks can cost anything."""
+        return self.settings.backbone.kind != "openai" and not getattr(
+            self.settings.pipeline, "eliminator", None
+        )
+
+
+def plan_sweep(
+    *,
+    benchmark: str,
+    backbones: Sequence[str],
+    pipelines: Sequence[str],
+    grid: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    limit: int | None = None,
+    questions: str | None = None,
+    data: str | None = None,
+    home: str | None = None,
+) -> tuple[Cell, ...]:
+    """Read the settings of every cell, pipelines varying fastest but for the grid.
+
+    Raises:
+        ConfigurationError: an unknown name, key or value, a missing key of a backbone, or two equal cells.
+    """
+    cells = []
+    for backbone, pipeline, varied in product(backbones, pipelines, _combinations(grid)):
+        try:
+            settings = evaluation_settings(
+                benchmark=benchmark,
+                backbone=backbone,
+                pipeline=pipeline,
+                overrides=(*overrides, *varied),
+                limit=limit,
+                questions=questions,
+                data=data,
+                home=home,
+            )
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{backbone} with {pipeline}: {error}") from None
+        cells.append(Cell(settings, varied))
+    names = [cell.name for cell in cells]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise ConfigurationError(
+            f'The sweep has "{twice}" twice. Name every backbone, pipeline and value once.'
+        )
+    for cell in cells:
+        check_backbone(cell.settings.backbone)
+    return tuple(cells)
+
+
+def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
+    """Make sure that a budget can be kept.
+
+    Raises:
+        ConfigurationError: a backbone is paid, and at what price is unknown.
+    """
+    second = next((cell for cell in cells if getattr(cell.settings.pipeline, "eliminator", None)), None)
+    if budget_usd is not None and second:
+        raise ConfigurationError(
+            f"--budget: {second.settings.pipeline.name} asks an eliminator, a second backbone, whose calls no budget "
+            "counts. Leave --budget out, or set pipeline.eliminator=null."
+        )
+    unpriced = sorted({cell.settings.backbone.name for cell in cells if not cell.priced})
+    if budget_usd is not None and unpriced:
+        raise ConfigurationError(
+            f"--budget: what {', '.join(unpriced)} costs is unknown, so no budget can be kept. Give it prices in its "
+            "YAML file (prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
+        )
+
+
+def names(text: str, option: str) -> tuple[str, ...]:
+    """Split a comma-separated list of names.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise ConfigurationError(f"{option} {text!r}: name at least one.")
+    return found
+
+
+def _combinations(grid: Sequence[str]) -> list[tuple[str, ...]]:
+    axes = []
+    for axis in grid:
+        key, equals, values = axis.partition("=")
+        if not equals or not values.strip():
+            raise ConfigurationError(
+                f"--grid {axis}: write key=value,value, for example --grid pipeline.demonstrations.k=0,1,3."
+            )
+        settings = [f"{key.strip()}={value.strip()}" for value in values.split(",")]
+        for setting in settings:
+            kind, _, _ = parse_override(setting)
+            if kind not in ("backbone", "pipeline"):
+                raise ConfigurationError(
+                    f"--grid {axis}: {kind}.* is the same for a whole sweep; --set changes it for all of it."
+                )
+        axes.append(settings)
+    return list(product(*axes))

@@ -1,0 +1,199 @@
+"""Runs the cells of a sweep one after the other against one Prefect server."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flows.evaluation.launch import run_evaluation
+from flows.orchestration.server import LocalServer
+from flows.report.result import MENDABLE_FAILURES, Evaluated
+from flows.runtime.budget import Budget
+from flows.runtime.control import Interrupted, Progress
+from flows.runtime.logs import logging_to
+from flows.sweep.estimate import Estimate, estimate
+from flows.sweep.plan import Cell
+from tasks.errors import CrosscheckError
+from tasks.scoring.report import Report
+from tasks.scoring.significance import compare_runs, holm, wilson
+from tasks.settings.home import Home
+from tasks.tracking.mlflow.experiment import show_sweep
+from tasks.tracking.mlflow.store import find_store
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of one cell.
+
+    Attributes:
+        cell: the cell.
+        estimated: what it was estimated to take.
+        evaluated: its evaluation; None where it was not begun or found nothing to report.
+        problem: why it was not evaluated in full, "" when it was.
+    """
+
+    cell: Cell
+    estimated: Estimate
+    evaluated: Evaluated | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What came of a sweep.
+
+    Attributes:
+        id: the tag `sweep` of its runs.
+        cells: in the order of the matrix.
+        budget: the money; None without a limit.
+        standing: per cell with a score, how it stands against the best one, by the cell's name.
+        page: where MLflow shows its runs; "" where it has none.
+    """
+
+    id: str
+    cells: tuple[Done, ...]
+    budget: Budget | None = None
+    standing: Mapping[str, str] = field(default_factory=dict)
+    page: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every cell is evaluated in full; 3 when the same command can complete some."""
+        left = any(done.problem or (done.evaluated and done.evaluated.exit_code) for done in self.cells)
+        return MENDABLE_FAILURES if left else 0
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the sweep as plain JSON."""
+        return {
+            "sweep": self.id,
+            "cells": [
+                {
+                    "backbone": done.cell.settings.backbone.name,
+                    "pipeline": done.cell.settings.pipeline.name,
+                    "set": list(done.cell.varied),
+                    "estimate": asdict(done.estimated),
+                    "run": dict(done.evaluated.summary) if done.evaluated else None,
+                    "interval": _interval(done.evaluated.report) if done.evaluated else None,
+                    "standing": self.standing.get(done.cell.name),
+                    "problem": done.problem or None,
+                }
+                for done in self.cells
+            ],
+            "estimated_usd": estimated_usd([done.estimated for done in self.cells]),
+            "budget_usd": self.budget.limit_usd if self.budget else None,
+            "spent_usd": self.budget.spent_usd if self.budget else _spent(self.cells),
+            "page": self.page or None,
+            "stopped_by_budget": bool(self.budget and self.budget.refused),
+        }
+
+
+def estimate_sweep(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
+    """Estimate every cell, and find what would keep one from starting; raises as `estimate` does."""
+    return asyncio.run(estimate(cells, progress))
+
+
+def run_sweep(
+    sweep_id: str,
+    cells: Sequence[Cell],
+    estimates: Sequence[Estimate],
+    opened: Callable[[], AbstractContextManager[Progress]],
+    budget_usd: float | None = None,
+) -> Sweep:
+    """Evaluate every cell. One that fails as a whole does not keep the others from being evaluated.
+
+    Args:
+        sweep_id: the tag of its runs.
+        cells: what is evaluated, in this order.
+        estimates: what each is estimated to take.
+        opened: opens a display of progress, one for each cell.
+        budget_usd: what may be spent; None without a limit.
+
+    Raises:
+        Interrupted: the user stopped it; finished cells are finished, and everything paid for is kept.
+    """
+    budget = None if budget_usd is None else Budget(budget_usd)
+    home = Home(Path(cells[0].settings.home))
+    done: list[Done] = []
+    with logging_to(home), LocalServer(home) as server:
+        server.wait()
+        for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
+            with opened() as progress:
+                progress.step(f"{place} of {len(cells)}: {cell.name}")
+                done.append(_run_cell(sweep_id, cell, estimated, progress, budget))
+    return Sweep(sweep_id, tuple(done), budget, standings(done), _page(home, sweep_id, done))
+
+
+def _run_cell(
+    sweep_id: str, cell: Cell, estimated: Estimate, progress: Progress, budget: Budget | None
+) -> Done:
+    if budget and budget.spent_usd >= budget.limit_usd and cell.settings.backbone.kind == "openai":
+        budget.refused = True
+        return Done(cell, estimated, None, "not begun: the budget is spent")
+    tags = {"sweep": sweep_id} | ({"sweep_set": ", ".join(cell.varied)} if cell.varied else {})
+    try:
+        evaluated = run_evaluation(cell.settings, progress, tags=tags, budget=budget)
+    except Interrupted:
+        raise
+    except CrosscheckError as error:  # a refused key of one backbone is no reason to leave the others out
+        return Done(cell, estimated, None, str(error))
+    return Done(cell, estimated, evaluated, evaluated.fatal)
+
+
+def _page(home: Home, sweep_id: str, cells: Sequence[Done]) -> str:
+    known = (done.evaluated.summary["mlflow"]["run_id"] for done in cells if done.evaluated)
+    run_id = next((one for one in known if one), None)
+    return show_sweep(find_store(home), run_id, sweep_id) if run_id else ""
+
+
+def standings(cells: Sequence[Done]) -> dict[str, str]:
+    """Say of each cell how it stands against the best one, and rank nothing inside of the noise.
+
+    Pairs by question: exact McNemar tests, their p-values adjusted for their number (Holm). Cells that were not
+    asked every question do not stand for their settings, so they are left out; those that saw the gold are not ranked.
+    """
+    right = {
+        done.cell.name: _right(done.evaluated.report)
+        for done in cells
+        if done.evaluated and not done.problem and not done.cell.oracle
+    }
+    unranked = {done.cell.name: "not ranked: saw the gold" for done in cells if done.cell.oracle}
+    if len(right) < 2:
+        return unranked
+    best = max(right, key=lambda name: sum(right[name].values()))
+    others = [name for name in right if name != best]
+    adjusted = holm([compare_runs(right[name], right[best]).p_value for name in others])
+    said = unranked | {best: "highest"}
+    for name, p_value in zip(others, adjusted, strict=True):
+        said[name] = (
+            f"lower, p = {p_value:.3g}" if p_value < LEVEL else f"inside the noise, p = {p_value:.2f}"
+        )
+    if not any(text.startswith("lower") for text in said.values()):
+        said[best] = "highest, inside the noise"
+    return said
+
+
+def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
+    """Return what all cells cost by the estimate; None when that of one is unknown."""
+    known = [one.cost_usd for one in estimates if one.cost_usd is not None]
+    return sum(known) if len(known) == len(estimates) else None
+
+
+def _spent(cells: Sequence[Done]) -> float | None:
+    costs = [
+        0.0 if done.cell.free else done.evaluated.report.cost.cost_usd for done in cells if done.evaluated
+    ]
+    known = [one for one in costs if one is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _right(report: Report) -> dict[str, bool]:
+    rows = (row for row in report.rows if row.executable)
+    return {row.question.id: row.final.correct.get(report.rule, False) for row in rows}
+
+
+def _interval(report: Report) -> list[float]:
+    return list(wilson(report.ex.correct, report.ex.total))

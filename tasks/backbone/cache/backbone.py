@@ -1,0 +1,126 @@
+"""A backbone whose replies are bought once: looked up before they are asked for, kept before use."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.protocol import Backbone, Reply, Request, request_key
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 15.0
+"""How long calls in flight may still bring their replies after a Ctrl-C."""
+
+
+class PaidBackbone(Backbone, Protocol):
+    """A backbone whose calls cost something and need winding down."""
+
+    def wind_down(self) -> None:
+        """Send nothing more; what is in flight may come back, what waits fails."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class CachedBackbone:
+    """Looks every request up before it is sent, and keeps every reply before it is handed on.
+
+    Any reply may be reused: the sample index is part of every key, so a repeated sample is asked for as such
+    (`Request.sample`), and at temperature 0 it changes nothing. Identical requests at the same time buy one
+    reply; whoever did not buy it gets it as cached.
+
+    A cached reply costs nothing now: its call has `cached` True, 0.0 seconds, no retries and `cost_usd` 0.0,
+    and keeps the tokens as they were reported when it was bought. What it cost then is in the cache's entry.
+
+    A call in flight outlives its caller: cancelled (Ctrl-C, a question's deadline), its reply still goes into
+    the cache when it comes, but appears in no stage's bill. `drain` waits for such replies.
+    """
+
+    def __init__(self, inner: PaidBackbone, cache: ReplyCache, name: str = "") -> None:
+        """Wrap a backbone.
+
+        Args:
+            inner: the backbone that is paid.
+            cache: where replies are kept; stays open when this is closed.
+            name: the backbone's name, for the cache's entries.
+        """
+        self._inner = inner
+        self._cache = cache
+        self._name = name
+        self._in_flight: dict[str, asyncio.Task[Reply]] = {}
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The inner backbone's."""
+        return self._inner.identity
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer from the cache, from a call in flight, or by a call.
+
+        Raises:
+            BackboneError: there is no answer; see the inner backbone.
+            StoreError: the cache cannot be read, so nothing is bought.
+        """
+        key = request_key(self.identity, request)
+        call = self._in_flight.get(key)
+        if call is not None:
+            return _as_cached(await asyncio.shield(call))
+        call = asyncio.create_task(self._answer(key, request))
+        self._in_flight[key] = call
+        call.add_done_callback(lambda done: self._landed(key, done))
+        return await asyncio.shield(call)
+
+    async def drain(self, grace_s: float = GRACE_S, hurry: asyncio.Event | None = None) -> int:
+        """Send nothing more, wait for the replies that are under way, and give up the rest.
+
+        Args:
+            grace_s: seconds to wait.
+            hurry: waits no longer once this is set.
+
+        Returns:
+            How many calls were given up: their replies may have been paid for and are lost.
+        """
+        self._inner.wind_down()
+        calls = list(self._in_flight.values())
+        if not calls:
+            return 0
+        impatience = asyncio.create_task((hurry or asyncio.Event()).wait())
+        landing = asyncio.create_task(asyncio.wait(calls))
+        await asyncio.wait((landing, impatience), timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        impatience.cancel()
+        landing.cancel()
+        late = [call for call in calls if not call.done()]
+        for call in late:
+            call.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        if late:
+            log.warning("%s: %d replies had not come when the run ended", self._name, len(late))
+        return len(late)
+
+    async def aclose(self, grace_s: float = GRACE_S) -> None:
+        """Drain, and close the inner backbone; the cache stays open."""
+        await self.drain(grace_s)
+        await self._inner.aclose()
+
+    async def _answer(self, key: str, request: Request) -> Reply:
+        kept = await self._cache.aget(key)
+        if kept is not None:
+            return _as_cached(kept)
+        reply = await self._inner.complete(request)
+        await self._cache.aput(reply, request, self.identity, self._name)
+        return reply
+
+    def _landed(self, key: str, call: asyncio.Task[Reply]) -> None:
+        self._in_flight.pop(key, None)
+        if not call.cancelled() and call.exception() is not None:
+            # Read here, or asyncio complains when every caller has been cancelled.
+            log.debug("%s: a call failed: %s", self._name, call.exception())
+
+
+def _as_cached(reply: Reply) -> Reply:
+    return replace(reply, call=replace(reply.call, cached=True, seconds=0.0, retries=0, cost_usd=0.0))

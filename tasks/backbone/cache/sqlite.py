@@ -1,0 +1,116 @@
+"""The reply cache of one machine: a SQLite file."""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.schema import CreateTable
+
+from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.cache.table import LAYOUT
+from tasks.backbone.cache.table import reply as table
+from tasks.errors import CrosscheckError, StoreError
+
+log = logging.getLogger(__name__)
+
+BUSY_TIMEOUT_S = 5.0
+
+T = TypeVar("T")
+
+
+class SqliteReplyCache(ReplyCache):
+    """Replies in one SQLite file: WAL, synchronous NORMAL.
+
+    A reply that `put` has returned from survives the death of the process, though not necessarily of the machine.
+    Calls are made inline, also in an event loop: they take a fraction of a millisecond. The replies are kept as text,
+    for people who look with `sqlite3`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, creating it and its folder when missing.
+
+        Raises:
+            CrosscheckError: the file is damaged, no reply cache, of a newer layout, or cannot be opened.
+        """
+        self.path = Path(path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CrosscheckError(f"The reply cache {self.path} cannot be opened: {error}.") from None
+        super().__init__(str(self.path), _engine(self.path))
+
+    def _prepare(self) -> None:
+        with self._at_once.connect() as connection:
+            layout = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+        if layout > LAYOUT:
+            raise CrosscheckError(
+                f"The reply cache {self.path} was written by a newer version of Crosscheck (layout {layout}, "
+                f"this one knows {LAYOUT}). Update Crosscheck, or choose another folder with --home."
+            )
+        self._switch_to_wal()
+        if layout < LAYOUT:
+            with self._at_once.connect() as connection:
+                connection.execute(CreateTable(table, if_not_exists=True))
+                connection.exec_driver_sql(f"PRAGMA user_version = {LAYOUT}")
+
+    def _switch_to_wal(self) -> None:
+        # SQLite does not wait for this lock, whatever the busy timeout; processes that start together race.
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        while True:
+            try:
+                with self._at_once.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+                return
+            except OperationalError as error:
+                if "locked" not in str(error.orig) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def _insist(self, work: Callable[[], T]) -> T:
+        return work()
+
+    async def _apart(self, work: Callable[[], T]) -> T:
+        return work()
+
+    def _bytes(self) -> int:
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def _give_space_back(self) -> None:
+        try:
+            with self._at_once.connect() as connection:
+                connection.exec_driver_sql("VACUUM")
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        except OperationalError as error:
+            log.info("%s keeps its size until the next prune: %s", self.path, error.orig)
+
+    def _unusable(self, error: DBAPIError) -> CrosscheckError:
+        if isinstance(error, OperationalError):
+            return StoreError(
+                f"The reply cache {self.path} cannot be used: {error.orig}. Check that its folder can be written, "
+                "is on a local disk and not full, and that no other program holds the file."
+            )
+        return self._damaged(str(error.orig))
+
+    def _damaged(self, what: str) -> CrosscheckError:
+        return StoreError(
+            f"The reply cache {self.path} is damaged: {what}. Move the file away (with its -wal and -shm) "
+            "and run the command again; its replies are then bought anew. "
+            f'`sqlite3 "{self.path}" .recover` may save them.'
+        )
+
+
+def _engine(path: Path) -> Engine:
+    address = URL.create("sqlite", database=str(path))
+    engine = create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
+
+    @event.listens_for(engine, "connect")
+    def _(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    return engine

@@ -1,0 +1,165 @@
+"""The OpenAI chat protocol as plain data: a request's body, and the reply in an answer's body."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from tasks.backbone.protocol import Request
+from tasks.backbone.replies.json_schema import is_strict
+from tasks.records import Usage
+from tasks.settings.backbone import BackboneSettings
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+class GarbledAnswerError(ValueError):
+    """The body is not a whole chat completion: cut off, not JSON, or without a choice."""
+
+
+class RefusedInBodyError(ValueError):
+    """An answer with status 200 whose body is an `error` object.
+
+    Attributes:
+        status: the status that the object names, 502 when it names none.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a chat completion holds, as far as it concerns us.
+
+    Attributes:
+        text: the message's content, or its refusal; "" when it has neither.
+        model: the model that answered; "" when the endpoint does not say.
+        usage: tokens; None where the endpoint does not say.
+        truncated: True when the model stopped at its token limit.
+    """
+
+    text: str
+    model: str
+    usage: Usage
+    truncated: bool
+
+
+def identity_of(settings: BackboneSettings) -> dict[str, Any]:
+    """Return what decides a reply: model, endpoint and sampling; not concurrency, time-outs or prices.
+
+    The name is left out: two names for the same model share their cached replies. An epoch is in it where one is
+    set, so that keys without one are what they always were.
+    """
+    epoch = {} if settings.epoch is None else {"epoch": settings.epoch}
+    return epoch | {
+        "kind": settings.kind,
+        "model": settings.model,
+        "base_url": public_url(settings.base_url or OPENAI_URL),
+        "temperature": settings.temperature,
+        "max_tokens": settings.max_tokens,
+        "seed": settings.seed,
+        "response_mode": settings.response_mode,
+        "extra_body": settings.extra_body,
+    }
+
+
+def public_url(url: str) -> str:
+    """Return the URL without user, password, query and trailing slash.
+
+    >>> public_url("https://me:secret@host:8000/v1/?key=secret")
+    'https://host:8000/v1'
+    """
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
+    """Return the request's body.
+
+    A backbone whose temperature is None never gets one, whatever the request says: its model refuses it.
+    `max_tokens` goes under the name that the endpoint knows: OpenAI deprecates `max_tokens` and its reasoning
+    models refuse it; Ollama, DeepSeek and older servers know no other and ignore `max_completion_tokens`.
+    The seed moves on with the sample index, or asking again would bring the same reply.
+    """
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+    }
+    if settings.temperature is not None:
+        body["temperature"] = settings.temperature if request.temperature is None else request.temperature
+    if settings.seed is not None:
+        body["seed"] = settings.seed + request.sample
+    if settings.max_tokens is not None:
+        at_openai = public_url(settings.base_url or OPENAI_URL) == OPENAI_URL
+        field = settings.max_tokens_field or ("max_completion_tokens" if at_openai else "max_tokens")
+        body[field] = settings.max_tokens
+    if request.schema is not None and settings.response_mode == "json_object":
+        body["response_format"] = {"type": "json_object"}
+    if request.schema is not None and settings.response_mode == "json_schema":
+        schema = {"name": "reply", "schema": dict(request.schema), "strict": is_strict(request.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return body | settings.extra_body
+
+
+def answer_of(text: str) -> Answer:
+    """Read a chat completion.
+
+    Raises:
+        GarbledAnswerError: the text is not JSON, or holds no choice.
+        RefusedInBodyError: it is an `error` object.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        start = " ".join(text[:80].split())
+        raise GarbledAnswerError(f'the answer is cut off or no JSON; it starts with "{start}"') from None
+    if not isinstance(content, dict):
+        raise GarbledAnswerError(f"the answer is a JSON {type(content).__name__}, not a chat completion")
+    choices = content.get("choices")
+    if not choices and content.get("error"):
+        error = content["error"]
+        code = error.get("code") if isinstance(error, dict) else None
+        raise RefusedInBodyError(code if isinstance(code, int) and 400 <= code < 600 else 502)
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise GarbledAnswerError("the answer holds no choice")
+    message = choices[0].get("message")
+    if not isinstance(message, dict):
+        raise GarbledAnswerError("the answer's choice holds no message")
+    return Answer(
+        text=_content(message),
+        model=str(content.get("model") or ""),
+        usage=_usage(content.get("usage")),
+        truncated=choices[0].get("finish_reason") == "length",
+    )
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = (part.get("text") for part in content if isinstance(part, dict))
+        content = "".join(part for part in parts if isinstance(part, str))
+    if isinstance(content, str) and content:
+        return content
+    refusal = message.get("refusal")
+    return refusal if isinstance(refusal, str) else ""
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, dict):
+        return Usage()
+    cached = _count(usage.get("prompt_tokens_details"), "cached_tokens")
+    return Usage(
+        input=_count(usage, "prompt_tokens"),
+        # DeepSeek's own name for it.
+        cached_input=_count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
+        output=_count(usage, "completion_tokens"),
+        reasoning=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+    )
+
+
+def _count(container: Any, name: str) -> int | None:
+    value = container.get(name) if isinstance(container, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,251 @@
+"""The backbone that speaks the OpenAI chat protocol: retries, rate limits, time-outs, and when to give up."""
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tasks.backbone.endpoint.chat import (
+    OPENAI_URL,
+    Answer,
+    GarbledAnswerError,
+    RefusedInBodyError,
+    answer_of,
+    body_of,
+    identity_of,
+    public_url,
+)
+from tasks.backbone.endpoint.failures import Refusal, refusal_of, scrub
+from tasks.backbone.endpoint.limiter import AdaptiveLimit
+from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.protocol import Reply, Request, request_key
+from tasks.errors import BackboneError, ConfigurationError
+from tasks.records import Call
+from tasks.settings.backbone import BackboneSettings
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 1.0
+"""Pause before the second attempt; each further one doubles, up to the settings' `max_wait_s`."""
+LONGEST_RETRY_AFTER_S = 900.0
+"""An endpoint that wants to be left alone for longer ends the run: continuing it later costs nothing."""
+
+
+class OpenAIBackbone:
+    """A model behind an OpenAI-compatible endpoint, for one event loop, one run long.
+
+    Use it as `async with OpenAIBackbone(settings) as backbone`; it opens its connections on entry. Replies
+    are not cached here, see `tasks.backbone.cache.backbone`.
+
+    Attempts after a rate limit, a server error, a time-out, a lost connection or a cut-off body are repeated
+    with jittered exponential pauses; `Retry-After` and `retry-after-ms` are obeyed. At most
+    `settings.concurrency` requests are in flight, fewer while the endpoint answers 429 (see `AdaptiveLimit`);
+    a request that pauses holds no place. After a refusal that every further request would meet too (bad key,
+    unknown model, exhausted quota) all requests, waiting ones included, fail at once without a call.
+    """
+
+    def __init__(self, settings: BackboneSettings) -> None:
+        """Read the key from the environment.
+
+        Raises:
+            ConfigurationError: as `api_key`.
+        """
+        self._settings = settings
+        self._key = api_key(settings)
+        self._identity = identity_of(settings)
+        self._prices = prices_for(settings)
+        self._client: AsyncOpenAI | None = None
+        self._limit = AdaptiveLimit(settings.concurrency, settings.name)
+        self._over: BackboneError | None = None
+        self._stop = asyncio.Event()
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Model, endpoint and sampling, without secrets."""
+        return self._identity
+
+    async def __aenter__(self) -> Self:
+        from openai import DEFAULT_CONNECTION_LIMITS, AsyncOpenAI, DefaultAsyncHttpxClient
+
+        # By default no more than 100 connections are kept open: above that, every request would make its own.
+        limits = type(DEFAULT_CONNECTION_LIMITS)(max_keepalive_connections=self._settings.concurrency)
+        # A base_url of ours always wins over OPENAI_BASE_URL, so that what is recorded is what was asked.
+        self._client = AsyncOpenAI(
+            api_key=self._key or "none",
+            base_url=self._settings.base_url or OPENAI_URL,
+            timeout=self._settings.timeout_s,
+            max_retries=0,
+            http_client=DefaultAsyncHttpxClient(limits=limits),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections. Requests in flight fail."""
+        self.wind_down()
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    def wind_down(self) -> None:
+        """Send nothing more; what is in flight may come back, what waits fails."""
+        if self._over is None:
+            closing = self._message("it is closing, no further request is sent.")
+            self._end(BackboneError(closing, transient=True))
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request, after as many attempts as it takes and the settings allow.
+
+        Raises:
+            BackboneError: no attempt brought a reply. `fatal` when no other request can succeed either.
+        """
+        loop = asyncio.get_running_loop()
+        body = body_of(request, self._settings)
+        key = request_key(self._identity, request)
+        sent_at: float | None = None
+        attempt = 0
+        while True:
+            async with self._limit.slot(ahead=attempt > 0) as granted_at:
+                self._raise_if_over()
+                sent_at = granted_at if sent_at is None else sent_at
+                outcome = await self._attempt(body)
+                if isinstance(outcome, Answer):
+                    self._limit.succeeded()
+                    return self._reply(outcome, key, loop.time() - sent_at, attempt)
+                if outcome.kind == "rate_limit":
+                    self._limit.rate_limited(granted_at, self._bearable(outcome))
+            self._raise_unless_worth_repeating(outcome, attempt)
+            pause = self._pause(outcome, attempt)
+            attempt += 1
+            log.info("%s: %s; attempt %d in %.1f s", self._settings.name, outcome.said, attempt + 1, pause)
+            await self._sleep(pause)
+
+    async def _attempt(self, body: Mapping[str, Any]) -> Answer | Refusal:
+        import openai
+
+        assert self._client is not None, "used outside of `async with`"
+        settings = self._settings
+        try:
+            async with asyncio.timeout(settings.timeout_s):
+                # The bare post: the typed method spends a quarter of its time on checking what we know to be right.
+                text = await self._client.post("/chat/completions", cast_to=str, body=body)
+            try:
+                return answer_of(text)
+            except RefusedInBodyError as error:
+                return self._refusal(error.status, {}, text)
+        except GarbledAnswerError as error:
+            hint = "If every answer is like that, check base_url: it usually ends in /v1."
+            return Refusal("garbled", self._clean(str(error)), hint)
+        except (TimeoutError, openai.APITimeoutError):
+            said = f"no reply within {settings.timeout_s:g} s"
+            return Refusal("timeout", said, "Raise timeout_s if that is usual.")
+        except openai.APIStatusError as error:
+            return self._refusal(error.status_code, error.response.headers, error.response.text)
+        except openai.APIConnectionError as error:
+            reason = self._clean(str(error.__cause__ or error)) or type(error.__cause__).__name__
+            said = f"connection failed ({reason})"
+            return Refusal("connection", said, "Is the endpoint up, and base_url right?")
+
+    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
+        return refusal_of(status, headers, self._clean(text), self._settings.api_key_env)
+
+    def _reply(self, answer: Answer, key: str, seconds: float, retries: int) -> Reply:
+        call = Call(
+            request=key,
+            model=answer.model or self._settings.model,
+            usage=answer.usage,
+            cached=False,
+            seconds=seconds,
+            retries=retries,
+            cost_usd=cost(answer.usage, self._prices),
+        )
+        log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
+        return Reply(answer.text, call, answer.truncated)
+
+    def _raise_unless_worth_repeating(self, refusal: Refusal, attempt: int) -> None:
+        self._raise_if_over()
+        if refusal.fatal:
+            kept = "Everything answered so far is kept: run the same command again once that is mended."
+            self._end(self._error(refusal, f"{refusal.mend} {kept}", fatal=True))
+        elif refusal.retry_after_s is not None and refusal.retry_after_s > LONGEST_RETRY_AFTER_S:
+            minutes = f"{refusal.retry_after_s / 60:.0f}"
+            wait = f"It asks to wait {minutes} minutes: run the same command again then."
+            self._end(self._error(refusal, wait, fatal=True))
+        elif refusal.transient and attempt < self._settings.retries:
+            return
+        elif refusal.transient:
+            tried = f"Given up after {attempt + 1} attempts; run the same command again later."
+            raise self._error(refusal, f"{tried} {refusal.mend}".strip())
+        else:
+            raise self._error(refusal, refusal.mend)
+        self._raise_if_over()
+
+    def _error(self, refusal: Refusal, advice: str, *, fatal: bool = False) -> BackboneError:
+        said = self._clean(refusal.said).rstrip(".")
+        return BackboneError(self._message(f"{said}. {advice}"), transient=refusal.transient, fatal=fatal)
+
+    def _message(self, text: str) -> str:
+        endpoint = public_url(self._settings.base_url or OPENAI_URL)
+        return f'Backbone "{self._settings.name}" ({self._settings.model} at {endpoint}): {text}'
+
+    def _end(self, error: BackboneError) -> None:
+        self._over = error
+        self._stop.set()
+        self._limit.open_up()
+
+    def _raise_if_over(self) -> None:
+        if self._over is not None:
+            # A new exception each time: one instance raised in many tasks would collect all their tracebacks.
+            raise BackboneError(str(self._over), transient=self._over.transient, fatal=self._over.fatal)
+
+    def _pause(self, refusal: Refusal, attempt: int) -> float:
+        jitter = random.uniform(0.5, 1.0)
+        pause = min(self._settings.max_wait_s, FIRST_PAUSE_S * 2.0**attempt) * jitter
+        return pause if refusal.retry_after_s is None else max(refusal.retry_after_s, 0.0)
+
+    def _bearable(self, refusal: Refusal) -> float | None:
+        wait = refusal.retry_after_s
+        return wait if wait is not None and wait <= LONGEST_RETRY_AFTER_S else None
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except TimeoutError:
+            return
+
+    def _clean(self, text: str) -> str:
+        return scrub(text, self._key)
+
+
+def api_key(settings: BackboneSettings) -> str | None:
+    """Return the key from the environment; None where the endpoint needs none.
+
+    Raises:
+        ConfigurationError: the variable is not set, or empty; or the base_url holds a password or a query,
+            which would end up in logs.
+    """
+    if settings.base_url and public_url(settings.base_url) != settings.base_url.rstrip("/"):
+        raise ConfigurationError(
+            f'Backbone "{settings.name}": base_url must hold no user, password or query. Put the key into an '
+            "environment variable, and its name into api_key_env."
+        )
+    name = settings.api_key_env
+    if name is None:
+        return None
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise ConfigurationError(
+            f'Backbone "{settings.name}" needs an API key in the environment variable {name}, which is not '
+            f"set. Set it (export {name}=...), or choose a backbone that needs none: --backbone offline."
+        )
+    return key

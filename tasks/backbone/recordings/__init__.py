@@ -1,0 +1,1 @@
+"""Recordings: replies kept in a file and served again without a model."""

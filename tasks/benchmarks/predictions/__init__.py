@@ -1,0 +1,1 @@
+"""Files of other systems: predictions, schema links, released outputs."""

@@ -1,0 +1,156 @@
+"""The RSL-SQL authors' released GPT-4o outputs for BIRD dev, and the recording they amount to.
+
+The release has no replies, only what was read from them, so the recording holds the shortest reply that reads as
+that. Item or line N (from 0) belongs to the question with id N.
+
+What each stage is given:
+
+- `forward_link`, `preliminary_sql`, the three `augmentation_*`, `augmented_sql` and `binary_selection`: one reply
+  each, for every question.
+- `self_correction`: SQL4 as the reply of round 0, and only where it differs from SQL3. Where both are the same, the
+  authors corrected nothing or in vain; which of the two, and what the model said, is not known. So where our
+  executor finds fault with a SQL3 that theirs passed, or with a SQL4, the reply is missing and the question fails.
+
+No tokens are recorded: the release has none.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.backbone.recordings.file import RecordedReply
+from tasks.errors import DataError
+from tasks.records import Question
+
+FOLDER = "recordings/rsl-sql-gpt-4o-bird-dev"
+"""Where it is, below the data location."""
+MODEL = "gpt-4o"
+SQLS = ("sql1", "sql2", "sql3", "sql4")
+
+
+@dataclass(frozen=True)
+class Release:
+    """The released outputs, by position.
+
+    Attributes:
+        folder: where they are.
+        forward_link: the model's tables and columns, before any matching of names.
+        augmentation: tables, columns, sql_keywords and conditions.
+        sql: the statements after each step, under "sql1" to "sql4".
+    """
+
+    folder: Path
+    forward_link: Sequence[Mapping[str, Any]]
+    augmentation: Sequence[Mapping[str, Any]]
+    sql: Mapping[str, Sequence[str]]
+
+    def verdicts(self, name: str) -> tuple[bool, ...]:
+        """Return a vector of 0 and 1 per question, e.g. "correct/sql1" or "strict_recall/forward".
+
+        Raises:
+            DataError: there is no such vector, or it has another length.
+        """
+        path = self.folder / f"{name}.json"
+        vector = _json_list(path)
+        _demand_length(path, vector, len(self.forward_link))
+        return tuple(bool(one) for one in vector)
+
+
+def read_release(folder: Path) -> Release:
+    """Read the released outputs.
+
+    Raises:
+        DataError: a file is missing or malformed, or they differ in length.
+    """
+    forward_link = _json_list(folder / "forward_link.json", "tables", "columns")
+    augmentation = _json_list(folder / "augmentation.json", "tables", "columns", "sql_keywords", "conditions")
+    _demand_length(folder / "augmentation.json", augmentation, len(forward_link))
+    sql = {name: _lines(folder / f"{name}.txt") for name in SQLS}
+    for name, lines in sql.items():
+        _demand_length(folder / f"{name}.txt", lines, len(forward_link))
+    return Release(folder, forward_link, augmentation, sql)
+
+
+def recorded_replies(release: Release, questions: Sequence[Question]) -> Iterator[RecordedReply]:
+    """Return the release as a recording of the pipeline `rsl-sql`.
+
+    Args:
+        release: the released outputs.
+        questions: BIRD dev, all of it; a question's id is its position in the release.
+
+    Raises:
+        DataError: a question has an id that the release does not know.
+    """
+    for question in questions:
+        if not (
+            question.id.isascii() and question.id.isdigit() and int(question.id) < len(release.forward_link)
+        ):
+            raise DataError(
+                f"{release.folder} tells of the questions 0 to {len(release.forward_link) - 1}, not of {question.id}. "
+                "It belongs to BIRD dev, revision 20240627."
+            )
+        for stage, reply in _replies(release, int(question.id)).items():
+            yield RecordedReply(
+                question=question.id,
+                database=question.database_id,
+                stage=stage,
+                round=0,
+                reply=json.dumps(reply, ensure_ascii=False),
+                model=MODEL,
+            )
+
+
+def _replies(release: Release, index: int) -> dict[str, Mapping[str, Any]]:
+    linked, told = release.forward_link[index], release.augmentation[index]
+    sql1, sql2, sql3, sql4 = (release.sql[name][index] for name in SQLS)
+    replies: dict[str, Mapping[str, Any]] = {
+        "forward_link": {"tables": linked["tables"], "columns": linked["columns"]},
+        "preliminary_sql": {"sql": sql1},
+        "augmentation_elements": {"tables": told["tables"], "columns": told["columns"]},
+        "augmentation_keywords": {"sql_keywords": told["sql_keywords"]},
+        "augmentation_conditions": {"conditions": told["conditions"]},
+        "augmented_sql": {"sql": sql2},
+        "binary_selection": {"sql": sql3},
+    }
+    if sql4 != sql3:
+        replies["self_correction"] = {"sql": sql4}
+    return replies
+
+
+def _json_list(path: Path, *keys: str) -> list[Any]:
+    try:
+        content = json.loads(_text(path))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}.") from None
+    if not isinstance(content, list):
+        raise DataError(f"{path} must hold a list, with one item per question.")
+    for index, item in enumerate(content):
+        if keys and not (isinstance(item, dict) and all(isinstance(item.get(key), list) for key in keys)):
+            raise DataError(f"{path}: item {index} must hold the lists {', '.join(keys)}.")
+    return content
+
+
+def _lines(path: Path) -> list[str]:
+    return _text(path).removesuffix("\n").split("\n")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(
+            f"There is no {path}. The released outputs of RSL-SQL (GPT-4o, BIRD dev) are looked for there; say where "
+            "they are with --data FOLDER, the folder that holds "
+            f'"{FOLDER}".'
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}.") from None
+
+
+def _demand_length(path: Path, items: Sequence[Any], length: int) -> None:
+    if len(items) != length:
+        raise DataError(
+            f"{path} has {len(items):,} items, and forward_link.json {length:,}: they do not belong together."
+        )

@@ -1,0 +1,1 @@
+"""Sandboxed execution: worker processes that run model-written SQL read-only, with limits."""

@@ -1,0 +1,172 @@
+"""A worker process as its parent sees it: start, ask, kill."""
+
+import asyncio
+import contextlib
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tasks.database.limits import Limits
+from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
+from tasks.errors import CrosscheckError
+
+START_S = 60.0
+"""Seconds that a process may take to start, or to import what a function needs."""
+
+ROOT = Path(__file__).resolve().parents[3]
+INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
+
+
+class WorkerDiedError(Exception):
+    """The process ended before it answered; `started` says whether the job can have begun."""
+
+    def __init__(self, message: str, *, started: bool) -> None:
+        super().__init__(message)
+        self.started = started
+
+
+class WorkerOverranError(Exception):
+    """The process did not answer in time."""
+
+
+class WorkerProcess:
+    """One worker process. Only `start`, `ask` and `gone` wait; `kill` can be called from anywhere.
+
+    Attributes:
+        paths: databases it has been asked about.
+        functions: functions it has been asked for, so that it has them imported.
+    """
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        self.functions: set[str] = set()
+        self._socket, theirs = socket.socketpair()
+        self._socket.setblocking(False)
+        try:
+            # a session of its own: Ctrl-C reaches the parent only
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-S", "-m", "tasks.database.sandbox.worker"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                env=_environment(),
+                start_new_session=True,
+            )
+        except BaseException:
+            self._socket.close()
+            raise
+        finally:
+            theirs.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return int(self._process.pid)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    async def start(self, limits: Limits) -> None:
+        """Hand it its limits and wait until it can take a job.
+
+        Raises:
+            CrosscheckError: it did not start.
+        """
+        try:
+            async with asyncio.timeout(START_S):
+                await self._send(framed(limits))
+                await self._receive()
+        except (TimeoutError, OSError, EOFError) as error:
+            await self._ended()
+            raise CrosscheckError(
+                f"A worker process for SQL did not start ({self._ending() or type(error).__name__}); what it "
+                f"printed stands above. Its memory limit is {limits.memory_mb} MiB. "
+                f"Try it by hand: {sys.executable} -m tasks.database.sandbox.worker"
+            ) from error
+
+    async def ask(self, job: Job, patience_s: float) -> Reply:
+        """Send a job and wait for its reply.
+
+        Raises:
+            WorkerOverranError: no reply within `patience_s`, plus `START_S` to import a function that is new
+                to this worker.
+            WorkerDiedError: the process ended first.
+            Exception: what pickle raises when the job cannot be pickled; the worker is as good as before.
+        """
+        frame = framed(job)
+        if job.function not in self.functions:
+            patience_s += START_S
+        self.functions.add(job.function)
+        self.paths.add(job.path)
+        try:
+            async with asyncio.timeout(patience_s):
+                try:
+                    await self._send(frame)
+                except OSError as error:
+                    raise WorkerDiedError(self._ending(), started=False) from error
+                return await self._receive()
+        except TimeoutError as error:
+            raise WorkerOverranError from error
+        except (OSError, EOFError) as error:
+            await self._ended()
+            raise WorkerDiedError(self._ending(), started=True) from error
+
+    def kill(self) -> None:
+        """End it at once, and wake whoever waits for its reply."""
+        self._process.kill()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    async def gone(self) -> None:
+        """Wait until a killed process is reaped, and let go of its pipe."""
+        pause = 0.001
+        while self.alive:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        self._socket.close()
+
+    async def _ended(self) -> None:
+        """Give a process that closed its pipe a second to be gone, so that its ending is known."""
+        until = time.monotonic() + 1.0
+        while self.alive and time.monotonic() < until:
+            await asyncio.sleep(0.001)
+
+    def _ending(self) -> str:
+        code = self._process.poll()
+        if code is None:
+            return ""
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    async def _send(self, frame: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._socket, frame)
+
+    async def _receive(self) -> Reply:
+        (length,) = HEADER.unpack(await self._exactly(HEADER.size))
+        reply: Reply = pickle.loads(await self._exactly(length))  # noqa: S301 - written by our own worker
+        return reply
+
+    async def _exactly(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        received = bytearray()
+        while len(received) < size:
+            part = await loop.sock_recv(self._socket, min(size - len(received), 1 << 20))
+            if not part:
+                raise EOFError
+            received += part
+        return bytes(received)
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which the worker finds what the parent finds, without looking for it itself.
+
+    Secrets stay out: the worker runs hostile SQL and needs none of them.
+    """
+    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    folders = [str(ROOT), *(folder for folder in sys.path if folder)]
+    # one malloc arena: a second one would take 64 MiB of the memory limit for nothing
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(folders)), "MALLOC_ARENA_MAX": "1"}

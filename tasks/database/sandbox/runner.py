@@ -1,0 +1,49 @@
+"""A database that a stage can run SQL on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.database.database import Database
+from tasks.database.sandbox.connection import Session
+from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
+from tasks.records import Execution
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRunner:
+    """Runs SQL on one database in the sandbox.
+
+    Attributes:
+        database: the database.
+        workers: the pool of sandboxed processes.
+        timeout_s: seconds after which a query is stopped.
+    """
+
+    database: Database
+    workers: SqlWorkers
+    timeout_s: float
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What a result depends on beside the SQL: the database's content and the limit."""
+        return {"database": self.database.digest, "timeout_s": self.timeout_s}
+
+    async def run(self, sql: str, rows: int = 5) -> Execution:
+        """Run one statement and return how it went, with the first `rows` rows."""
+        return await self.workers.execute(self.database, sql, rows=rows, timeout_s=self.timeout_s)
+
+    async def agree(self, sql: str, other: str) -> bool:
+        """Return whether two statements both run and return the same set of rows."""
+        try:
+            return bool(
+                await self.workers.call(same_rows, self.database, sql, other, timeout_s=2 * self.timeout_s)
+            )
+        except WorkerLost:
+            return False
+
+
+def same_rows(session: Session, sql: str, other: str) -> bool:
+    """Inside a worker: return whether two statements both run and return the same set of rows."""
+    first, second = session.run(sql), session.run(other)
+    return first.ok and second.ok and set(first.rows) == set(second.rows)

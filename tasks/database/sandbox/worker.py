@@ -1,0 +1,166 @@
+"""A worker process of the SQL sandbox, `python -m tasks.database.sandbox.worker`.
+
+It reads frames from its standard input and answers on its standard output, which nothing else can reach:
+both are moved away before anything runs, and what a job prints is lost. The first frame holds its limits.
+It imports little, so that a killed worker is replaced within 0.1 s; what a job needs beyond that is imported
+with the job.
+
+It ends when its parent closes the pipe or is gone, even in the middle of a query.
+"""
+
+import contextlib
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from importlib import import_module
+from io import BufferedReader, BufferedWriter
+from typing import Any
+
+from tasks.database.limits import MIB, Limits
+from tasks.database.sandbox.connection import Session
+from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
+
+OPEN_DATABASES = 16
+"""Connections kept open; the least recently used one is closed for the next."""
+
+
+def main() -> None:
+    """Serve jobs until the parent is gone."""
+    jobs, replies = _private_pipes()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.stack_size(256 * 1024)
+    threading.Thread(target=_end_with_parent, args=(jobs.fileno(), os.getppid()), daemon=True).start()
+    limits: Limits | None = _read(jobs)
+    if limits is None:
+        return
+    restrict_process(limits)
+    sessions: OrderedDict[str, Session] = OrderedDict()
+    _write(replies, Reply("ready"))
+    os.dup2(1, 2)
+    while (job := _read(jobs)) is not None:
+        reply = _done(job, sessions, limits)
+        _write(replies, reply)
+        if reply.spent:
+            return
+
+
+def restrict_process(limits: Limits) -> None:
+    """Bound this process's memory, and take from it the means to write files or dump core.
+
+    Where there is no `resource` (Windows) or RLIMIT_AS is ignored (macOS), SQLite's own heap limit remains.
+    """
+    sys.dont_write_bytecode = True
+    try:
+        import resource
+    except ImportError:
+        return
+    wanted = {
+        resource.RLIMIT_AS: limits.memory_mb * MIB,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, value in wanted.items():
+        _, hard = resource.getrlimit(kind)
+        bounded = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (bounded, bounded))
+
+
+def function_named(name: str) -> Callable[..., Any]:
+    """Return the module-level function of a "module:qualname"."""
+    module, _, qualname = name.partition(":")
+    found: Any = import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found  # type: ignore[no-any-return]
+
+
+def _done(job: Job, sessions: "OrderedDict[str, Session]", limits: Limits) -> Reply:
+    try:
+        function = function_named(job.function)
+        session = _session(job.path, sessions, limits)
+        session.grant(job.budget_s)
+        value = function(session, *job.args)
+        spent = session.exhausted or _address_space() > limits.memory_mb * MIB // 2
+        return Reply("returned", value, spent=spent)
+    except MemoryError:
+        return Reply("exhausted", spent=True)
+    except Exception as error:
+        return Reply("raised", _portable(error), traceback.format_exc())
+
+
+def _session(path: str, sessions: "OrderedDict[str, Session]", limits: Limits) -> Session:
+    session = sessions.pop(path, None) or Session(path, limits)
+    sessions[path] = session
+    while len(sessions) > OPEN_DATABASES:
+        sessions.popitem(last=False)[1].close()
+    return session
+
+
+def _portable(error: Exception) -> Exception:
+    """Return the exception, or one that says the same where pickle cannot carry it."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own exception
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _private_pipes() -> tuple[BufferedReader, BufferedWriter]:
+    """Move standard input and output to descriptors of our own; what a job prints goes nowhere."""
+    jobs, replies = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return os.fdopen(jobs, "rb"), os.fdopen(replies, "wb")
+
+
+def _read(pipe: BufferedReader) -> Any:
+    head = pipe.read(HEADER.size)
+    if len(head) < HEADER.size:
+        return None
+    (length,) = HEADER.unpack(head)
+    return pickle.loads(pipe.read(length))  # noqa: S301 - written by the parent process
+
+
+def _write(pipe: BufferedWriter, reply: Reply) -> None:
+    try:
+        frame = framed(reply)
+    except MemoryError:
+        frame = framed(Reply("exhausted", spent=True))
+    except Exception as error:
+        kind, text = type(reply.value).__name__, reply.traceback or traceback.format_exc()
+        frame = framed(
+            Reply("raised", TypeError(f"a {kind} cannot leave the worker: {error}"), text, reply.spent)
+        )
+    pipe.write(frame)
+    pipe.flush()
+
+
+def _end_with_parent(pipe: int, parent: int) -> None:
+    """Leave at once when the pipe is closed or the parent is gone, whatever the main thread is doing."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    while not poll.poll(1000) and os.getppid() == parent:
+        pass
+    os._exit(0)
+
+
+def _address_space() -> int:
+    """Return the bytes of memory mapped now; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - once a query
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+if __name__ == "__main__":
+    main()

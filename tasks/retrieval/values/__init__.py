@@ -1,0 +1,1 @@
+"""The index of a database's values, and bridging between values and a question."""

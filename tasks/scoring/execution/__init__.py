@@ -1,0 +1,1 @@
+"""Execution accuracy and what else is measured by executing SQL."""

@@ -1,0 +1,138 @@
+"""Runs gold SQL and says which of it is fit to be scored against (spec: a failing or slow gold is the benchmark's)."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from tasks.scoring.cost import percentile
+
+if TYPE_CHECKING:
+    from tasks.benchmarks.gold_files import Gold
+    from tasks.database.database import Database
+    from tasks.database.sandbox.workers import SqlWorkers
+
+GoldClass = Literal["rows", "empty", "error", "timeout", "too_large", "missing_database"]
+GOLD_CLASSES: tuple[GoldClass, ...] = get_args(GoldClass)
+FAULTS: frozenset[GoldClass] = frozenset({"error", "timeout", "too_large"})
+"""Classes under which no prediction can be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldCheck:
+    """How one gold SQL fared.
+
+    Attributes:
+        id: its id, as in `Gold`.
+        database_id: its database.
+        sql: the SQL.
+        found: "rows"; "empty" (ran, and returned no row: any other query without rows is right); "error";
+            "timeout"; "too_large"; "missing_database" (not run).
+        error: the database's message, "" where there is none.
+        row_count: rows it returned; None where it did not finish.
+        seconds: time it took; None where it was not run.
+    """
+
+    id: str
+    database_id: str
+    sql: str
+    found: GoldClass
+    error: str = ""
+    row_count: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoldReport:
+    """How the gold of a split fared.
+
+    Attributes:
+        checks: one per gold, in file order.
+        slow_s: seconds above which a gold that finished is called slow.
+    """
+
+    checks: tuple[GoldCheck, ...]
+    slow_s: float
+
+    @property
+    def counts(self) -> Mapping[GoldClass, int]:
+        """How many there are of each class; they add up to all."""
+        found = [check.found for check in self.checks]
+        return {name: found.count(name) for name in GOLD_CLASSES}
+
+    @property
+    def slow(self) -> tuple[GoldCheck, ...]:
+        """Gold that finished and took longer than the threshold, slowest first."""
+        finished = (check for check in self.checks if check.found in ("rows", "empty"))
+        slow = [check for check in finished if check.seconds is not None and check.seconds > self.slow_s]
+        return tuple(sorted(slow, key=lambda check: -(check.seconds or 0.0)))
+
+    @property
+    def faults(self) -> tuple[GoldCheck, ...]:
+        """Gold that does not run to its end."""
+        return tuple(check for check in self.checks if check.found in FAULTS)
+
+    @property
+    def p95_s(self) -> float | None:
+        """95th percentile of the seconds of those that were run; None of none."""
+        return percentile(sorted(c.seconds for c in self.checks if c.seconds is not None), 95)
+
+
+async def check_golds(
+    workers: "SqlWorkers",
+    databases: Mapping[str, "Database"],
+    golds: Sequence["Gold"],
+    *,
+    timeout_s: float,
+    slow_s: float,
+    broken: Mapping[str, str] | None = None,
+    heard: Callable[[GoldCheck], None] | None = None,
+) -> GoldReport:
+    """Run every gold once.
+
+    Args:
+        workers: the pool that executes.
+        databases: the databases at hand, by id.
+        golds: what to run.
+        timeout_s: limit per query, in seconds.
+        slow_s: seconds above which a query is slow.
+        broken: databases whose file is there but cannot be read, with the reason: their gold fails.
+        heard: told each result.
+    """
+    unreadable = broken or {}
+
+    async def check(gold: "Gold") -> GoldCheck:
+        if gold.database_id in databases:
+            found = await _run(workers, databases[gold.database_id], gold, timeout_s)
+        elif gold.database_id in unreadable:
+            found = GoldCheck(gold.id, gold.database_id, gold.sql, "error", unreadable[gold.database_id])
+        else:
+            found = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
+        if heard:
+            heard(found)
+        return found
+
+    ordered = sorted(range(len(golds)), key=lambda place: golds[place].database_id)
+    checks: dict[int, GoldCheck] = {}
+    places = iter(ordered)
+
+    async def work(places: Iterable[int]) -> None:
+        for place in places:
+            checks[place] = await check(golds[place])
+
+    await asyncio.gather(*(work(places) for _ in range(2 * workers.size)))
+    return GoldReport(tuple(checks[place] for place in range(len(golds))), slow_s)
+
+
+async def _run(workers: "SqlWorkers", database: "Database", gold: "Gold", timeout_s: float) -> GoldCheck:
+    execution = await workers.execute(database, gold.sql, rows=0, timeout_s=timeout_s)
+    finished: GoldClass = "rows" if execution.row_count else "empty"
+    return GoldCheck(
+        gold.id,
+        gold.database_id,
+        gold.sql,
+        finished if execution.status == "ok" else execution.status,
+        execution.error,
+        execution.row_count,
+        execution.seconds,
+    )

@@ -1,0 +1,154 @@
+"""The rule "subset" of Spider 2.0-lite: the gold's columns must be among the predicted ones.
+
+Runs inside the sandboxed workers, so it imports nothing heavy. As published, each column is compared as a
+vector of its own, several gold results may be accepted, and further predicted columns do no harm. Deviations:
+NULL equals NULL and nothing else (published: also 0), and numbers are sorted as numbers where the order is
+ignored (published: as text, so that 9.999 and 10 are no pair).
+"""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.scoring.execution.rules import Row, comparable
+from tasks.scoring.report import Verdict
+
+if TYPE_CHECKING:
+    from tasks.database.database import Database
+    from tasks.database.sandbox.connection import Session
+    from tasks.database.sandbox.workers import SqlWorkers
+
+TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedResult:
+    """One result that counts as right.
+
+    Attributes:
+        rows: its rows.
+        columns: positions of the columns that must be there; () for all.
+    """
+
+    rows: tuple[Row, ...]
+    columns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetGold:
+    """The gold of one question: results of which one must be found, and whether row order matters."""
+
+    accepted: tuple[AcceptedResult, ...]
+    ignore_order: bool = False
+
+
+def read_gold_csv(text: str) -> tuple[Row, ...]:
+    r"""Read a gold result from CSV with a header line: numbers become numbers, empty cells NULL.
+
+    >>> read_gold_csv("name,price\ncup,2.50\npot,\n")
+    (('cup', 2.5), ('pot', None))
+    """
+    lines = list(csv.reader(io.StringIO(text)))
+    return tuple(tuple(_value(cell) for cell in line) for line in lines[1:] if line)
+
+
+def subset(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
+    """Whether the columns of any accepted result are among the predicted columns.
+
+    >>> gold = SubsetGold((AcceptedResult(((1, "a"), (2, "b"))),), ignore_order=True)
+    >>> subset(gold, [("b", 0, 2.001), ("a", 0, 1)]), subset(gold, [(2,), (1,)])
+    (True, False)
+    """
+    return any(_contains(result, predicted, gold.ignore_order) for result in gold.accepted)
+
+
+def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order: bool) -> bool:
+    """Whether two columns hold the same values, numbers within the tolerance."""
+    if len(gold) != len(predicted):
+        return False
+    if not ignore_order:
+        return all(_same(one, other) for one, other in zip(gold, predicted, strict=True))
+    numbers, others = _split(gold)
+    predicted_numbers, predicted_others = _split(predicted)
+    if len(numbers) != len(predicted_numbers) or Counter(others) != Counter(predicted_others):
+        return False
+    pairs = zip(sorted(numbers), sorted(predicted_numbers), strict=True)
+    return all(_same(one, other) for one, other in pairs)
+
+
+def compare_subset(
+    session: "Session", gold: SubsetGold, sqls: tuple[str, ...], timeout_s: float
+) -> tuple[Verdict, ...]:
+    """Execute predictions inside a worker and judge each by the rule."""
+    verdicts = []
+    for sql in sqls:
+        result = session.run(sql, timeout_s=timeout_s)
+        right = result.ok and subset(gold, result.rows)
+        verdicts.append(
+            Verdict({"subset": right}, result.status, result.error, result.row_count, seconds=result.seconds)
+        )
+    return tuple(verdicts)
+
+
+async def judge_subset(
+    workers: "SqlWorkers",
+    database: "Database",
+    gold: SubsetGold,
+    candidates: Mapping[str, str | None],
+    *,
+    timeout_s: float,
+) -> Mapping[str, Verdict]:
+    """Judge the candidates of one question against results instead of a gold SQL; each distinct SQL runs once."""
+    from tasks.database.sandbox.workers import WorkerLost
+
+    known: dict[str, Verdict] = {}
+    for sql in dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()):
+        try:
+            (known[sql],) = await workers.call(
+                compare_subset, database, gold, (sql,), timeout_s, timeout_s=timeout_s
+            )
+        except WorkerLost as lost:
+            known[sql] = Verdict({"subset": False}, lost.status, str(lost))
+    return {
+        name: known.get(sql or "", Verdict({"subset": False}, "no_answer"))
+        for name, sql in candidates.items()
+    }
+
+
+def _contains(result: AcceptedResult, predicted: Sequence[Row], ignore_order: bool) -> bool:
+    if not result.rows:
+        return not predicted
+    gold = list(zip(*result.rows, strict=False))
+    wanted = [gold[index] for index in result.columns if index < len(gold)] if result.columns else gold
+    there = list(zip(*predicted, strict=False))
+    return all(any(vectors_match(g, p, ignore_order=ignore_order) for p in there) for g in wanted)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if _is_number(one) and _is_number(other):
+        return one == other or math.isclose(one, other, rel_tol=1e-9, abs_tol=TOLERANCE)
+    return comparable(one) == comparable(other)
+
+
+def _split(values: Sequence[Any]) -> tuple[list[Any], list[Hashable]]:
+    numbers = [value for value in values if _is_number(value)]
+    return numbers, [comparable(value) for value in values if not _is_number(value)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and value == value
+
+
+def _value(cell: str) -> Any:
+    if not cell:
+        return None
+    for read in (int, float):
+        try:
+            return read(cell)
+        except ValueError:
+            continue
+    return cell

@@ -1,0 +1,1 @@
+"""Statistics that DAC and SEA-SQL report of their own stages."""

@@ -1,0 +1,1 @@
+"""Stages of DAC (arXiv 2408.08779)."""

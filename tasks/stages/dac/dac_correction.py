@@ -1,0 +1,111 @@
+"""Correction by one kind of feedback (DAC, section 3.4; spec 5)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from tasks import prompts
+from tasks.backbone.metered import MeteredBackbone
+from tasks.dac_records import AlignedToken, Entities, Feedback, Revision
+from tasks.database.identifiers import quoted_if_needed
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.database.schema import Schema
+from tasks.records import Question
+from tasks.retrieval.alignment import with_tables
+from tasks.settings.pipeline import PromptSettings
+from tasks.sql.normalise import normalise_sql
+from tasks.sql.used_elements import used_elements
+from tasks.stage import stage
+from tasks.stages.ask_sql import ask_sql
+from tasks.stages.show import outcome_of, show_result, show_schema
+
+KINDS = {"tbl": "table", "col": "column", "val": "value"}
+
+
+@stage(prompts=("dac_correction",))
+async def dac_correction(
+    question: Question,
+    schema: Schema,
+    prompt: PromptSettings,
+    alignment: tuple[AlignedToken, ...],
+    sql: str | None,
+    feedback: Feedback,
+    round: int,
+    temperature: float | None,
+    descriptions: bool,
+    runner: DatabaseRunner,
+    backbone: MeteredBackbone,
+) -> Revision:
+    """Ask once for a better SQL, and take it if it executes.
+
+    Args:
+        question: the question and its evidence.
+        schema: the full schema; shown are the tables of the SQL and of the missing entities.
+        prompt: how the schema is shown.
+        alignment: the question's tokens with what they mean; () where they were not linked.
+        sql: the current SQL; None where there is none.
+        feedback: what is wrong with it.
+        round: which correction of this kind this is, from 0: the index of the sample.
+        temperature: None for the backbone's own.
+        descriptions: show column descriptions.
+        runner: executes the new SQL within the benchmark's time limit.
+        backbone: who is asked.
+
+    Returns:
+        The new SQL, or the one before where the reply holds none, the same, or one that fails to execute; a note
+        says which.
+    """
+    tables = (*(used_elements(sql, schema).tables if sql else ()), *feedback.missing.tables)
+    tables += tuple(column.table for column in feedback.missing.columns)
+    answer = await ask_sql(
+        backbone,
+        prompts.messages(
+            "dac_correction",
+            question=question,
+            dialect=schema.dialect_name,
+            parts=show_schema(with_tables(schema, tables), prompt, descriptions=descriptions),
+            alignment=tuple(annotations(alignment, schema.dialect)),
+            sql=sql or "",
+            kind=feedback.kind,
+            error=feedback.error,
+            missing=shown_entities(feedback.missing, schema.dialect),
+            skeleton=feedback.skeleton,
+        ),
+        sample=round,
+        temperature=temperature,
+    )
+    if answer.sql is None:
+        backbone.note(f"{answer.note}; the SQL before it was kept")
+        return Revision(feedback.kind, sql, "unreadable", note=answer.note)
+    if sql is not None and normalise_sql(answer.sql, schema.dialect) == normalise_sql(sql, schema.dialect):
+        return Revision(feedback.kind, sql, "unchanged", answer.sql, "the same SQL came back")
+    result = await runner.run(answer.sql, 1)
+    if not result.ok:
+        note = f"the new SQL fails to execute ({outcome_of(result)})"
+        backbone.note(f"{note}: {show_result(result, 1)}; the SQL before it was kept")
+        return Revision(feedback.kind, sql, "rejected", answer.sql, note)
+    return Revision(feedback.kind, answer.sql, "accepted", answer.sql)
+
+
+def annotations(tokens: Sequence[AlignedToken], dialect: str) -> Iterator[str]:
+    """Yield one line for each run of tokens that mean the same.
+
+    >>> list(annotations([AlignedToken("first", "s", "n", "col"), AlignedToken("name", "s", "n", "col")], "sqlite"))
+    ['"first name": s.n (column)']
+    """
+    for (table, column, kind), run in groupby(tokens, key=lambda one: (one.table, one.column, one.type)):
+        if kind is not None:
+            names = ".".join(quoted_if_needed(name, dialect) for name in (table, column) if name)
+            yield f'"{" ".join(one.token for one in run)}": {names} ({KINDS[kind]})'
+
+
+def shown_entities(entities: Entities, dialect: str) -> tuple[str, ...]:
+    """Return columns as `table.column`, and tables that none of them is of, each part quoted where SQL needs it."""
+    owners = {column.table for column in entities.columns}
+    tables = [quoted_if_needed(table, dialect) for table in entities.tables if table not in owners]
+    return (
+        *(f"the table {table}" for table in tables),
+        *(
+            f"the column {quoted_if_needed(one.table, dialect)}.{quoted_if_needed(one.column, dialect)}"
+            for one in entities.columns
+        ),
+    )

@@ -1,0 +1,15 @@
+"""Execution errors as feedback (DAC, section 3.4; spec 5). No model call."""
+
+from tasks.dac_records import Feedback
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.stage import stage
+from tasks.stages.show import show_result
+
+
+@stage()
+async def execution_feedback(sql: str | None, runner: DatabaseRunner) -> Feedback | None:
+    """Run a SQL; return what went wrong, None where it ran to its end. An empty result is nothing wrong here."""
+    result = await runner.run(sql, 1) if sql else None
+    if result is not None and result.ok:
+        return None
+    return Feedback("execution", error=show_result(result, 1))

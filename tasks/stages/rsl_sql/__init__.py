@@ -1,0 +1,1 @@
+"""Stages of RSL-SQL (arXiv 2411.00073)."""

@@ -1,0 +1,1 @@
+"""Stages of SEA-SQL (arXiv 2408.04919)."""

@@ -1,0 +1,58 @@
+"""Replies to a prompt that ends with SELECT: the query may go on from there, or begin anew."""
+
+import re
+from collections.abc import Sequence
+
+from tasks.backbone.metered import READINGS, MeteredBackbone
+from tasks.backbone.protocol import Message
+from tasks.backbone.replies.json_text import fenced, without_thoughts
+from tasks.backbone.replies.reading import read_sql
+from tasks.records import Answer
+from tasks.sql.parsing import parse
+
+_QUERY = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES)\b", re.IGNORECASE)
+_FROM = re.compile(r"\bFROM\b", re.IGNORECASE)
+_SAYS_SOMETHING = re.compile(r"\bFROM\b|[\d('\"]", re.IGNORECASE)
+"""What "SELECT Sorry" lacks, although it can be parsed."""
+
+
+async def ask_continuation(backbone: MeteredBackbone, messages: Sequence[Message], dialect: str) -> Answer:
+    """Ask for the rest of a query after SELECT, and once again when the reply holds none.
+
+    Raises:
+        BackboneError: there is no answer.
+    """
+    text = ""
+    for sample in range(READINGS):
+        text = await backbone.ask_text(messages, sample=sample)
+        sql = read_continuation(text.encode("utf-8", "replace").decode(), dialect)
+        if sql is not None:
+            return Answer(sql)
+    start = " ".join(text[:80].split())
+    backbone.note(f'no SQL in the reply, twice: "{start}"' if start else "reply empty twice")
+    return Answer(None, "the reply held no SQL")
+
+
+def read_continuation(text: str, dialect: str = "sqlite") -> str | None:
+    """Return the query of a reply to a prompt that ends with SELECT, None when there is none.
+
+    SELECT is put back before a reply that goes on from it. A reply that begins anew, in a fence, as JSON or after a
+    sentence, is read as any other.
+
+    >>> read_continuation("name FROM pet WHERE id IN (SELECT pet FROM owner);")
+    'SELECT name FROM pet WHERE id IN (SELECT pet FROM owner)'
+    >>> read_continuation("Here is the query: SELECT name FROM pet")
+    'SELECT name FROM pet'
+    >>> read_continuation("I cannot answer that.") is None
+    True
+    """
+    text = without_thoughts(text).strip()
+    inside = next((content.strip() for _, content in fenced(text)), text)
+    if not inside or _QUERY.match(inside):
+        return read_sql(text)
+    anew, continued = read_sql(inside), read_sql(f"SELECT {inside}")
+    candidates = (anew, continued) if inside.startswith("{") else (continued, anew)
+    for sql in candidates:
+        if sql is not None and _SAYS_SOMETHING.search(sql) and parse(sql, dialect).tree is not None:
+            return sql
+    return next((sql for sql in candidates if sql is not None and _FROM.search(sql)), None)

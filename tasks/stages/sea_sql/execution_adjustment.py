@@ -1,0 +1,147 @@
+"""Dynamic execution adjustment: reflect and correct until the SQL executes (SEA-SQL, section 4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tasks import prompts
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.replies.reading import read_sql
+from tasks.database.rendering import PromptParts
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.database.schema import Schema
+from tasks.records import Correction, Question
+from tasks.settings.pipeline import ExecutionAdjustmentSettings, PromptSettings
+from tasks.sql.normalise import normalise_sql
+from tasks.stage import stage
+from tasks.stages.replies import SqlReply
+from tasks.stages.show import outcome_of, show_result, show_schema
+
+LONGEST_REASON = 600
+"""Characters of a reason that are remembered: it is shown again in every later round."""
+NO_REASON = "No reason was given."
+NO_QUERY = "(no query)"
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A SQL that failed, as the prompts show it.
+
+    Attributes:
+        number: its place in the memory, from 1.
+        sql: the SQL, or `NO_QUERY` where a reply held none.
+        result: the error, or the time-out.
+        reason: why it failed, as the backbone sees it; "" until it was asked.
+        times: how often the backbone gave this SQL.
+    """
+
+    number: int
+    sql: str
+    result: str
+    reason: str = ""
+    times: int = 1
+
+
+@stage(prompts=("execution_reflection", "execution_correction"))
+async def execution_adjustment(
+    question: Question,
+    schema: Schema,
+    prompt: PromptSettings,
+    descriptions: bool,
+    sql: str | None,
+    settings: ExecutionAdjustmentSettings,
+    runner: DatabaseRunner,
+    backbone: MeteredBackbone,
+) -> Correction:
+    """While the SQL fails to execute, ask why, and then for another one; both see every SQL that has failed so far.
+
+    A result without rows is no failure. A SQL that comes a second time is not shown a second time: its place in the
+    memory says how often it was given, and it needs no second reflection.
+
+    Args:
+        question: the question and its evidence.
+        schema: the full schema, its samples the values to show.
+        prompt: how the schema is shown.
+        descriptions: show column descriptions.
+        sql: the SQL that comes in; None, where no reply held one, counts as a failure.
+        settings: rounds at most.
+        runner: executes each SQL within the benchmark's time limit.
+        backbone: who is asked.
+
+    Returns:
+        The last SQL and how it fares: neither "ok" nor "empty" means that it still fails. A round whose reply
+        cannot be read keeps the SQL of the round before.
+    """
+    parts = show_schema(schema, prompt, descriptions=descriptions)
+    shown = Shown(question, parts, schema.dialect_name)
+    result = await runner.run(sql, rows=0) if sql else None
+    before = outcome_of(result)
+    memory: tuple[Mistake, ...] = ()
+    rounds, is_new = 0, True
+    while rounds < settings.rounds and (result is None or not result.ok):
+        if is_new:
+            memory = remember(memory, sql or NO_QUERY, show_result(result, rows=0))
+        if not memory[-1].reason:
+            memory = (*memory[:-1], replace(memory[-1], reason=await reflect(shown, memory, backbone)))
+        corrected = await correct(shown, memory, rounds, backbone)
+        rounds, is_new = rounds + 1, corrected is not None
+        if corrected is None:
+            backbone.note(f"round {rounds}: the reply held no SQL; the one before it was kept")
+        else:
+            sql, result = corrected, await runner.run(corrected, rows=0)
+    return Correction(sql, rounds, before, outcome_of(result))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What every prompt of a question shows."""
+
+    question: Question
+    parts: PromptParts
+    dialect: str
+
+
+async def reflect(shown: Shown, memory: Sequence[Mistake], backbone: MeteredBackbone) -> str:
+    """Ask why the last SQL fails; a line of text, never empty."""
+    text = await backbone.ask_text(
+        prompts.messages(
+            "execution_reflection",
+            question=shown.question,
+            dialect=shown.dialect,
+            parts=shown.parts,
+            mistakes=memory,
+        )
+    )
+    reason = " ".join(text.encode("utf-8", "replace").decode().split())
+    if not reason:
+        backbone.note("no reason was given for a failure")
+        return NO_REASON
+    return reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]}..."
+
+
+async def correct(
+    shown: Shown, memory: Sequence[Mistake], round_: int, backbone: MeteredBackbone
+) -> str | None:
+    """Ask for another SQL; None where no reply held one.
+
+    Each round is a sample of its own: after an unreadable reply the prompt is the same, its answer need not be.
+    """
+    reply = await backbone.ask_json(
+        prompts.messages(
+            "execution_correction",
+            question=shown.question,
+            dialect=shown.dialect,
+            parts=shown.parts,
+            mistakes=memory,
+        ),
+        SqlReply,
+        sample=round_,
+    )
+    return read_sql(reply.sql) if reply else None
+
+
+def remember(memory: Sequence[Mistake], sql: str, result: str) -> tuple[Mistake, ...]:
+    """Return the memory with a failed SQL at its end; one that is in it already moves there and counts once more."""
+    known = next((one for one in memory if normalise_sql(one.sql) == normalise_sql(sql)), None)
+    others = [one for one in memory if one is not known]
+    last = replace(known, times=known.times + 1) if known else Mistake(0, sql, result)
+    return tuple(replace(one, number=number) for number, one in enumerate((*others, last), start=1))

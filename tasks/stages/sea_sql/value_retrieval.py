@@ -1,0 +1,23 @@
+"""Value retrieval: what the schema shows of each column's values (SEA-SQL, section 1). No model call."""
+
+from tasks.records import ColumnValues, Question
+from tasks.retrieval.values.index import DatabaseValues
+from tasks.stage import stage
+
+
+@stage()
+async def value_retrieval(
+    question: Question, values: DatabaseValues, per_column: int, bm25_top_k: int
+) -> tuple[ColumnValues, ...]:
+    """Retrieve the values that the question may mean.
+
+    Args:
+        question: only its text is looked at, not its evidence.
+        values: the database's values; their index is built when the first question asks.
+        per_column: values per column at most.
+        bm25_top_k: texts of a column, the best by BM25, among which the mentioned ones are looked for.
+
+    Returns:
+        The likeliest values of each column, in schema order; columns without a value are absent.
+    """
+    return await values.retrieve(question.text, per_column, bm25_top_k)

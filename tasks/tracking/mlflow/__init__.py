@@ -1,0 +1,1 @@
+"""Evaluations as MLflow runs: parameters, metrics, charts, traces."""

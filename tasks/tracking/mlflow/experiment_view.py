@@ -1,0 +1,119 @@
+"""What MLflow's pages of an experiment show at first: columns, order and charts.
+
+Left to itself the run table shows no metric at all, and the chart view one chart for each of a hundred metrics, in
+alphabetical order. A view is a tag of the experiment; MLflow 3.17 lists it under "Views" and reads the layout from
+`state`, earlier releases open it by its address and read columns and order from the object itself.
+"""
+
+import json
+from typing import Any
+
+from tasks.tracking.mlflow.store import VIEW
+
+COLUMNS = (
+    "metrics.`ex`",
+    "metrics.`ex_correct`",
+    "metrics.`ex_total`",
+    "metrics.`questions/failed`",
+    "metrics.`usage/calls`",
+    "metrics.`usage/cost_usd`",
+    "tags.`status`",
+)
+"""Columns of the run table; MLflow puts metrics before tags and sorts each by name."""
+
+_SHOWN_RUNS = "FIRST_20_RUNS"
+_COLLAPSED = ("ex_by_difficulty", "stage_ex", "questions", "usage", "Model metrics")
+"""Sections that MLflow makes of metrics' names and that somebody may open first; the others follow them."""
+
+
+def view_tag(view: str = VIEW) -> str:
+    """Return the name of the experiment's tag that holds a view."""
+    return f"mlflow.sharedViewState.{view}"
+
+
+def view(name: str = "Crosscheck", search: str = "") -> str:
+    """Return a view as its tag holds it.
+
+    Args:
+        name: shown under "Views".
+        search: which runs it shows, in MLflow's search syntax; "" for all.
+    """
+    order = {"orderByKey": "metrics.`ex`", "orderByAsc": False, "selectedColumns": COLUMNS}
+    state = order | {
+        "searchFilter": search,
+        "runsHiddenMode": _SHOWN_RUNS,
+        "hideEmptyCharts": True,
+        "isAccordionReordered": True,
+        "compareRunSections": [_section(name, display=True) for name in _CARDS]
+        + [_section(name, display=False) for name in _COLLAPSED],
+        "compareRunCharts": [
+            card | {"uuid": f"crosscheck-{name}-{number}", "metricSectionId": _uuid(name)}
+            for name, cards in _CARDS.items()
+            for number, card in enumerate(cards)
+        ],
+    }
+    return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state), **order})
+
+
+def _section(name: str, *, display: bool) -> dict[str, Any]:
+    return {
+        "uuid": _uuid(name),
+        "name": name,
+        "display": display,
+        "isReordered": True,
+        "deleted": False,
+        "isGenerated": False,
+    }
+
+
+def _uuid(section: str) -> str:
+    return f"crosscheck-{section}"
+
+
+def _card(kind: str, **content: Any) -> dict[str, Any]:
+    return {"type": kind, "runsCountToCompare": 20, "deleted": False, "isGenerated": False, **content}
+
+
+def _bar(metric: str) -> dict[str, Any]:
+    return _card("BAR", metricKey=metric)
+
+
+def _line(metric: str) -> dict[str, Any]:
+    return _card(
+        "LINE",
+        metricKey=metric,
+        selectedMetricKeys=[metric],
+        lineSmoothness=0,
+        scaleType="linear",
+        xAxisKey="step",
+        xAxisScaleType="linear",
+        selectedXAxisMetricKey="",
+        yAxisKey="metric",
+        yAxisExpressions=[],
+        range={},
+        displayPoints=True,
+        ignoreOutliers=False,
+        useGlobalXaxisKey=False,
+        useGlobalLineSmoothing=False,
+    )
+
+
+def _scatter(across: str, up: str) -> dict[str, Any]:
+    return _card("SCATTER", xaxis={"key": across, "type": "METRIC"}, yaxis={"key": up, "type": "METRIC"})
+
+
+def _parallel(params: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, Any]:
+    return _card("PARALLEL", selectedParams=params, selectedMetrics=metrics, showAllRuns=False)
+
+
+_CARDS = {
+    "Score": (
+        _bar("ex"),
+        _line("ex_by_stage"),
+        _scatter("usage/cost_usd", "ex"),
+        _bar("questions/failed"),
+        _parallel(("Backbone", "Pipeline"), ("ex",)),
+    ),
+    "What it took": (_bar("usage/cost_usd"), _bar("usage/calls"), _bar("usage/seconds")),
+}
+"""The charts that come first, by section."""

@@ -1,0 +1,123 @@
+"""A fine-tuning as an MLflow run: parameters, metrics by step, the adapter as an artifact. One run per folder."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.settings.home import Home
+from tasks.tracking.mlflow.quiet import patience
+from tasks.tracking.mlflow.store import find_store, reason_of, ui_url
+from tasks.tracking.parameters import flatten
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+_LOG = logging.getLogger(__name__)
+
+EXPERIMENT = "crosscheck/finetuning"
+RUN_FILE = "mlflow_run.txt"
+ADAPTER = "adapter"
+
+
+class FinetuningTracker:
+    """Tells MLflow of one fine-tuning. Where MLflow cannot be reached, training goes on, and `problem` says why.
+
+    Attributes:
+        problem: why something was not logged, "" when all was.
+    """
+
+    def __init__(self, home: Home, output: Path) -> None:
+        self.store = find_store(home)
+        self.problem = ""
+        self._file = output / RUN_FILE
+        self._run_id = ""
+        self._experiment_id = ""
+
+    def start(self, name: str, settings: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        """Open the folder's run again, or begin one.
+
+        Args:
+            name: the run's name.
+            settings: parameters, nested or not.
+            tags: provenance, e.g. the sha256 of the pairs.
+        """
+
+        def begin(client: "MlflowClient") -> None:
+            from mlflow.entities import Param
+
+            self._experiment_id = self._experiment(client)
+            if self._file.is_file():
+                self._run_id = client.get_run(self._file.read_text(encoding="utf-8").strip()).info.run_id
+                client.update_run(self._run_id, status="RUNNING")
+                return
+            self._run_id = client.create_run(self._experiment_id, run_name=name, tags=dict(tags)).info.run_id
+            params = [Param(key, value) for key, value in flatten(dict(settings)).items()]
+            client.log_batch(self._run_id, params=params)
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.write_text(self._run_id, encoding="utf-8")
+
+        self._attempt(begin)
+
+    def resume(self) -> None:
+        """Find the run of the folder, to log something more to it; without one, nothing is logged."""
+        if self._file.is_file():
+            self._run_id = self._file.read_text(encoding="utf-8").strip()
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log the metrics of one step."""
+
+        def send(client: "MlflowClient") -> None:
+            from mlflow.entities import Metric
+
+            now = int(time.time() * 1000)
+            client.log_batch(
+                self._run_id, [Metric(name, value, now, step) for name, value in metrics.items()]
+            )
+
+        if self._run_id:
+            self._attempt(send)
+
+    def finish(self, adapter: Path | None, status: str = "FINISHED") -> None:
+        """End the run, with the adapter's files as artifacts where there is one.
+
+        Args:
+            adapter: folder of the adapter.
+            status: MLflow's name of how it ended.
+        """
+
+        def end(client: "MlflowClient") -> None:
+            if adapter is not None:
+                client.log_artifacts(self._run_id, str(adapter), ADAPTER)
+            client.set_terminated(self._run_id, status=status)
+
+        if self._run_id:
+            self._attempt(end)
+
+    @property
+    def page(self) -> str:
+        """Where the run is in MLflow's UI, "" when there is none."""
+        return ui_url(self.store, self._experiment_id, self._run_id) if self._run_id else ""
+
+    def _experiment(self, client: "MlflowClient") -> str:
+        from mlflow.exceptions import MlflowException
+
+        found = client.get_experiment_by_name(EXPERIMENT)
+        if found is None:
+            artifacts = self.store.artifacts
+            try:
+                return client.create_experiment(EXPERIMENT, artifacts.as_uri() if artifacts else None)
+            except MlflowException:
+                found = client.get_experiment_by_name(EXPERIMENT)  # another process was faster
+                if found is None:
+                    raise
+        return str(found.experiment_id)
+
+    def _attempt(self, work: Callable[["MlflowClient"], None]) -> None:
+        try:
+            with patience(retries=2, seconds=30):
+                work(self.store.client())
+        except Exception as error:  # whatever MLflow or the network throws must not take the training along
+            _LOG.debug("MLflow failed", exc_info=True)
+            self.problem = self.problem or reason_of(error)

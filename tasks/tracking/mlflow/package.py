@@ -1,0 +1,187 @@
+"""One evaluation as MLflow shall have it, complete and in memory, so that it can be sent now or kept for later."""
+
+import base64
+import colorsys
+import datetime
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import DataError
+from tasks.scoring.report import Report
+from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.mlflow.charts import change_figure, stage_figure
+from tasks.tracking.mlflow.metrics import Measure, measures
+from tasks.tracking.parameters import flatten
+from tasks.tracking.predictions import FILE, table
+from tasks.tracking.submission import submission
+from tasks.tracking.summary import Tracked, markdown
+
+MAX_TAG = 8000
+"""MLflow's limit on the length of a tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What one flat MLflow run holds.
+
+    Attributes:
+        run: the evaluation.
+        params: flattened settings.
+        tags: provenance, and the Markdown description.
+        measures: metrics; () while the evaluation runs.
+        files: artifacts by path; empty while the evaluation runs.
+        tracked: the MLflow run that was made of it before MLflow went away; None where there is none.
+    """
+
+    run: EvaluationRun
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+    measures: tuple[Measure, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    tracked: Tracked | None = None
+
+
+def opening(run: EvaluationRun) -> Package:
+    """Return what is known before the first answer."""
+    return Package(run, _params(run), _tags(run, "running"))
+
+
+def closing(
+    run: EvaluationRun,
+    report: Report,
+    summary: Mapping[str, Any],
+    *,
+    status: str = "complete",
+    seconds: float | None = None,
+    remarks: Sequence[str] = (),
+    genai_evaluation: bool = False,
+) -> Package:
+    """Return what is known at the end.
+
+    Args:
+        run: the evaluation.
+        report: what it found.
+        summary: the command line's JSON object.
+        status: the tag `status`.
+        seconds: wall time.
+        remarks: what else the description says.
+        genai_evaluation: whether MLflow lists the run among its evaluation runs.
+    """
+    title = f"{run.name} on {run.benchmark}, revision {run.revision}"
+    answers = submission(report, run.layout, run.questions_in_benchmark)
+    files: dict[str, bytes | None] = {
+        "config.yaml": _yaml(dict(run.settings)),
+        "summary.json": json.dumps(summary, indent=2, ensure_ascii=False).encode("utf-8", "replace"),
+        answers.file_name: answers.text.encode("utf-8", "replace"),
+        "figures/ex_by_stage.png": stage_figure(report, title),
+        "figures/fixed_and_broken.png": change_figure(report, title),
+        FILE: table(report).encode("utf-8", "replace"),
+    }
+    described = markdown(run, report, seconds) + "".join(f"- {remark}\n" for remark in remarks)
+    tags = _tags(run, status) | {
+        "mlflow.note.content": described[:MAX_TAG],
+        "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
+        **({"mlflow.runType": "genai_evaluate"} if genai_evaluation else {}),
+    }
+    return Package(
+        run,
+        _params(run),
+        tags,
+        measures(report, seconds),
+        {path: content for path, content in files.items() if content is not None},
+    )
+
+
+def keep(package: Package, folder: Path) -> Path:
+    """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{package.run.run_id}.json"
+    content = asdict(package)
+    content["run"]["started"] = package.run.started.isoformat()
+    content["files"] = {path: base64.b64encode(data).decode() for path, data in package.files.items()}
+    draft = file.with_suffix(".part")
+    draft.write_text(json.dumps(content), encoding="utf-8")
+    draft.replace(file)
+    return file
+
+
+def fetch(folder: Path, run_id: str) -> Package:
+    """Read a package that was kept.
+
+    Raises:
+        DataError: there is none of that run.
+    """
+    file = folder / f"{run_id}.json"
+    if not file.is_file():
+        waiting = ", ".join(sorted(path.stem for path in folder.glob("*.json"))) or "none"
+        raise DataError(
+            f'Run "{run_id}" does not wait to be logged to MLflow. Waiting in {folder}: {waiting}.'
+        )
+    content = json.loads(file.read_text(encoding="utf-8"))
+    run = content["run"] | {"started": datetime.datetime.fromisoformat(content["run"]["started"])}
+    return Package(
+        EvaluationRun(**run),
+        content["params"],
+        content["tags"],
+        tuple(Measure(**measure) for measure in content["measures"]),
+        {path: base64.b64decode(data) for path, data in content["files"].items()},
+        Tracked(**content["tracked"]) if content["tracked"] else None,
+    )
+
+
+def drop(folder: Path, run_id: str) -> None:
+    """Remove a package that has been sent."""
+    (folder / f"{run_id}.json").unlink(missing_ok=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
+    """Return tags; those under `mlflow.` fill the columns that MLflow's UI has of its own."""
+    known = {
+        "status": status,
+        "rule": run.rule,
+        "benchmark_revision": run.revision,
+        "question_sha256": run.question_sha256,
+        "sqlite_version": run.sqlite_version,
+        "crosscheck_version": run.version,
+        "crosscheck_run_id": run.run_id,
+        "git_commit": run.git_commit,
+        "mlflow.source.git.commit": run.git_commit,
+        "mlflow.source.name": "crosscheck",
+        "mlflow.source.type": "LOCAL",
+        "mlflow.user": run.user,
+        "mlflow.runColor": _colour(run.name),
+        **dict(run.tags),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _params(run: EvaluationRun) -> dict[str, str]:
+    """Return the settings, without their descriptions, and first in MLflow's order what tells runs apart.
+
+    MLflow's page of comparison draws the first parameters that differ, capital letters before small ones.
+    """
+    settings = {
+        kind: {key: value for key, value in content.items() if key != "description"}
+        for kind, content in run.settings.items()
+    }
+    return {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(settings)
+
+
+def _colour(name: str) -> str:
+    """Return the colour of a run in MLflow's charts: the same in every run of the same backbone and pipeline."""
+    digest = hashlib.sha256(name.encode()).digest()
+    red, green, blue = colorsys.hls_to_rgb(digest[0] / 256, 0.35 + digest[1] / 256 * 0.3, 0.65)
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+
+
+def _yaml(settings: Mapping[str, Any]) -> bytes:
+    import yaml
+
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()

@@ -1,0 +1,137 @@
+"""One question's way as a tree of spans: what each stage and each model call got, gave and cost."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks.backbone.recordings.exchanges import Exchange
+from tasks.records import StageRecord
+from tasks.scoring.report import QuestionScore
+from tasks.tracking.predictions import status
+
+MOST_CHARACTERS = 50_000
+"""Length at which a text is cut: a trace is for reading."""
+
+NOT_KEPT = "not kept: this reply was not asked for in this run, and is not in the reply cache"
+
+Exchanges = Callable[[str, str], Exchange | None]
+"""Gives what was said, by question id and `Call.request`; None where nobody kept it."""
+
+
+@dataclass(frozen=True)
+class QuestionSpan:
+    """One span.
+
+    Attributes:
+        name: shown in the tree.
+        kind: MLflow's type of span.
+        inputs, outputs: plain JSON.
+        seconds: how long it took, when it ran.
+        error: why it failed, "" when it did not.
+        attributes: what else is known; unknown is left out.
+        parts: the spans inside, in the order in which they began.
+    """
+
+    name: str
+    kind: str
+    inputs: Any
+    outputs: Any
+    seconds: float = 0.0
+    error: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple["QuestionSpan", ...] = ()
+
+
+def question_span(score: QuestionScore, rule: str, exchanges: Exchanges | None) -> QuestionSpan:
+    """Return a question's span.
+
+    Args:
+        score: the question, its way and its verdict.
+        rule: the headline rule.
+        exchanges: where prompts and replies are; None leaves the stages out.
+    """
+    question, outcome = score.question, score.outcome
+    parts = tuple(_stage(score, record, exchanges) for record in outcome.stages) if exchanges else ()
+    inputs = {"question": question.text, "evidence": question.evidence, "database": question.database_id}
+    answer = {"sql": outcome.sql, "correct": score.final.correct.get(rule), "status": status(score)}
+    return QuestionSpan(
+        name=f"question {question.id}",
+        kind="CHAIN",
+        inputs={name: value for name, value in inputs.items() if value},
+        outputs=answer,
+        seconds=sum(record.seconds for record in outcome.stages),
+        error=what_failed(score),
+        attributes=_known(notes=list(outcome.notes), attempts=outcome.attempts, links=_links(score)),
+        parts=parts,
+    )
+
+
+def what_failed(score: QuestionScore) -> str:
+    """Return why a question has no answer or its SQL no result, "" where it has one, right or wrong."""
+    failure = score.outcome.failure
+    if failure:
+        return f"{failure.kind}{failure.stage and f' in {failure.stage}'}: {failure.message}"
+    if score.outcome.sql is None:
+        return "no SQL"
+    return "" if score.final.status == "ok" else f"{score.final.status}: {score.final.error}".rstrip(": ")
+
+
+def _stage(score: QuestionScore, record: StageRecord, exchanges: Exchanges) -> QuestionSpan:
+    return QuestionSpan(
+        name=record.label,
+        kind="CHAIN",
+        inputs=None,
+        outputs=record.value,
+        seconds=record.seconds,
+        error=record.error,
+        attributes=_known(restored=record.restored, notes=list(record.notes)),
+        parts=tuple(_calls(score.question.id, record, exchanges)),
+    )
+
+
+def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator[QuestionSpan]:
+    for call in record.calls:
+        said = exchanges(question, call.request)
+        usage = call.usage
+        yield QuestionSpan(
+            name=call.model or "model",
+            kind="CHAT_MODEL",
+            inputs={"messages": _messages(said)} if said else NOT_KEPT,
+            outputs=_reply(said) if said else NOT_KEPT,
+            seconds=call.seconds,
+            attributes=_known(
+                paid=not (call.cached or record.restored),
+                cached=call.cached,
+                restored=record.restored,
+                input_tokens=usage.input,
+                cached_input_tokens=usage.cached_input,
+                output_tokens=usage.output,
+                reasoning_tokens=usage.reasoning,
+                cost_usd=call.cost_usd,
+                retries=call.retries,
+                parse=call.parse,
+                request=call.request,
+            ),
+        )
+
+
+def _messages(said: Exchange) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": _cut(message.content)} for message in said.messages]
+
+
+def _reply(said: Exchange) -> dict[str, Any]:
+    return {"choices": [{"message": {"role": "assistant", "content": _cut(said.reply)}}]}
+
+
+def _links(score: QuestionScore) -> dict[str, list[str]]:
+    return {name: [str(column) for column in link.columns] for name, link in score.outcome.links.items()}
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[:MOST_CHARACTERS]}\n... (cut: {len(text):,} characters)"
+
+
+def _known(**attributes: Any) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if value not in (None, [], {})}

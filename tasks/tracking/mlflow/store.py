@@ -1,0 +1,198 @@
+"""Where MLflow keeps its runs: the local SQLite store or the server of MLFLOW_TRACKING_URI; how to open its UI."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import ConfigurationError
+from tasks.settings.home import Home
+from tasks.tracking.mlflow.quiet import import_mlflow, patience
+from tasks.tracking.parameters import redact
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+VIEW = "crosscheck"
+"""Name of the column layout that every experiment carries, for the links to it."""
+
+SERVER = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+"""Environment of MLflow's server: its job execution is a dozen processes that nothing here needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An MLflow tracking store.
+
+    Attributes:
+        uri: its tracking URI, as MLflow takes it.
+        artifacts: folder for the artifacts of new experiments; None: the server decides.
+    """
+
+    uri: str
+    artifacts: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """The URI as it may be printed: without user and password."""
+        return str(redact(self.uri))
+
+    @property
+    def served(self) -> bool:
+        """Whether a server answers at the URI, so that nobody has to start one to look at it."""
+        return self.uri.startswith(("http://", "https://"))
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The file of a SQLite store."""
+        return Path(self.uri.removeprefix("sqlite:///")) if self.uri.startswith("sqlite:///") else None
+
+    def client(self) -> "MlflowClient":
+        """Return a client; a SQLite store that is not there yet is made (about a second)."""
+        import_mlflow()
+        from mlflow import MlflowClient
+
+        if self.sqlite_file is not None and not self.sqlite_file.exists():
+            _make_sqlite_store(self.sqlite_file)
+        return MlflowClient(tracking_uri=self.uri)
+
+
+def find_store(home: Home) -> Store:
+    """Return the store of MLFLOW_TRACKING_URI where it is set, else the SQLite file in the working folder."""
+    named = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
+    return Store(named) if named else Store(home.mlflow_uri, home.path / "mlartifacts")
+
+
+def check(store: Store) -> None:
+    """Open the store and read from it.
+
+    Raises:
+        ConfigurationError: the URI is none that MLflow knows, nobody answers there, or the store cannot be used.
+    """
+    from_environment = store.artifacts is None
+    cure = (
+        "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
+        if from_environment
+        else "Name another working folder with --home, or set MLFLOW_TRACKING_URI."
+    )
+    try:
+        with patience(retries=1, seconds=10):
+            store.client().search_experiments(max_results=1)
+    except Exception as error:
+        reason = reason_of(error)
+        if "out-of-date database schema" in reason:
+            upgrade = shlex.join([*_mlflow(), "db", "upgrade", store.shown])
+            cure = f"It was made by another release of MLflow; this command brings it up to date: {upgrade}"
+        raise ConfigurationError(
+            f'MLflow\'s tracking store "{store.shown}" cannot be used: {reason} {cure}'
+        ) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what MLflow or the network says as one short sentence, without passwords."""
+    lines = str(redact(str(error))).strip().splitlines()
+    text = lines[0] if lines else type(error).__name__
+    unreachable = re.search(r"HTTPS?ConnectionPool\(host='([^']*)', port=(\d+)\).*?Caused by (\w+)", text)
+    if unreachable:
+        host, port, kind = unreachable.groups()
+        return f"nobody answers at {host}:{port} ({kind})."
+    text = text if len(text) <= 300 else text[:300] + " ..."
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def ui_command(store: Store, port: int = 5000) -> str | None:
+    """Return the shell command that opens the UI on a store; None where a server already answers.
+
+    One worker and no job execution: MLflow's defaults start 15 processes and take 3 GB for one reader.
+    """
+    if store.served:
+        return None
+    words = server_words(store, port)
+    if os.name == "nt":
+        import subprocess
+
+        return subprocess.list2cmdline(words)
+    setting = " ".join(f"{name}={value}" for name, value in SERVER.items())
+    return f"{setting} {shlex.join(words)}"
+
+
+def server_words(store: Store, port: int) -> list[str]:
+    """Return the words of the command that serves a store on this machine; its environment needs `SERVER`."""
+    artifacts = ["--artifacts-destination", str(store.artifacts)] if store.artifacts else []
+    options = ["--backend-store-uri", store.uri, *artifacts, "--workers", "1", "--port", str(port)]
+    return [*_mlflow(), "server", *options]
+
+
+def ui_url(
+    store: Store, experiment_id: str, run_id: str | None = None, port: int = 5000, view: str = VIEW
+) -> str:
+    """Return the address of an experiment with Crosscheck's columns, or of one run of it.
+
+    People may know a server by another name than its clients do; CROSSCHECK_MLFLOW_UI says by which.
+    """
+    workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
+    served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.shown
+    base = served.rstrip("/") if store.served else f"http://127.0.0.1:{port}"
+    if run_id is not None:
+        return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?{workflow}"
+    return f"{base}/#/experiments/{experiment_id}/runs?{workflow}&viewStateShareKey={view}"
+
+
+def _mlflow() -> list[str]:
+    """Return how to call the `mlflow` of this environment, in as few words as the shell needs."""
+    script = Path(sys.executable).with_name("mlflow")
+    found = shutil.which("mlflow")
+    if found and Path(found) == script:
+        return ["mlflow"]
+    return [str(script)] if script.exists() else [sys.executable, "-m", "mlflow"]
+
+
+def _make_sqlite_store(path: Path) -> None:
+    """Make a SQLite store without waiting for the disk after each of its seventy migrations.
+
+    Should the power fail meanwhile, an empty store is lost. The connections used for it are closed, so that
+    everything after is as durable as MLflow makes it. It is made aside and put in its place whole, because two
+    evaluations may start at once: the first one's stays.
+    """
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}-making-{os.getpid()}")
+    try:
+        with _unsynchronised():
+            made = SqlAlchemyStore(f"sqlite:///{aside}", (path.parent / "mlartifacts").as_uri())  # type: ignore[no-untyped-call]
+            made.engine.dispose()
+        _put_in_place(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _put_in_place(aside: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(aside)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links
+        if not path.exists():
+            aside.replace(path)
+
+
+@contextmanager
+def _unsynchronised() -> Iterator[None]:
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def relax(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", relax)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", relax)

@@ -1,0 +1,222 @@
+"""Questions as MLflow traces, written in bulk: a span per question, stage and model call, and the verdict.
+
+MLflow's own tracing opens and closes every span while a program runs and sends each by itself, 25 to 40 traces a
+second. The ways are known here when the run ends, so many traces are sent at once.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.scoring.report import QuestionScore
+from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.mlflow.question_spans import Exchanges, QuestionSpan, question_span
+from tasks.tracking.mlflow.quiet import patience
+from tasks.tracking.mlflow.store import Store, reason_of
+from tasks.tracking.mlflow.trace_choice import TraceChoice
+from tasks.tracking.parameters import clean, redact
+from tasks.tracking.predictions import status
+from tasks.tracking.summary import Tracked
+
+if TYPE_CHECKING:
+    from mlflow.entities import Assessment, Span, TraceInfo
+
+_LOG = logging.getLogger(__name__)
+
+BATCH = 20
+"""Traces whose spans are sent at once: some 2 MB where prompts are long."""
+SENDERS = 4
+"""Connections to a server; a file has one writer at a time."""
+PREVIEW = 1000
+"""Characters of question and answer in MLflow's list of traces."""
+
+
+def log_traces(
+    store: Store, run: EvaluationRun, tracked: Tracked, choice: TraceChoice, exchanges: Exchanges
+) -> str:
+    """Write traces and link them with their MLflow run; a second time replaces them.
+
+    Args:
+        store: MLflow's store.
+        run: the evaluation.
+        tracked: its MLflow run.
+        choice: the questions.
+        exchanges: where prompts and replies are.
+
+    Returns:
+        What kept them from being written in full, "" when nothing did.
+    """
+    if not (choice.whole or choice.brief):
+        return ""
+    if tracked.run_id is None or tracked.experiment_id is None:
+        return "there is no MLflow run that they could belong to."
+    maker = _Maker(run, tracked.run_id, tracked.experiment_id)
+    try:
+        with patience(retries=1, seconds=60):
+            _send(store, maker, [(score, exchanges) for score in choice.whole])
+            _send(store, maker, [(score, None) for score in choice.brief])
+    except Exception as error:  # whatever MLflow throws here must not take the evaluation with it
+        _LOG.debug("traces were not written", exc_info=True)
+        return reason_of(error)
+    return ""
+
+
+def _send(store: Store, maker: "_Maker", scores: Sequence[tuple[QuestionScore, Exchanges | None]]) -> None:
+    """Send a batch after the other, so that only one batch's prompts are in memory."""
+    store.client()
+    from mlflow.tracing.client import TracingClient
+
+    client = TracingClient(store.uri)
+    with ThreadPoolExecutor(SENDERS if store.served else 1) as senders:
+        for start in range(0, len(scores), BATCH):
+            batch = [maker.make(score, exchanges) for score, exchanges in scores[start : start + BATCH]]
+            # In this order: a trace that began with its spans would be written twice.
+            list(senders.map(client.start_trace, [trace.info for trace in batch]))
+            client.log_spans(maker.experiment_id, [span for trace in batch for span in trace.spans])
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    info: "TraceInfo"
+    spans: "list[Span]"
+
+
+class _Maker:
+    """Makes traces of one run. Their ids follow from the run's and the question's."""
+
+    def __init__(self, run: EvaluationRun, run_id: str, experiment_id: str) -> None:
+        self._run = run
+        self._run_id = run_id
+        self.experiment_id = experiment_id
+        backbone: Mapping[str, Any] = run.settings.get("backbone", {})
+        self._secret = os.environ.get(str(backbone.get("api_key_env") or ""), "")
+        self._started_ns = int(run.started.timestamp() * 1000) * 1_000_000
+
+    def make(self, score: QuestionScore, exchanges: Exchanges | None) -> _Trace:
+        """Return the trace of a question."""
+        from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+        told = question_span(score, self._run.rule, exchanges)
+        trace_id = f"tr-{_hex(f'{self._run_id} {score.question.id}', 32)}"
+        spans = list(self._spans(told, trace_id, "", "0", self._started_ns))
+        info = TraceInfo(
+            trace_id=trace_id,
+            trace_location=TraceLocation.from_experiment_id(self.experiment_id),
+            request_time=self._started_ns // 1_000_000,
+            state=TraceState.ERROR if told.error else TraceState.OK,
+            request_preview=clean(score.question.text)[:PREVIEW],
+            response_preview=self._safe(score.outcome.sql or told.error)[:PREVIEW],
+            execution_duration=round(told.seconds * 1000),
+            trace_metadata={"mlflow.sourceRun": self._run_id, "mlflow.source.name": "crosscheck"},
+            tags=self._tags(score, told),
+            assessments=self._assessments(score, told, spans[0].span_id),
+        )
+        return _Trace(info, spans)
+
+    def _tags(self, score: QuestionScore, told: QuestionSpan) -> dict[str, str]:
+        known = {
+            "mlflow.traceName": told.name,
+            "question_id": score.question.id,
+            "database": score.question.database_id,
+            "difficulty": score.question.difficulty,
+            "backbone": self._run.backbone,
+            "pipeline": self._run.pipeline,
+            "correct": str(score.final.correct.get(self._run.rule, False)).lower(),
+            "failure": status(score) if told.error else None,
+            "crosscheck_run_id": self._run.run_id,
+        }
+        return {name: clean(value)[:PREVIEW] for name, value in known.items() if value}
+
+    def _assessments(self, score: QuestionScore, told: QuestionSpan, span_id: str) -> "list[Assessment]":
+        from mlflow.entities import AssessmentSource, Expectation, Feedback
+
+        correct = score.final.correct.get(self._run.rule, False)
+        source = AssessmentSource("CODE", f"crosscheck, rule {self._run.rule}")
+        of_run = {"mlflow.assessment.sourceRunId": self._run_id}
+        why = "the same result as the gold SQL" if correct else "another result than the gold SQL"
+        gold = clean(score.gold_sql)
+        return [
+            Feedback(
+                "correct",
+                correct,
+                rationale=self._safe(told.error or why),
+                source=source,
+                metadata=of_run,
+                span_id=span_id,
+            ),
+            Expectation("expected_response", gold, source=source, metadata=of_run, span_id=span_id),
+        ]
+
+    def _spans(
+        self, told: QuestionSpan, trace_id: str, parent: str, place: str, start_ns: int
+    ) -> "Iterator[Span]":
+        """Yield a span, then those inside of it, laid one after the other: only their lengths were measured."""
+        from mlflow.entities import Span
+
+        span_id, end_ns = _hex(f"{trace_id} {place}", 16), start_ns + _ns(told.seconds)
+        attributes = {
+            "mlflow.traceRequestId": trace_id,
+            "mlflow.spanType": told.kind,
+            "mlflow.spanInputs": told.inputs,
+            "mlflow.spanOutputs": told.outputs,
+            **self._usage(told),
+            **told.attributes,
+        }
+        yield Span.from_dict(
+            {
+                "trace_id": trace_id,
+                "span_id": span_id,
+                "parent_span_id": parent,
+                "name": clean(told.name),
+                "start_time_unix_nano": start_ns,
+                "end_time_unix_nano": end_ns,
+                "attributes": {
+                    name: self._safe(json.dumps(redact(value, self._secret), ensure_ascii=False))
+                    for name, value in attributes.items()
+                    if value is not None
+                },
+                "status": {
+                    "code": "STATUS_CODE_ERROR" if told.error else "STATUS_CODE_OK",
+                    "message": self._safe(told.error),
+                },
+                "events": [self._exception(told.error, end_ns)] if told.error else [],
+            }
+        )
+        for number, part in enumerate(told.parts):
+            yield from self._spans(part, trace_id, span_id, f"{place}.{number}", start_ns)
+            start_ns += _ns(part.seconds)
+
+    def _exception(self, error: str, at_ns: int) -> dict[str, Any]:
+        """Return what MLflow shows of an error: it hides the message of a span's status."""
+        attributes = {"exception.type": "failed", "exception.message": self._safe(error)}
+        return {"name": "exception", "time_unix_nano": at_ns, "attributes": attributes}
+
+    def _usage(self, told: QuestionSpan) -> dict[str, Any]:
+        """Return what MLflow adds up: the tokens that this run paid for."""
+        if told.kind != "CHAT_MODEL":
+            return {}
+        attributes = told.attributes
+        given, said = attributes.get("input_tokens"), attributes.get("output_tokens")
+        usage = {"input_tokens": given, "output_tokens": said, "total_tokens": (given or 0) + (said or 0)}
+        known = attributes["paid"] and given is not None and said is not None
+        return {
+            "mlflow.llm.model": told.name,
+            "mlflow.message.format": "openai",
+            "mlflow.chat.tokenUsage": usage if known else None,
+        }
+
+    def _safe(self, text: str) -> str:
+        return clean(str(redact(text, self._secret)))
+
+
+def _hex(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)

@@ -1,0 +1,1 @@
+"""What the self-contained HTML pages share: template, plots, SQL, wording."""

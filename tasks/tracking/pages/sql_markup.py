@@ -1,0 +1,64 @@
+"""SQL as a page shows it: key words told apart, and marked where one run's SQL differs from the other's."""
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from markupsafe import Markup, escape
+
+from tasks.tracking.pages.wording import visible
+
+MAX_TOKENS = 1_500
+"""Longer SQL is not compared word by word: that takes time with the square of the length."""
+MIN_LIKENESS = 0.3
+"""Below this share of common words everything would be marked, which tells nobody anything."""
+
+_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\w+|\s+|.", re.DOTALL)
+_KEYWORDS = re.compile(
+    "all|and|asc?|between|by|case|cast|cross|desc|distinct|else|end|except|exists|from|full|group|having|in|inner|"
+    "intersect|is|join|left|like|limit|natural|not|null|offset|on|or|order|outer|over|partition|recursive|right|"
+    "select|then|union|using|values|when|where|with",
+    re.IGNORECASE,
+)
+
+
+def mark_sql(sql: str, other: str | None) -> Markup:
+    """Return a SQL as HTML in which every character that could act is escaped.
+
+    Args:
+        sql: as the run gave it.
+        other: the other run's SQL, to mark what that does not have; None: nothing is marked.
+    """
+    tokens = _TOKEN.findall(visible(sql.strip()))
+    changed = _changed(tokens, _TOKEN.findall(visible(other.strip()))) if other else [False] * len(tokens)
+    return Markup("").join(_written(tokens, changed))
+
+
+def _written(tokens: Sequence[str], changed: Sequence[bool]) -> Iterator[Markup]:
+    marking = False
+    for token, mark in zip(tokens, changed, strict=True):
+        if mark != marking:
+            yield Markup("<mark>") if mark else Markup("</mark>")
+            marking = mark
+        yield Markup("<b>{}</b>").format(token) if _KEYWORDS.fullmatch(token) else escape(token)
+    if marking:
+        yield Markup("</mark>")
+
+
+def _changed(tokens: Sequence[str], others: Sequence[str]) -> list[bool]:
+    """Return for each token whether the other SQL has none in its place; case and space do not count."""
+    nothing = [False] * len(tokens)
+    places = [place for place, token in enumerate(tokens) if not token.isspace()]
+    words = [tokens[place].lower() for place in places]
+    other_words = [token.lower() for token in others if not token.isspace()]
+    if max(len(words), len(other_words)) > MAX_TOKENS:
+        return nothing
+    matcher = SequenceMatcher(None, words, other_words, autojunk=False)
+    if matcher.ratio() < MIN_LIKENESS:
+        return nothing
+    changed = list(nothing)
+    for kind, start, end, _, _ in matcher.get_opcodes():
+        if kind in ("replace", "delete"):
+            first, last = places[start], places[end - 1]
+            changed[first : last + 1] = [True] * (last + 1 - first)
+    return changed

@@ -1,0 +1,64 @@
+"""Rows into and out of DuckDB in bulk, through Arrow: its own `executemany` takes seconds."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tasks.tracking.warehouse.rows import TABLES
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def replace_questions(
+    connection: "DuckDBPyConnection", run_id: str, rows: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    """Insert rows, after removing what the tables have of the same questions of the same run."""
+    import pyarrow
+
+    connection.register("ids", pyarrow.table({"id": [row["question_id"] for row in rows["questions"]]}))
+    for table in TABLES:
+        connection.execute(
+            f"DELETE FROM {table} WHERE run_id = ? AND question_id IN (SELECT id FROM ids)", [run_id]
+        )
+    connection.unregister("ids")
+    for table, new in rows.items():
+        if new:
+            connection.register("new", pyarrow.Table.from_pylist(list(new), schema=_arrow_schema(table)))
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM new")
+            connection.unregister("new")
+
+
+def remove_run(connection: "DuckDBPyConnection", run_id: str) -> None:
+    """Remove all questions of a run."""
+    for table in TABLES:
+        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
+
+
+def read_questions(connection: "DuckDBPyConnection", run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """Read all rows of a run by table; questions in benchmark order where it is known, else by id."""
+    rows = {}
+    for table in TABLES:
+        by_id = " NULLS LAST, TRY_CAST(question_id AS BIGINT), question_id" if table == "questions" else ""
+        cursor = connection.execute(
+            f"SELECT * FROM {table} WHERE run_id = ? ORDER BY position{by_id}", [run_id]
+        )
+        names = [column[0] for column in cursor.description or ()]
+        rows[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return rows
+
+
+def _arrow_schema(table: str) -> Any:
+    import pyarrow
+
+    kinds = {
+        "VARCHAR": pyarrow.string(),
+        "BIGINT": pyarrow.int64(),
+        "BIGINT[]": pyarrow.list_(pyarrow.int64()),
+        "DOUBLE": pyarrow.float64(),
+        "BOOLEAN": pyarrow.bool_(),
+        "VARCHAR[]": pyarrow.list_(pyarrow.string()),
+        "MAP(VARCHAR, BOOLEAN)": pyarrow.map_(pyarrow.string(), pyarrow.bool_()),
+    }
+    columns = re.findall(r"(\w+) (MAP\(.*?\)|[A-Z]+(?:\[\])?)", TABLES[table])
+    return pyarrow.schema([(name, kinds[kind]) for name, kind in columns])

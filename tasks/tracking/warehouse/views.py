@@ -1,0 +1,218 @@
+"""The warehouse as people query it: five views over its tables, read-only, and their export to Parquet."""
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import ConfigurationError, DataError
+from tasks.tracking.warehouse.file import WarehouseFile
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view.
+
+    Attributes:
+        about: what one row is.
+        columns: the expression of each column, by its name; `r` is the row's run, `t` the row itself.
+        order: the columns that an export is sorted by.
+    """
+
+    about: str
+    columns: Mapping[str, str]
+    order: tuple[str, ...]
+
+
+def _own(*names: str) -> dict[str, str]:
+    return {name: f"t.{name}" for name in names}
+
+
+def _summary(path: str) -> str:
+    return f"json_extract_string(t.summary, '$.{path}')"
+
+
+_KEY = _own("run_id", "question_id", "position")
+_RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
+_ORDER = ("run_id", "question_id", "position")
+
+VIEWS: Mapping[str, View] = {
+    "runs": View(
+        "one evaluation",
+        _own(
+            "run_id", "benchmark", "revision", "backbone", "pipeline", "rule", "status", "started", "finished"
+        )
+        | _own("seconds", "questions", "scored", "answered", "ex_correct", "ex_total")
+        | {
+            "ex": "t.ex_correct / nullif(t.ex_total, 0)",
+            "calls": f"CAST({_summary('calls')} AS BIGINT)",
+            "cached_calls": f"CAST({_summary('cached_calls')} AS BIGINT)",
+            "cost_usd": f"CAST({_summary('cost_usd')} AS DOUBLE)",
+            "mlflow_run_id": _summary("mlflow.run_id"),
+            "parent_run_id": "json_extract_string(t.run, '$.tags.parent_run_id')",
+            "rerolled": "json_extract_string(t.run, '$.tags.rerolled') IS NOT NULL",
+            "sweep": "json_extract_string(t.run, '$.tags.sweep')",
+            "settings": "CAST(json_extract(t.run, '$.settings') AS VARCHAR)",
+        },
+        ("started", "run_id"),
+    ),
+    "questions": View(
+        "one question of a run: its final answer and the verdict on it",
+        _KEY
+        | _own("database", "difficulty", "question", "evidence", "sql", "gold_sql")
+        | _RIGHT
+        | _own("status", "error", "row_count", "gold_status", "seconds", "executable", "failure_kind")
+        | {
+            "failure": "json_extract_string(t.failure, '$.message')",
+            "attempts": "coalesce(t.attempts, 1)",
+            "notes": "t.notes",
+        },
+        _ORDER,
+    ),
+    "candidates": View(
+        "the SQL that stood after a stage of a question, and the verdict on it",
+        _KEY | _own("stage", "sql", "reached") | _RIGHT | _own("status", "error", "row_count", "seconds"),
+        _ORDER,
+    ),
+    "stages": View(
+        "one stage that a question went through",
+        _KEY | _own("stage", "label", "value", "restored", "seconds", "error", "notes"),
+        _ORDER,
+    ),
+    "calls": View(
+        "one model call of a stage; paid: made by this run and not answered from the cache",
+        _KEY
+        | _own("stage_position", "stage", "label", "model")
+        | {"paid": "NOT (t.restored OR t.cached)"}
+        | _own(
+            "restored", "cached", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"
+        )
+        | _own("cost_usd", "seconds", "retries", "parse", "request"),
+        ("run_id", "question_id", "stage_position", "position"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a query returned: column names, each once, and rows of as many values."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def as_objects(self) -> list[dict[str, Any]]:
+        """Return the rows as plain JSON objects; dates in ISO 8601."""
+        return [
+            {name: plain(value) for name, value in zip(self.columns, row, strict=True)} for row in self.rows
+        ]
+
+
+def query(warehouse: Path, sql: str) -> Table:
+    """Run a query on the views. It can read the warehouse and nothing else, and change nothing.
+
+    Raises:
+        DataError: there is no warehouse yet.
+        ConfigurationError: DuckDB refuses the query.
+    """
+    import duckdb
+
+    with _views(warehouse) as connection:
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        try:
+            cursor = connection.execute(sql)
+            if cursor is None:  # no statement at all
+                raise ConfigurationError('The query is empty. "crosscheck query --help" has examples.')
+            rows = cursor.fetchall() if cursor.description else []
+        except duckdb.Error as error:
+            raise ConfigurationError(
+                f'The query cannot be run: {error}\n"crosscheck query" without a query lists the views and columns.'
+            ) from None
+        return Table(_distinct([column[0] for column in cursor.description or ()]), tuple(rows))
+
+
+def export(warehouse: Path, folder: Path, *, overwrite: bool = False) -> dict[str, int]:
+    """Write each view to `<folder>/<view>.parquet`, a file at a time; return the rows of each.
+
+    Raises:
+        DataError: there is no warehouse yet.
+        ConfigurationError: a file is there already, or the folder cannot be written.
+    """
+    files = {name: folder / f"{name}.parquet" for name in VIEWS}
+    present = [file.name for file in files.values() if file.exists()]
+    if present and not overwrite:
+        raise ConfigurationError(
+            f"{folder} already holds {', '.join(present)}. Name another folder, or give --overwrite."
+        )
+    import duckdb
+
+    rows = {}
+    with _views(warehouse) as connection:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, file in files.items():
+                draft = file.with_suffix(".part")
+                quoted = str(draft).replace("'", "''")
+                order = ", ".join(VIEWS[name].order)
+                made = connection.execute(
+                    f"COPY (SELECT * FROM {name} ORDER BY {order}) TO '{quoted}' (FORMAT parquet)"
+                ).fetchall()
+                draft.replace(file)
+                rows[name] = int(made[0][0])
+        except (OSError, duckdb.IOException) as error:
+            raise ConfigurationError(f"The folder {folder} cannot be written: {error}") from None
+    return rows
+
+
+def plain(value: Any) -> Any:
+    """Return a value of DuckDB's as plain JSON."""
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+@contextmanager
+def _views(warehouse: Path) -> "Iterator[DuckDBPyConnection]":
+    """Open the warehouse for reading, with the views in the place of its tables."""
+    if not warehouse.exists():
+        raise DataError(f'There is no warehouse {warehouse} yet: "crosscheck evaluate" makes it.')
+    with WarehouseFile(warehouse).reading() as connection:
+        catalog = _one(connection, "SELECT current_database()")
+        known = {row[0] for row in connection.execute("SELECT column_name FROM duckdb_columns()").fetchall()}
+        for name, view in VIEWS.items():
+            columns = {
+                column: "1" if column == "attempts" and column not in known else expression
+                for column, expression in view.columns.items()
+            }
+            listed = ", ".join(f"{expression} AS {column}" for column, expression in columns.items())
+            table = f'"{catalog}".main'
+            join = "" if name == "runs" else f" LEFT JOIN {table}.runs AS r USING (run_id)"
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM {table}.{name} AS t{join}")
+        yield connection
+
+
+def _one(connection: "DuckDBPyConnection", sql: str) -> str:
+    found = connection.execute(sql).fetchone()
+    assert found is not None
+    return str(found[0])
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Number names that come again, so that no column is lost in an object."""
+    seen: list[str] = []
+    for name in names:
+        count, unique = 1, name
+        while unique in seen:
+            count += 1
+            unique = f"{name}_{count}"
+        seen.append(unique)
+    return tuple(seen)

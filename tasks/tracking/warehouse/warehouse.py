@@ -1,0 +1,203 @@
+"""The results warehouse: every question, stage and call of every run, in one DuckDB file."""
+
+import datetime
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import DataError, did_you_mean
+from tasks.scoring.report import QuestionScore, Report
+from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.warehouse.bulk import read_questions, remove_run, replace_questions
+from tasks.tracking.warehouse.file import WarehouseFile
+from tasks.tracking.warehouse.rows import from_rows, to_rows
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True, slots=True)
+class RunHeader:
+    """One run in a list of runs; what only its end tells is None until then, `started` is UTC without zone."""
+
+    run_id: str
+    benchmark: str
+    backbone: str
+    pipeline: str
+    started: datetime.datetime
+    status: str
+    ex_correct: float | None
+    ex_total: float | None
+    rule: str = ""
+    revision: str = ""
+    questions: int | None = None
+    scored: int | None = None
+    seconds: float | None = None
+    mlflow_run_id: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it came to its end, with or without an answer to every question."""
+        return self.status in ("complete", "partial")
+
+    def asks_as(self, other: "RunHeader") -> bool:
+        """Whether it has the same benchmark, backbone and pipeline as another run, and as many questions."""
+        return (self.benchmark, self.backbone, self.pipeline, self.revision, self.questions) == (
+            other.benchmark,
+            other.backbone,
+            other.pipeline,
+            other.revision,
+            other.questions,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as the warehouse has it.
+
+    Attributes:
+        run: the evaluation.
+        status: "running", or how it ended ("complete", "partial", "abandoned").
+        summary: the command line's JSON object; None while it is not finished.
+        rows: the questions written so far, in benchmark order once finished.
+    """
+
+    run: EvaluationRun
+    status: str
+    summary: Mapping[str, Any] | None
+    rows: tuple[QuestionScore, ...]
+
+
+class Warehouse:
+    """Reads and writes the results of runs. Every write is one transaction.
+
+    Args:
+        path: the DuckDB file; made by the first write.
+        wait_s: seconds to try while another process has it.
+
+    Raises:
+        WarehouseBusyError: by every method, when another process has it for longer.
+        DataError: by every method, when the file was written by another release or is none of ours.
+    """
+
+    def __init__(self, path: Path, wait_s: float = 30.0) -> None:
+        self._file = WarehouseFile(path, wait_s)
+
+    def start(self, run: EvaluationRun) -> None:
+        """Enter a run as running; questions that were written under its id stay."""
+        with self._file.writing() as connection:
+            _enter(connection, run)
+
+    def append_questions(self, run_id: str, scores: Iterable[QuestionScore]) -> None:
+        """Write questions while the run goes on; those that are there already are replaced."""
+        with self._file.writing() as connection:
+            replace_questions(connection, run_id, to_rows(run_id, scores, {}))
+
+    def finish(
+        self, run: EvaluationRun, report: Report, summary: Mapping[str, Any], status: str = "complete"
+    ) -> None:
+        """Write all that a run found, in place of what was written while it went on; `start` is not needed."""
+        positions = {row.question.id: position for position, row in enumerate(report.rows)}
+        with self._file.writing() as connection:
+            _enter(connection, run)
+            remove_run(connection, run.run_id)
+            replace_questions(connection, run.run_id, to_rows(run.run_id, report.rows, positions))
+            _leave(connection, run.run_id, report, summary, status)
+
+    def abandon(self, run_id: str) -> None:
+        """Note that a run ended without a report; its questions stay, and so does one that did end with one."""
+        with self._file.writing() as connection:
+            connection.execute(
+                "UPDATE runs SET status = 'abandoned', finished = ? WHERE run_id = ? AND status = 'running'",
+                [_now(), run_id],
+            )
+
+    def runs(self) -> tuple[RunHeader, ...]:
+        """List the runs, newest first."""
+        if not self._file.path.exists():
+            return ()
+        derived = ("mlflow_run_id", "tags")
+        names = [each.name for each in fields(RunHeader) if each.name not in derived]
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id'), "
+                "json_extract(run, '$.tags') FROM runs ORDER BY started DESC, run_id DESC"
+            ).fetchall()
+        return tuple(
+            RunHeader(
+                **dict(zip(names, row, strict=False)), mlflow_run_id=row[-2], tags=json.loads(row[-1] or "{}")
+            )
+            for row in rows
+        )
+
+    def last_sample(self, like: EvaluationRun) -> int:
+        """Return the highest sampling of the model in finished runs of the same benchmark, backbone and pipeline.
+
+        A run that was interrupted does not count: the same command continues with the sampling that it began.
+        """
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT max(list_max(samples)) FROM questions JOIN runs USING (run_id) "
+                "WHERE runs.status IN ('complete', 'partial') AND benchmark = ? AND backbone = ? AND pipeline = ?",
+                [like.benchmark, like.backbone, like.pipeline],
+            ).fetchone()
+        return int(found[0] or 0) if found else 0
+
+    def read_run(self, run_id: str) -> StoredRun:
+        """Read one run with all its questions.
+
+        Raises:
+            DataError: there is no such run.
+        """
+        path = self._file.path
+        if not path.exists():
+            raise DataError(f'There is no run "{run_id}": {path} has not been written yet.')
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT run, status, summary FROM runs WHERE run_id = ?", [run_id]
+            ).fetchone()
+            if found is None:
+                known = [row[0] for row in connection.execute("SELECT run_id FROM runs").fetchall()]
+                raise DataError(f'There is no run "{run_id}" in {path}. {did_you_mean(run_id, known)}')
+            rows = read_questions(connection, run_id)
+        run, status, summary = found
+        return StoredRun(_parse(run), status, json.loads(summary) if summary else None, from_rows(rows))
+
+
+def _enter(connection: "DuckDBPyConnection", run: EvaluationRun) -> None:
+    connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
+    names = (run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, run.rule)
+    as_json = json.dumps(asdict(run), default=datetime.datetime.isoformat)
+    connection.execute(
+        "INSERT INTO runs (run_id, benchmark, backbone, pipeline, revision, rule, started, status, run) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?)",
+        [*names, _utc(run.started), as_json],
+    )
+
+
+def _leave(
+    connection: "DuckDBPyConnection", run_id: str, report: Report, summary: Mapping[str, Any], status: str
+) -> None:
+    counts = (report.questions, report.scored, report.answered, report.ex.correct, report.ex.total)
+    connection.execute(
+        "UPDATE runs SET status = ?, finished = ?, seconds = ?, questions = ?, scored = ?, answered = ?, "
+        "ex_correct = ?, ex_total = ?, summary = ? WHERE run_id = ?",
+        [status, _now(), summary.get("seconds"), *counts, json.dumps(summary), run_id],
+    )
+
+
+def _parse(run: str) -> EvaluationRun:
+    stored = json.loads(run)
+    return EvaluationRun(**{**stored, "started": datetime.datetime.fromisoformat(stored["started"])})
+
+
+def _now() -> datetime.datetime:
+    return _utc(datetime.datetime.now(datetime.UTC))
+
+
+def _utc(moment: datetime.datetime) -> datetime.datetime:
+    """Return a moment as DuckDB's TIMESTAMP, in UTC: its time zones need a further package to read."""
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None)

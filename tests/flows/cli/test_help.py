@@ -1,0 +1,184 @@
+"""What README, help texts and messages say of the command line, held against the command line."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import pytest
+
+from flows.answer import command as answer_command
+from flows.answer import run as answer_one
+from flows.cli.main import BUG, COMMANDS, crosscheck
+from flows.descriptions import command as prepare_command
+from flows.report import result as evaluated
+from flows.runtime.control import Interrupted
+from tasks.errors import CrosscheckError
+from tests.support.command_line import ROOT
+
+DOCUMENTS = ("README.md", "CHANGELOG.md", "deployments/README.md")
+INLINE = re.compile(r"`crosscheck ([^`]+)`|\"crosscheck ([^\"]+)\"")
+PLACEHOLDER = "PLACEHOLDER"
+
+
+def commands(group: click.Group = crosscheck, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command by its path, groups and their own commands included."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        yield f"{path}{name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+
+
+ALL = dict(commands())
+
+
+def epilog(command: click.Command) -> str:
+    return command.epilog or ""
+
+
+def example_lines(text: str) -> Iterator[str]:
+    """Whole lines that call `crosscheck`, as examples and code blocks have them."""
+    lines = iter(text.replace("\\\n", " ").splitlines())
+    for line in lines:
+        found = re.match(r"\s*(?:.*&& )?(?:\S*/)?crosscheck (.+)", line)
+        if found:
+            called = found[1]
+            while called.count('"') % 2:
+                called += "\n" + next(lines)
+            yield called
+
+
+def code_blocks(document: str) -> Iterator[str]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    yield from re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Every example of the help texts and the documents, with its place."""
+    yield from (("crosscheck --help", line) for line in example_lines(epilog(crosscheck)))
+    for path, command in ALL.items():
+        yield from ((f"{path} --help", line) for line in example_lines(epilog(command)))
+    for document in DOCUMENTS:
+        yield from ((document, line) for block in code_blocks(document) for line in example_lines(block))
+
+
+def mentions() -> Iterator[tuple[str, str]]:
+    """Every command in the prose of the documents and in the texts of the program, with its place."""
+    for document in DOCUMENTS:
+        text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.M | re.S)
+        yield from ((document, found[1] or found[2]) for found in INLINE.finditer(text.replace("\n", " ")))
+    for file in sorted([*(ROOT / "flows").rglob("*.py"), *(ROOT / "tasks").rglob("*.py")]):
+        for text in texts(file):
+            place = str(file.relative_to(ROOT))
+            yield from ((place, found[1] or found[2]) for found in INLINE.finditer(text))
+
+
+def texts(file: Path) -> Iterator[str]:
+    """Every string of a module, what an f-string puts in replaced."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    within = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else PLACEHOLDER for part in node.values
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in within:
+            yield node.value
+
+
+def words_of(line: str) -> list[str]:
+    """Split a command line as a shell does, up to where it goes into a file or another program."""
+    words = shlex.split(line, comments=True)
+    ends = [place for place, word in enumerate(words) if word in (">", "|", "&&", "2>")]
+    return words[: ends[0]] if ends else words
+
+
+def resolve(words: Sequence[str]) -> tuple[click.Command, list[str]]:
+    """Find the command that words call, and what is left for it."""
+    command: click.Command = crosscheck
+    rest = list(words)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        found = command.get_command(click.Context(command), rest[0])
+        assert found is not None, f"there is no command {rest[0]}"
+        command, rest = found, rest[1:]
+    return command, rest
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_command_has_a_sentence_and_an_example(path: str) -> None:
+    command, (group, *_) = ALL[path], path.split()
+    assert command.help
+    # The examples of `cache list` stand with `cache`.
+    shown = list(example_lines(epilog(command) + epilog(ALL[group])))
+    assert any(line.split()[: len(path.split())] == path.split() for line in shown), f"no example of {path}"
+
+
+@pytest.mark.parametrize(("place", "line"), sorted(set(examples())))
+def test_an_example_is_a_command_line_that_the_program_takes(
+    place: str, line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    command, rest = resolve(words_of(line))
+    if not isinstance(command, click.Group):
+        command.make_context(str(command.name), rest)
+
+
+def test_there_are_examples_in_the_readme_and_in_the_help() -> None:
+    places = {place for place, _ in examples()}
+    assert {"README.md", "deployments/README.md", "evaluate --help", "answer --help"} <= places
+
+
+@pytest.mark.parametrize(("place", "line"), sorted(set(mentions())))
+def test_a_command_that_a_text_mentions_exists_with_its_options(place: str, line: str) -> None:
+    command, rest = resolve(words_of(line))
+    if isinstance(command, click.Group):
+        assert rest == []
+        return
+    context = click.Context(command, info_name=command.name)
+    try:
+        _, left, _ = command.make_parser(context).parse_args(list(rest))
+    except click.BadOptionUsage as error:  # `--set` alone: which option is meant is all that is said
+        assert error.option_name == rest[-1]
+        left = []
+    assert left == [], f"{command.name} takes no {left}"
+
+
+def test_messages_mention_commands() -> None:
+    assert any(place.startswith("tasks/") for place, _ in mentions()), "the extraction finds nothing any more"
+
+
+def codes(text: str) -> set[int]:
+    """The exit codes that a text lists: `Exit codes: 0 ...; 2 ...`."""
+    listed = re.search(r"Exit codes: (.+?)(?:\n\n|\Z)", text, re.DOTALL)
+    assert listed, "it lists no exit codes"
+    return {int(code) for code in re.findall(r"(?:^|; |\n)(\d+) ", listed[1])}
+
+
+def test_the_exit_codes_in_the_texts_are_those_of_the_program() -> None:
+    evaluation = {
+        evaluated.FINISHED,
+        CrosscheckError.exit_code,
+        evaluated.MENDABLE_FAILURES,
+        Interrupted.exit_code,
+    }
+    assert codes((ROOT / "README.md").read_text(encoding="utf-8")) == evaluation
+    assert codes(epilog(ALL["evaluate"])) == evaluation
+    assert codes(epilog(ALL["prepare"])) == {0, CrosscheckError.exit_code, prepare_command.MENDABLE, 130}
+    assert codes(epilog(ALL["answer"])) == {
+        answer_one.RAN, answer_one.DID_NOT_RUN, CrosscheckError.exit_code, answer_one.TRY_AGAIN,
+    }  # fmt: skip
+    assert answer_command.NO_ANSWER == answer_one.DID_NOT_RUN
+    from flows.cli.main import main
+
+    assert codes(str(main.__doc__)) == evaluation | {BUG}
+
+
+def test_the_overview_lists_every_command_with_its_line() -> None:
+    shown = click.Context(crosscheck, info_name="crosscheck", terminal_width=200)
+    text = crosscheck.get_help(shown)
+    for name, entry in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(entry.help)}$", text, re.MULTILINE)

@@ -1,0 +1,155 @@
+"""`deployments/prefect.yaml` as its first lines say: deployed, shown as forms, run by a worker; all of it real."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.servers.services import POOL, WORKER
+from tests.support.command_line import ROOT, CommandLine, wait_until
+
+FILE = ROOT / "deployments" / "prefect.yaml"
+pytestmark = pytest.mark.slow
+
+
+def post(api: str, path: str, body: Any) -> Any:
+    request = urllib.request.Request(
+        f"{api}{path}", json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.load(response)
+
+
+def prefect(*arguments: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "prefect", *arguments],
+        cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def environment(
+    prefect_server: str, built_demo: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("deployed") / "home"
+    shutil.copytree(built_demo, home)
+    ours = {
+        "PREFECT_API_URL": prefect_server,
+        "PREFECT_HOME": str(home / "prefect"),
+        "CROSSCHECK_HOME": str(home),
+    }
+    return {**os.environ, **WORKER, **ours, "PWD": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def deployed(environment: dict[str, str]) -> dict[str, dict]:
+    """What the command of the file's first lines deploys, by name."""
+    api = environment["PREFECT_API_URL"]
+    post(api, "/work_pools/", {"name": POOL, "type": "process"})
+    (command,) = [
+        line for line in FILE.read_text(encoding="utf-8").splitlines() if "prefect deploy --all" in line
+    ]
+    ran = prefect(*command.removeprefix("#").split()[1:], environment=environment)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return {found["name"]: found for found in post(api, "/deployments/filter", {})}
+
+
+@pytest.fixture(scope="module")
+def worker(environment: dict[str, str], deployed: dict[str, dict]) -> Iterator[None]:
+    with (Path(environment["CROSSCHECK_HOME"]) / "worker.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL],
+            cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+        yield
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def run(deployment: dict, parameters: dict, environment: dict[str, str]) -> dict:
+    """Have the worker run a deployment, and return the flow run that came of it."""
+    api = environment["PREFECT_API_URL"]
+    id_ = post(api, f"/deployments/{deployment['id']}/create_flow_run", {"parameters": parameters})["id"]
+    found: dict = {}
+
+    def ended() -> bool:
+        (found["run"],) = post(api, "/flow_runs/filter", {"flow_runs": {"id": {"any_": [id_]}}})
+        return found["run"]["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+    wait_until(ended, timeout=150)
+    log = Path(environment["CROSSCHECK_HOME"]) / "worker.log"
+    assert found["run"]["state_type"] == "COMPLETED", log.read_text(encoding="utf-8")
+    return found["run"]
+
+
+def test_every_deployment_of_the_file_is_there_and_goes_to_the_pool_of_crosscheck_up(deployed: dict) -> None:
+    written = yaml.safe_load(FILE.read_text(encoding="utf-8"))["deployments"]
+    assert set(deployed) == {entry["name"] for entry in written}
+    for found in deployed.values():
+        assert found["work_pool_name"] == POOL
+        assert found["pull_steps"] == [
+            {"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}
+        ]
+
+
+def test_the_night_has_a_time_and_a_time_zone(deployed: dict) -> None:
+    (schedule,) = deployed["nightly"]["schedules"]
+    assert schedule["active"]
+    assert schedule["schedule"]["cron"] == "30 1 * * *"
+    assert schedule["schedule"]["timezone"] == "Europe/Berlin"
+    assert deployed["evaluate"]["schedules"] == []
+
+
+def test_the_forms_offer_names_ranges_and_explanations(deployed: dict) -> None:
+    evaluation = deployed["evaluate"]["parameter_openapi_schema"]["definitions"]["Evaluation"]["properties"]
+    assert evaluation["backbone"]["enum"] == sorted(
+        path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml")
+    )
+    assert evaluation["benchmark"]["description"] == "What is asked."
+    gate = deployed["nightly"]["parameter_openapi_schema"]["definitions"]["Gate"]["properties"]
+    assert (gate["threshold"]["minimum"], gate["threshold"]["maximum"]) == (0, 100)
+
+
+def test_a_name_that_is_not_offered_is_refused_before_anything_runs(
+    deployed: dict, environment: dict[str, str]
+) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        run(deployed["evaluate"], {"evaluation": {"backbone": "nobody"}}, environment)
+    assert refused.value.code in (409, 422)
+
+
+def test_a_worker_evaluates_by_names_and_keeps_the_results_in_its_working_folder(
+    deployed: dict, environment: dict[str, str], worker: None
+) -> None:
+    ended = run(deployed["evaluate"], {"evaluation": {"pipeline": "zero-shot", "limit": 3}}, environment)
+    assert ended["state"]["message"].startswith("EX ")
+    home = Path(environment["CROSSCHECK_HOME"])
+    assert len(list((home / "stages" / "preliminary_sql").iterdir())) == 3
+    shell = CommandLine(home)
+    (listed,) = shell.run("runs", "--json").json["runs"]
+    assert listed["status"] == "complete"
+    again = run(deployed["rerun"], {}, environment)
+    assert "has no question to ask again" in again["state"]["message"]
+    again = run(deployed["rerun"], {"choice": {"only": "wrong", "fresh": True}}, environment)
+    assert again["state"]["message"].startswith("EX ")
+    assert len(shell.run("runs", "--json").json["runs"]) == 2
+
+
+def test_a_worker_runs_a_night_which_says_what_it_found(
+    deployed: dict, environment: dict[str, str], worker: None
+) -> None:
+    matrix = {"pipelines": ["zero-shot"], "limit": 3}
+    ended = run(deployed["nightly"], {"matrix": matrix, "night": "by-hand"}, environment)
+    assert ended["name"] == "night by-hand"
+    summary = json.loads((Path(environment["CROSSCHECK_HOME"]) / "nights" / "by-hand.json").read_text())
+    assert summary["green"]
+    assert [entry["ex"]["total"] for entry in summary["evaluations"]] == [3]

@@ -1,0 +1,109 @@
+"""`crosscheck night` as users meet it: the list, a night in words, its page made anew, the exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tasks.settings.home import Home
+from tasks.tracking.night.file import as_object, write
+from tasks.tracking.night.page import render
+from tasks.tracking.night.records import Entry, Night
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tests.support.in_process import run
+from tests.tasks.tracking.comparison_samples import two_runs
+from tests.tasks.tracking.night_samples import a_night
+
+REFUSED = Entry(
+    "demo",
+    "closed",
+    "zero-shot",
+    problem="The \x1b[31mkey was [red]refused[/].",
+    continue_with="crosscheck evaluate --backbone closed",
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def green(home: Home) -> Night:
+    night = a_night(Warehouse(home.warehouse), two_runs(4, 7, 100), name="2026-11-20T01:30Z")
+    write(night, home)
+    return night
+
+
+@pytest.fixture
+def red(home: Home) -> Night:
+    night = a_night(
+        Warehouse(home.warehouse), two_runs(3, 20, 100), name="2026-11-21T01:30Z", others=[REFUSED]
+    )
+    write(night, home)
+    return night
+
+
+def test_a_red_night_ends_with_1_and_a_green_one_with_0(green: Night, red: Night) -> None:
+    for night, code in ((green, 0), (red, 1)):
+        ran = run("night", night.name)
+        assert (ran.code, ran.err) == (code, "")
+        assert ran.out.startswith(f"{night.colour}: {night.verdict}")
+
+
+def test_a_night_is_told_with_its_numbers_and_what_mends_it(red: Night) -> None:
+    ran = run("night", "latest")
+    entry = red.entries[0].entry
+    for part in (
+        "42.00 %   42 of 100   32.8 to 51.8 %", "−17.00", "regression", "$25.0000", "0.50 s",
+        "The ␛[31mkey was [red]refused[/].", "crosscheck evaluate --backbone closed",
+        f"crosscheck compare {entry.baseline} {entry.run_id} --html",
+    ):  # fmt: skip
+        assert part in ran.out
+
+
+def test_without_a_name_the_nights_are_listed(home: Home, green: Night, red: Night) -> None:
+    ran = run("night")
+    assert ran.code == 0
+    assert "Red" in ran.out and "Green" in ran.out
+    listed = run("night", "--json").json["nights"]
+    assert {each["night"]: each["green"] for each in listed} == {red.name: False, green.name: True}
+    assert {each["verdict"] for each in listed} == {red.verdict, green.verdict}
+
+
+def test_json_is_the_object_that_is_kept(home: Home, red: Night) -> None:
+    ran = run("night", red.name, "--json")
+    assert ran.code == 1
+    kept = (home.nights / "2026-11-21T01-30Z.json").read_text(encoding="utf-8")
+    assert ran.json == as_object(red) == json.loads(kept)
+
+
+def test_the_page_is_made_anew_from_what_is_kept(home: Home, red: Night, tmp_path: Path) -> None:
+    file = tmp_path / "night.html"
+    ran = run("night", "--html", str(file))
+    assert ran.code == 1 and f"The page is {file}." in ran.out
+    assert file.read_text(encoding="utf-8") == render(red, Warehouse(home.warehouse))
+
+
+def test_what_is_not_there_is_said_in_words(home: Home, tmp_path: Path) -> None:
+    assert "There is no night" in run("night").out and "crosscheck up" in run("night").out
+    assert run("night", "--json").json == {"nights": []}
+    for arguments in (("latest",), ("--html", str(tmp_path / "n.html"))):
+        ran = run("night", *arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert "has not ended one here yet" in ran.err
+
+
+@pytest.mark.usefixtures("green")
+def test_mistakes_are_said_in_words(home: Home) -> None:
+    for arguments, message in (
+        (("2026-11-20T01:31Z",), 'Did you mean "2026-11-20T01:30Z"'),
+        (("latest", "--html", "/nowhere/n.html"), "the page cannot be written"),
+    ):
+        ran = run("night", *arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert message in ran.err and "Traceback" not in ran.err
+    (home.nights / "broken.json").write_text("{", encoding="utf-8")
+    assert "cannot be read" in run("night", "latest").err

@@ -1,0 +1,256 @@
+"""Nights, each a real flow run on a real Prefect server, with a model behind a real API that changes."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markupsafe import escape
+
+import tasks.stage
+from flows.deployed.forms import Matrix
+from flows.nights.flow import nightly
+from tasks.errors import CrosscheckError
+from tasks.settings.home import Home
+from tasks.settings.night import Gate
+from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
+from tasks.tracking.night.build import compared
+from tasks.tracking.night.records import Entry, judge
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
+from tests.support.prefect_home import Served, prefect_api, prefect_home
+
+__all__ = ["Served", "prefect_api", "prefect_home"]
+
+WRONG = json.dumps({"sql": "SELECT 'wrong'"})
+QUESTIONS = 60
+GATE = Gate()
+NO_RETRY = ["backbone.retries=0"]
+
+pytestmark = pytest.mark.slow
+
+
+def question_of(body: Body) -> str:
+    text = "\n".join(message["content"] for message in body["messages"]).rpartition("### Question")[2]
+    return text.strip().splitlines()[0]
+
+
+class Nights:
+    """Runs nights and reads what they left."""
+
+    def __init__(self, home: Home, backbone: str, model: FakeOpenAI) -> None:
+        self.home = home
+        self.backbone = backbone
+        self.model = model
+        self.good = model.answer
+
+    async def __call__(
+        self, name: str, gate: Gate = GATE, ask_again: bool = True, **matrix: Any
+    ) -> tuple[Any, Any]:
+        plain = {"backbones": [self.backbone], "pipelines": ["zero-shot"], "limit": QUESTIONS}
+        state = await nightly(Matrix(**(plain | matrix)), gate, ask_again, name, return_state=True)
+        return state, json.loads((self.home.nights / f"{name}.json").read_text(encoding="utf-8"))
+
+    def page(self, name: str) -> Path:
+        return self.home.nights / f"{name}.html"
+
+    def right(self, run_id: str) -> list[str]:
+        rows = Warehouse(self.home.warehouse).read_run(run_id).rows
+        return [
+            row.question.text for row in rows if row.final.correct["strict"] and row.final.correct["bird"]
+        ]
+
+    def wrong_on(self, questions: list[str]) -> None:
+        def answer(body: Body) -> str:
+            return WRONG if any(text in question_of(body) for text in questions) else self.good(body)
+
+        self.model.answer = answer
+
+
+@pytest.fixture
+def nights(
+    prefect_home: Home,
+    built_demo: Path,
+    backbone_file: str,
+    model: FakeOpenAI,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Nights:
+    shutil.copytree(built_demo, prefect_home.path, dirs_exist_ok=True)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(prefect_home.path))
+    return Nights(prefect_home, backbone_file, model)
+
+
+async def artifact(flow_run_id: Any) -> str:
+    from prefect.client.orchestration import get_client
+
+    async with get_client() as client:
+        query = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
+        (found,) = (await client.request("POST", "/artifacts/filter", json=query)).json()
+    assert found["type"] == "markdown"
+    return str(found["data"])
+
+
+async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(nights: Nights) -> None:
+    state, first = await nights("first")
+    assert state.is_completed(), state.message
+    (entry,) = first["evaluations"]
+    assert entry["standing"] == "no baseline"
+    right = nights.right(entry["run_id"])
+    assert len(right) >= 20
+
+    nights.wrong_on(right[:3])
+    state, second = await nights("second")
+    (entry,) = second["evaluations"]
+    assert state.is_completed(), state.message
+    assert entry["baseline"] == first["evaluations"][0]["run_id"]
+    assert (entry["standing"], len(entry["broken"]), entry["fixed"]) == ("no worse", 3, [])
+    assert entry["calls"] == QUESTIONS
+
+    nights.wrong_on(right[3:8])
+    state, third = await nights("third")
+    (entry,) = third["evaluations"]
+    assert state.is_completed(), state.message
+    assert (len(entry["broken"]), len(entry["fixed"])) == (5, 3)
+
+    nights.wrong_on(right)
+    state, fourth = await nights("fourth")
+    (entry,) = fourth["evaluations"]
+    assert state.is_failed()
+    assert "significantly worse" in state.message
+    assert entry["standing"] == "regression"
+    assert entry["adjusted_p"] < 0.01
+    assert entry["baseline"] == third["evaluations"][0]["run_id"]
+    told = await artifact(state.state_details.flow_run_id)
+    assert told.startswith("# Red: fourth")
+    assert "**regression**" in told
+    assert f"crosscheck compare {entry['baseline']} {entry['run_id']}" in told
+    assert str(nights.page("fourth")) in told
+    assert [past["run_id"] for past in entry["trend"]] == [
+        night["evaluations"][0]["run_id"] for night in (first, second, third, fourth)
+    ]
+    red = nights.page("fourth").read_text(encoding="utf-8")
+    assert '<h1 class="red">Red</h1>' in red and escape(fourth["verdict"]) in red
+    assert red.count('<li class="flip broken">') == min(20, len(entry["broken"]))
+    assert "&#39;wrong&#39;" in red, "the SQL that was answered tonight is shown"
+    green = nights.page("third").read_text(encoding="utf-8")
+    assert '<h1 class="green">Green</h1>' in green
+    assert green.count('<li class="flip broken">') == 5 and green.count('<li class="flip fixed">') == 3
+
+    tolerant, _ = await nights(
+        "fifth", Gate(threshold=90), baselines={fourth_name(fourth): entry["baseline"]}
+    )
+    assert tolerant.is_completed(), "a significant loss below the threshold is no reason to fail"
+
+
+def fourth_name(night: dict) -> str:
+    entry = night["evaluations"][0]
+    return f"{entry['benchmark']} | {entry['backbone']} | {entry['pipeline']}"
+
+
+async def test_a_night_without_asking_again_pays_nothing_and_one_of_the_same_name_continues(
+    nights: Nights,
+) -> None:
+    await nights("a", limit=6)
+    asked = len(nights.model.requests)
+    assert asked == 6
+    assert "epoch" not in json.dumps([request.body for request in nights.model.requests])
+    await nights("a", limit=6)
+    assert len(nights.model.requests) == asked
+    await nights("b", limit=6)
+    assert len(nights.model.requests) == 2 * asked
+    await nights("c", limit=6, ask_again=False)
+    await nights("d", limit=6, ask_again=False)
+    assert len(nights.model.requests) == 3 * asked
+
+
+async def test_failed_infrastructure_fails_the_night_but_not_its_other_evaluations(nights: Nights) -> None:
+    nights.model.always(unauthorized())
+    state, night = await nights("refused", backbones=[nights.backbone, "offline"], limit=5)
+    assert state.is_failed()
+    refused, offline = night["evaluations"]
+    assert refused["standing"] == "infrastructure"
+    assert "key" in refused["problem"].lower()
+    assert offline["standing"] == "no baseline"
+    assert offline["ex"]["total"] == 5
+    assert refused["continue_with"] == (
+        f"crosscheck evaluate --benchmark demo --backbone {nights.backbone} --pipeline zero-shot --limit 5 "
+        "--set backbone.epoch=refused"
+    )
+    page = nights.page("refused").read_text(encoding="utf-8")
+    assert escape(refused["continue_with"]) in page and escape(refused["problem"]) in page
+
+
+async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_is_compared_with_it(
+    nights: Nights,
+) -> None:
+    plain = {"backbones": ["offline"], "pipelines": ["dac"], "limit": 6}
+    _, before = await nights("before", ask_again=False, **plain)
+    state, oracle = await nights("oracle", ask_again=False, overrides=["pipeline.dac.oracle=both"], **plain)
+    (entry,) = oracle["evaluations"]
+    assert state.is_completed(), state.message
+    assert (entry["standing"], entry["baseline"], entry["difference"]) == ("not ranked", None, None)
+    assert "saw parts of the gold SQL" in nights.page("oracle").read_text(encoding="utf-8")
+    _, after = await nights("after", ask_again=False, **plain)
+    assert after["evaluations"][0]["baseline"] == before["evaluations"][0]["run_id"]
+    baselines = {fourth_name(oracle): entry["run_id"]}
+    with pytest.raises(CrosscheckError, match="saw parts of the gold SQL"):
+        await nightly(Matrix(**plain, baselines=baselines), night="refused")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Repeat tasks without a pause, and forget the task that was made so."""
+    monkeypatch.setattr(tasks.stage, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
+    vars(preliminary_sql).pop("_task", None)
+    yield
+    vars(preliminary_sql).pop("_task", None)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_command_to_continue_is_given(
+    nights: Nights,
+) -> None:
+    _, before = await nights("before", limit=10)
+    lost = nights.right(before["evaluations"][0]["run_id"])[:2]
+
+    def drop(body: Body) -> str:
+        if any(text in question_of(body) for text in lost):
+            raise ConnectionError
+        return nights.good(body)
+
+    nights.model.answer = drop
+    state, night = await nights("lossy", Gate(tolerated_failures=0.1), limit=10, overrides=NO_RETRY)
+    (entry,) = night["evaluations"]
+    assert state.is_failed()
+    assert entry["standing"] == "infrastructure"
+    assert "10 % are tolerated" in entry["problem"]
+    assert entry["unanswered"] >= 2
+    assert entry["broken"] == [], "what nobody answered says nothing about the model"
+    assert entry["ex"]["total"] == 10
+    assert entry["continue_with"] == f"crosscheck rerun {entry['run_id']}"
+    found = Entry("demo", "local", "zero-shot", run_id=entry["run_id"], unanswered=entry["unanswered"])
+    tolerant = compared(found, {}, Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
+    assert not judge(Gate(), [tolerant])[0].red
+
+
+async def test_a_baseline_that_the_matrix_or_the_warehouse_does_not_know_is_refused_before_anything_is_paid(
+    nights: Nights,
+) -> None:
+    for baselines in (
+        {"demo | nobody | zero-shot": "latest"},
+        {f"demo | {nights.backbone} | zero-shot": "nothing"},
+    ):
+        with pytest.raises(CrosscheckError):
+            await nightly(
+                Matrix(backbones=[nights.backbone], pipelines=["zero-shot"], baselines=baselines),
+                night="refused",
+            )
+    assert nights.model.requests == []
+
+
+def test_the_form_offers_the_names_there_are() -> None:
+    schema = json.dumps(Matrix.model_json_schema())
+    assert '"enum": ["bird-dev", "demo", "spider-dev"]' in schema
+    assert "Percentage points" in json.dumps(Gate.model_json_schema())

@@ -1,0 +1,387 @@
+"""DAC as a whole: what is asked in which order, what is fed back, what is rejected, and what every switch changes."""
+
+from typing import Any
+
+import pytest
+
+from flows.pipelines.context import Context, Path
+from flows.pipelines.dac import correct_by_decomposition
+from tasks.dac_records import Entities, Oracle, ParsedSkeleton
+from tasks.errors import ConfigurationError
+from tasks.records import ColumnName, Question
+from tasks.settings.pipeline import DacCorrectionSettings, FewShotSettings
+from tasks.trail import Trail, on_trail
+from tests.support.dac_prompts import GROUNDED
+from tests.support.guide import Guide, Walk
+from tests.support.stage_bench import ENDLESS, QUESTION, Bench
+
+FIRST = "SELECT name FROM museum"
+OF_LYON = "SELECT name FROM museum WHERE city = 'Lyon'"
+ORDERED = "SELECT name FROM museum WHERE city = 'Lyon' ORDER BY name"
+DISTINCT = "SELECT DISTINCT name FROM museum WHERE city = 'Lyon'"
+WRONG = "SELECT nam FROM museum"
+LYON = {"alignment": [{"token": "Lyon", "schema": "museum.city", "type": "val"}]}
+NOTHING: dict[str, Any] = {"alignment": []}
+
+
+def replies(**changes: Any) -> dict[str, Any]:
+    """A first SQL that lacks the city, which the question mentions; its skeleton is the one parsed once it has it."""
+    plain = {
+        "initial_sql": {"sql": FIRST},
+        "entity_linking": LYON,
+        "skeleton_parsing": {"sql": "SELECT title FROM book WHERE author = 'x'"},
+        "dac_correction": {"sql": OF_LYON},
+    }
+    return plain | changes
+
+
+def feedback_of(walked: Walk) -> list[str]:
+    """The first words of each feedback, in order."""
+    prompts = walked.asked["dac_correction"]
+    return [prompt.partition("### Feedback\n")[2].partition("\n")[0] for prompt in prompts]
+
+
+def labels_of(walked: Walk) -> list[str]:
+    """Labels of the stages, the two that run together in alphabetical order."""
+    labels = [record.label for record in walked.trail.records]
+    together = sorted(label for label in labels if label in ("entity_linking", "skeleton_parsing"))
+    first = min((labels.index(label) for label in together), default=0)
+    return [*labels[:first], *together, *labels[first + len(together) :]]
+
+
+def section_of(prompt: str, heading: str) -> str:
+    return prompt.partition(f"### {heading}\n")[2].partition("\n\n###")[0].strip()
+
+
+async def test_what_the_question_mentions_and_the_sql_lacks_is_fed_back_once(walk: Guide) -> None:
+    walk.replies = replies()
+    found = await walk("dac", grounded=GROUNDED)
+    assert labels_of(found) == [
+        "question_values",
+        "initial_sql",
+        "execution_feedback",
+        "entity_linking",
+        "skeleton_parsing",
+        "dac_correction",
+    ]
+    assert found.calls == 4
+    assert found.candidates == {
+        "1_initial_sql": FIRST,
+        "2_dac_execution": FIRST,
+        "3_dac_entities": OF_LYON,
+        "4_dac_skeleton": OF_LYON,
+    }
+    assert found.sql == OF_LYON
+    assert feedback_of(found) == [
+        "The question mentions the column museum.city, which the query does not use."
+    ]
+    assert found.path.notes == []
+
+
+async def test_a_right_sql_takes_three_calls_and_no_correction(walk: Guide) -> None:
+    walk.replies = replies(initial_sql={"sql": OF_LYON})
+    found = await walk("dac", grounded=GROUNDED)
+    assert found.calls == 3
+    assert found.sql == OF_LYON
+    assert not found.asked["dac_correction"]
+
+
+async def test_entities_are_fed_back_before_the_skeleton(walk: Guide) -> None:
+    walk.replies = replies(
+        skeleton_parsing={"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"},
+        dac_correction=[{"sql": OF_LYON}, {"sql": DISTINCT}],
+    )
+    found = await walk("dac", "dac.never_longer=false", grounded=GROUNDED)
+    assert [text.split()[1] for text in feedback_of(found)] == ["question", "structure"]
+    assert section_of(found.asked["dac_correction"][1], "Current SQL") == OF_LYON
+    assert "select distinct _ from _ where _ = _" in found.asked["dac_correction"][1]
+    assert found.candidates["3_dac_entities"] == OF_LYON
+    assert found.sql == found.candidates["4_dac_skeleton"] == DISTINCT
+
+
+async def test_an_execution_error_goes_before_both(walk: Guide) -> None:
+    walk.replies = replies(
+        initial_sql={"sql": WRONG},
+        skeleton_parsing={"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"},
+        dac_correction=[{"sql": FIRST}, {"sql": OF_LYON}, {"sql": DISTINCT}],
+    )
+    found = await walk("dac", "dac.never_longer=false", grounded=GROUNDED)
+    assert [text.split()[0] for text in feedback_of(found)] == ["Running", "The", "The"]
+    assert feedback_of(found)[0] == "Running the query fails. Error: no such column: nam"
+    assert list(found.candidates.values()) == [WRONG, FIRST, OF_LYON, DISTINCT]
+    assert FIRST in found.asked["entity_linking"][0], "linking sees the SQL that executes"
+    assert WRONG not in found.asked["entity_linking"][0]
+
+
+async def test_a_correction_that_fails_to_execute_is_rejected(walk: Guide) -> None:
+    for failing in [WRONG, ENDLESS, "DROP TABLE museum"]:
+        walk.replies = replies(dac_correction={"sql": failing})
+        found = await walk("dac", grounded=GROUNDED)
+        assert found.sql == FIRST
+        assert len(found.asked["dac_correction"]) == 3, "it is tried again, at a higher temperature"
+        corrections = [record for record in found.trail.records if record.stage == "dac_correction"]
+        assert {record.value["outcome"] for record in corrections} == {"rejected"}
+        assert all("the SQL before it was kept" in record.notes[0] for record in corrections)
+
+
+async def test_a_rejected_correction_is_followed_by_an_accepted_one(walk: Guide) -> None:
+    walk.replies = replies(dac_correction=[{"sql": WRONG}, {"sql": OF_LYON}])
+    found = await walk("dac", grounded=GROUNDED)
+    assert found.sql == OF_LYON
+    assert section_of(found.asked["dac_correction"][1], "Current SQL") == FIRST
+
+
+async def test_the_same_sql_coming_back_ends_its_kind_of_feedback(walk: Guide) -> None:
+    walk.replies = replies(
+        skeleton_parsing={"sql": "SELECT DISTINCT title FROM book"},
+        dac_correction={"sql": "select name\nfrom `museum`;"},
+    )
+    found = await walk("dac", "dac.never_longer=false", grounded=GROUNDED)
+    assert [text.split()[1] for text in feedback_of(found)] == ["question", "structure"], "one round each"
+    assert found.sql == FIRST
+
+
+async def test_rounds_are_used_up_when_nothing_satisfies_and_later_ones_are_warmer(walk: Guide) -> None:
+    turns = [{"sql": f"SELECT name FROM museum WHERE id = {number}"} for number in range(9)]
+    walk.replies = replies(dac_correction=turns)
+    found = await walk(
+        "dac", "dac.rounds=4", "dac.skeleton=false", "dac.later_temperature=0.9", grounded=GROUNDED
+    )
+    assert len(found.asked["dac_correction"]) == 4
+    assert found.sql == "SELECT name FROM museum WHERE id = 3"
+    asked = [
+        received.body
+        for received in walk.bench.server.requests
+        if "<dac_correction>" in received.body["messages"][0]["content"]
+    ]
+    assert [body.get("temperature") for body in asked] == [0.0, 0.9, 0.9, 0.9]
+
+
+async def test_a_skeleton_longer_than_the_sqls_own_is_no_feedback_unless_asked_for(walk: Guide) -> None:
+    walk.replies = replies(
+        entity_linking=NOTHING,
+        skeleton_parsing={"sql": "SELECT a FROM b WHERE c = 1 ORDER BY d DESC"},
+        dac_correction={"sql": ORDERED},
+    )
+    as_released = await walk("dac", grounded=GROUNDED)
+    assert as_released.sql == FIRST
+    as_in_the_paper = await walk("dac", "dac.never_longer=false", "dac.rounds=1", grounded=GROUNDED)
+    assert as_in_the_paper.sql == ORDERED
+
+
+@pytest.mark.parametrize(
+    ("overrides", "stages", "last"),
+    [
+        (
+            ["dac.entities=false"],
+            ["question_values", "initial_sql", "execution_feedback", "skeleton_parsing"],
+            FIRST,
+        ),
+        (
+            ["dac.skeleton=false"],
+            ["question_values", "initial_sql", "execution_feedback", "entity_linking", "dac_correction"],
+            OF_LYON,
+        ),
+        (
+            ["dac.execution=false", "dac.values=0"],
+            ["initial_sql", "entity_linking", "skeleton_parsing", "dac_correction"],
+            OF_LYON,
+        ),
+        (
+            ["dac.execution=false", "dac.entities=false", "dac.skeleton=false"],
+            ["question_values", "initial_sql"],
+            FIRST,
+        ),
+    ],
+)
+async def test_ablations_leave_their_stages_out(
+    walk: Guide, overrides: list[str], stages: list[str], last: str
+) -> None:
+    walk.replies = replies()
+    found = await walk("dac", *overrides, grounded=GROUNDED)
+    assert labels_of(found) == stages
+    assert found.sql == last
+
+
+async def test_demonstrations_are_as_many_as_asked_for_and_their_evidence_is_a_switch(walk: Guide) -> None:
+    walk.replies = replies()
+    found = await walk("dac", "demonstrations.k=1", "dac.shots=2", grounded=GROUNDED)
+    assert found.asked["initial_sql"][0].count("\nQuestion: ") == 1
+    assert found.asked["entity_linking"][0].count("\nAlignment: ") == 2
+    assert found.asked["skeleton_parsing"][0].count("\nQuestion: ") == 2
+    assert "Evidence: zoos" not in found.asked["initial_sql"][0]
+    shown = await walk("dac", "demonstrations.evidence=true", "dac.skeleton_evidence=true", grounded=GROUNDED)
+    assert "Evidence: zoos" in shown.asked["initial_sql"][0]
+    assert "Evidence: zoos" in shown.asked["skeleton_parsing"][0]
+
+
+async def test_skeleton_parsing_sees_the_question_only(walk: Guide) -> None:
+    walk.replies = replies()
+    found = await walk("dac", grounded=GROUNDED)
+    prompt = found.asked["skeleton_parsing"][0]
+    assert QUESTION.text in prompt
+    assert QUESTION.evidence not in prompt
+    assert "museum" not in prompt.replace(QUESTION.text, "")
+
+
+async def test_values_that_the_question_mentions_come_first(walk: Guide) -> None:
+    walk.replies = replies()
+    question = Question("1", "Does the Old Mill of ghent sell?", "museum")
+    found = await walk("dac", grounded=GROUNDED, question=question)
+    assert "name TEXT, -- Examples: 'Old Mill', 'Glass House', 'Toy Hall'" in found.asked["initial_sql"][0]
+    assert "city TEXT, -- Examples: 'Ghent', 'Lyon'\n" in found.asked["initial_sql"][0]
+    without = await walk("dac", "dac.values=0", grounded=GROUNDED, question=question)
+    assert "name TEXT, -- Examples: 'Glass House', 'Toy Hall', 'Old Mill'" in without.asked["initial_sql"][0]
+
+
+async def test_correction_sees_the_tables_of_the_sql_and_of_what_is_missing(walk: Guide) -> None:
+    walk.replies = replies(
+        entity_linking={"alignment": [{"token": "sold", "schema": "order.total.eur", "type": "col"}]},
+        dac_correction={
+            "sql": "SELECT m.name FROM museum m JOIN `order` o ON m.id = o.museum_id WHERE o.`total.eur` > 0"
+        },
+    )
+    found = await walk("dac", "dac.skeleton=false", grounded=GROUNDED)
+    assert "CREATE TABLE `order`" not in found.asked["entity_linking"][0]
+    prompt = found.asked["dac_correction"][0]
+    assert "CREATE TABLE museum" in prompt
+    assert "CREATE TABLE `order`" in prompt
+    assert "CREATE TABLE guide" not in prompt
+    assert (
+        section_of(prompt, "Alignment")
+        == '- "museums": museum (table)\n- "sold": `order`.`total.eur` (column)'
+    )
+    assert len(found.asked["dac_correction"]) == 1
+
+
+MALFORMED = [
+    "",
+    "I do not know.",
+    "{",
+    '{"sql": 1}',
+    '{"other": "x"}',
+    "[[[",
+    '{"alignment": "Lyon"}',
+    "null",
+]
+
+
+async def test_an_unreadable_alignment_leaves_the_names_and_is_recorded(walk: Guide) -> None:
+    for text in MALFORMED:
+        walk.replies = replies(entity_linking=text, skeleton_parsing={"sql": FIRST})
+        found = await walk("dac", grounded=GROUNDED)
+        assert found.sql == FIRST
+        linking = next(record for record in found.trail.records if record.stage == "entity_linking")
+        assert linking.value["note"]
+        assert linking.notes
+        assert linking.value["entities"] == {"tables": ["museum"], "columns": []}
+        assert found.path.notes == ["entity linking: the reply could not be read: linked by names alone"]
+
+
+async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide) -> None:
+    for text in [*MALFORMED, '{"sql": ""}', '{"sql": "SELECT FROM WHERE"}', '{"sql": "DROP TABLE x"}']:
+        walk.replies = replies(entity_linking=NOTHING, skeleton_parsing=text)
+        found = await walk("dac", "dac.never_longer=false", grounded=GROUNDED)
+        assert found.sql == FIRST
+        assert not found.asked["dac_correction"]
+        parsing = next(record for record in found.trail.records if record.stage == "skeleton_parsing")
+        assert parsing.value["skeleton"] is None
+        assert parsing.value["note"]
+        assert any(note.startswith("skeleton parsing: ") for note in found.path.notes)
+
+
+async def test_an_unreadable_correction_keeps_the_sql_and_is_recorded(walk: Guide) -> None:
+    for text in MALFORMED:
+        walk.replies = replies(dac_correction=text)
+        found = await walk("dac", "dac.rounds=2", grounded=GROUNDED)
+        assert found.sql == FIRST
+        corrections = [record for record in found.trail.records if record.stage == "dac_correction"]
+        assert [record.value["outcome"] for record in corrections] == ["unreadable", "unreadable"]
+        assert all(record.notes for record in corrections)
+
+
+async def test_an_unreadable_first_sql_is_written_by_the_correction(walk: Guide) -> None:
+    for text in MALFORMED:
+        walk.replies = replies(initial_sql=text, entity_linking=NOTHING)
+        found = await walk("dac", grounded=GROUNDED)
+        assert feedback_of(found)[0] == "There is no query."
+        assert "### Current SQL" not in found.asked["dac_correction"][0]
+        assert list(found.candidates.values()) == [None, OF_LYON, OF_LYON, OF_LYON]
+
+
+async def test_no_sql_at_all_is_none_and_not_an_exception(walk: Guide) -> None:
+    walk.replies = replies(initial_sql="?", entity_linking=NOTHING, dac_correction="?")
+    found = await walk("dac", grounded=GROUNDED)
+    assert found.sql is None
+    assert list(found.candidates.values()) == [None] * 4
+
+
+async def test_oracle_parts_are_not_asked_for(walk: Guide) -> None:
+    city = Entities(("museum",), (ColumnName("museum", "city"),))
+    oracle = Oracle(city, ParsedSkeleton("select _ from _ where _ = _"))
+    walk.replies = replies()
+    for which, absent in (
+        ("entities", {"entity_linking"}),
+        ("skeleton", {"skeleton_parsing"}),
+        ("both", {"entity_linking", "skeleton_parsing"}),
+    ):
+        found = await walk("dac", f"dac.oracle={which}", grounded=GROUNDED, oracle=oracle)
+        asked = {record.stage for record in found.trail.records}
+        assert {"entity_linking", "skeleton_parsing"} - asked == absent
+        assert found.sql == OF_LYON
+
+
+async def test_an_oracle_that_no_flow_made_is_refused(walk: Guide) -> None:
+    walk.replies = replies()
+    for which in ("entities", "skeleton", "both"):
+        with pytest.raises(ConfigurationError, match=r"dac\.oracle=none"):
+            await walk("dac", f"dac.oracle={which}", grounded=GROUNDED)
+
+
+async def test_an_oracle_at_hand_is_not_looked_at_unless_asked_for(walk: Guide) -> None:
+    walk.replies = replies(entity_linking=NOTHING)
+    oracle = Oracle(Entities(("guide",)), ParsedSkeleton("select distinct _ from _"))
+    found = await walk("dac", grounded=GROUNDED, oracle=oracle)
+    assert found.sql == FIRST
+    assert {"entity_linking", "skeleton_parsing"} <= {record.stage for record in found.trail.records}
+
+
+async def test_rsl_sql_is_followed_by_the_correction(walk: Guide) -> None:
+    walk.replies |= replies()
+    walk.replies |= {
+        name: {"sql": FIRST} for name in ("preliminary_sql", "augmented_sql", "binary_selection")
+    }
+    found = await walk("rsl-sql+dac", grounded=GROUNDED)
+    labels = labels_of(found)
+    assert labels[labels.index("self_correction") :] == [
+        "self_correction", "question_values", "execution_feedback", "entity_linking", "skeleton_parsing",
+        "dac_correction",
+    ]  # fmt: skip
+    assert list(found.candidates)[3:] == [
+        "4_self_correction",
+        "5_dac_execution",
+        "6_dac_entities",
+        "7_dac_skeleton",
+    ]
+    assert found.candidates["4_self_correction"] == FIRST
+    assert found.sql == OF_LYON
+    off = await walk("rsl-sql", grounded=GROUNDED)
+    assert list(off.candidates)[-1] == "4_self_correction"
+
+
+async def test_any_pipelines_sql_can_be_corrected(bench: Bench) -> None:
+    bench.server.answer = lambda body: (
+        '{"alignment": [{"token": "Lyon", "schema": "museum.city", "type": "val"}]}'
+        if '"alignment"' in body["messages"][-1]["content"]
+        else f'{{"sql": "{OF_LYON}"}}'
+    )
+    path = Path()
+    context = Context(FewShotSettings(), bench.runner, (), bench.backbone, path)
+    with on_trail(Trail(QUESTION)):
+        sql = await correct_by_decomposition(QUESTION, FIRST, DacCorrectionSettings(), context)
+    assert sql == OF_LYON
+    assert [candidate.stage for candidate in path.candidates] == [
+        "1_dac_execution",
+        "2_dac_entities",
+        "3_dac_skeleton",
+    ]

@@ -1,0 +1,163 @@
+"""Gold SQL stays out of every prompt, key and persisted result: only scoring reads it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.orchestration.stage_results import PersistedResults
+from flows.questions.demonstrations import demonstrations_for
+from flows.questions.runner import Asker
+from flows.runtime.control import Silence
+from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.factory import open_backbone
+from tasks.backbone.metered import MeteredBackbone
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.database.database import Database, open_database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.records import Outcome
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home, find_conf
+from tasks.settings.load import load_pipeline_settings
+from tests.support.fake_openai import Body, FakeOpenAI
+from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home
+from tests.support.stage_bench import MUSEUM, build, fake_settings
+
+__all__ = ["prefect_api", "prefect_home"]
+
+MARKER = "xq_gold_7f3a_xq"
+TRAINING = "xq_training_91c_xq"
+BIRD = {
+    "name": "own", "layout": "bird", "folder": "own", "revision": "1", "rule": "bird", "train": "train.json",
+}  # fmt: skip
+
+
+def entry(number: int, text: str, sql: str) -> dict[str, Any]:
+    return {
+        "question_id": number, "db_id": "museum", "question": text, "evidence": "", "SQL": sql, "difficulty": "simple",
+    }  # fmt: skip
+
+
+class Files:
+    """A benchmark whose every gold SQL holds a marker."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.folder = data / "own"
+        database = self.folder / "dev_databases" / "museum"
+        database.mkdir(parents=True)
+        self.database = build(database / "museum.sqlite", MUSEUM, {}).path
+        tables = ["museum", "order", "guide"]
+        self.write("dev_tables.json", [{
+            "db_id": "museum", "table_names_original": tables, "column_names_original": [[-1, "*"]],
+            "column_types": ["text"], "primary_keys": [], "foreign_keys": [],
+        }])  # fmt: skip
+        self.gold(MARKER)
+
+    def gold(self, marker: str) -> None:
+        """Write the questions with this marker in their gold, and training questions that give two of them away."""
+        self.write(
+            "dev.json",
+            [
+                entry(1, "How many museums of Lyon are there?", f"SELECT COUNT(*) AS {marker} FROM museum"),
+                entry(2, "Which cities are there?", f"SELECT city AS {marker} FROM museum"),
+            ],
+        )
+        self.write(
+            "train.json",
+            [
+                entry(100, "How many museums of Lyon are there?", f"SELECT COUNT(*) AS {marker} FROM museum"),
+                entry(101, "Which towns?", f"SELECT city AS {marker} FROM museum"),
+                entry(102, "How many museums has Ghent?", f"SELECT COUNT(*) AS {TRAINING} FROM museum"),
+            ],
+        )
+
+    def write(self, name: str, content: Any) -> None:
+        (self.folder / name).write_text(json.dumps(content), encoding="utf-8")
+
+    def load(self, home: Home) -> Benchmark:
+        return load_benchmark(
+            BenchmarkSettings.model_validate(BIRD), data=self.data, home=home.path, conf=find_conf()
+        )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path / "data")
+
+
+@pytest.fixture
+def sql_server(fake_openai: FakeOpenAI) -> Iterator[FakeOpenAI]:
+    """A model whose SQL always needs correction, so that every stage runs."""
+
+    def answer(body: Body) -> str:
+        return json.dumps({
+            "tables": ["museum"], "columns": ["museum.city"], "sql_keywords": ["COUNT"], "conditions": ["of Lyon"],
+            "sql": "SELECT city FROM museum WHERE id > 9",
+        })  # fmt: skip
+
+    fake_openai.answer = answer
+    yield fake_openai
+
+
+async def evaluated(files: Files, home: Home, server: FakeOpenAI) -> tuple[list[Outcome], int]:
+    """Ask all questions as an evaluation does; return their outcomes and how many tasks that took."""
+    benchmark = files.load(home)
+    settings = EvaluationSettings(
+        benchmark=benchmark.settings,
+        backbone=fake_settings(server),
+        pipeline=load_pipeline_settings(find_conf(), "rsl-sql", ["pipeline.correction.rounds=1"]),
+        data=str(files.data),
+        home=str(home.path),
+    )
+    demonstrations, _ = demonstrations_for(benchmark.questions, benchmark, settings, Silence())
+    databases: dict[str, Database] = {"museum": open_database(files.database, "museum")}
+
+    async def work() -> tuple[list[Outcome], int]:
+        with open_reply_cache(home.replies) as cache:
+            async with SqlWorkers(1) as workers, open_backbone(settings.backbone, cache=cache) as backbone:
+                asker = Asker(
+                    settings,
+                    databases,
+                    demonstrations,
+                    MeteredBackbone(backbone),
+                    workers,
+                    PersistedResults(home),
+                )
+                asked = [await asker.ask(question) for question in benchmark.questions]
+                return [outcome for outcome, _ in asked], sum(executed for _, executed in asked)
+
+    return await in_flow(work)
+
+
+async def test_gold_is_in_nothing_that_is_sent_or_kept(
+    files: Files, sql_server: FakeOpenAI, prefect_home: Home, prefect_api: Served
+) -> None:
+    outcomes, executed = await evaluated(files, prefect_home, sql_server)
+    assert [outcome.failure for outcome in outcomes] == [None, None]
+    assert executed == 9 + 8  # the backward link is the same for both: same SQL, same schema
+    sent = [json.dumps([received.body, received.headers]) for received in sql_server.requests]
+    assert len(sent) == 2 * 8
+    assert not [text for text in sent if MARKER in text]
+    assert any(TRAINING in text for text in sent), "a marker would be found if it were there"
+    with open_reply_cache(prefect_home.replies) as cache:  # compressed where it lies
+        assert cache.export(prefect_home.path / "exported.jsonl") == len(sent)
+    kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
+    kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
+    assert {path.parent.name for path in kept} >= {"forward_link", "self_correction", "home"}
+    assert not [path for path in kept if MARKER.encode() in path.read_bytes() or MARKER in str(path)]
+    assert any(TRAINING.encode() in path.read_bytes() for path in kept)
+
+
+async def test_another_gold_changes_no_key(files: Files, sql_server: FakeOpenAI, prefect_home: Home) -> None:
+    first, executed = await evaluated(files, prefect_home, sql_server)
+    asked = len(sql_server.requests)
+    files.gold("another_gold")
+    second, again = await evaluated(files, prefect_home, sql_server)
+    assert executed > 0 and again == 0
+    assert len(sql_server.requests) == asked
+    assert [outcome.sql for outcome in first] == [outcome.sql for outcome in second]
+    assert all(record.restored for outcome in second for record in outcome.stages)

@@ -1,0 +1,137 @@
+"""What a person sees: a live display that goes away, tables that stay whole, plain lines where no terminal is."""
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from flows.cli import progress
+from flows.cli.progress import LineProgress, open_progress
+from flows.report.tables import PAGE, fits, open_console, show, table
+from tests.support.command_line import CommandLine, Ran
+from tests.support.terminal import Screen, run_in_terminal
+
+NAMES = ("augmentation_conditions", "preliminary_sql", "4_self_correction", "strict recall")
+COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
+
+
+def wide() -> Table:
+    made = table("Calls", "stage", *(f"column number {n}" for n in range(8)))
+    made.add_row("augmentation_conditions", *(f"{n}234,567" for n in range(8)))
+    return made
+
+
+def shown(made: Table, width: int) -> list[str]:
+    stream = io.StringIO()
+    show(Console(file=stream, width=width), made)
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: CommandLine) -> None:
+    code, screen = run_in_terminal(
+        demo.command("evaluate", "--limit", "4", "--pipeline", "rsl-sql"),
+        demo.cwd,
+        demo.all_of_environment | {"TERM": "xterm-256color"},
+        columns=80,
+    )
+    assert code == 0, screen.text
+    assert any("Waiting for Prefect's server" in line for line in screen.seen)
+    assert any(re.search(r"\d/4 .*(Asking|Scoring)", line) for line in screen.seen)
+    assert not screen.cursor_hidden
+    first, *lines = [line for line in screen.text.splitlines() if line]
+    assert re.fullmatch(r"demo · offline · rsl-sql  execution accuracy .* of 4, rule bird\)", first)
+    assert all(name in screen.text for name in NAMES), "a name was cut"
+    assert not any("…" in line or line.startswith((" " * 20 + "4)", "Reading", "⠋")) for line in lines)
+    assert re.search(r"^augmentation_conditions +\d+ +\d+ +unknown +unknown +unknown", screen.text, re.M)
+    assert "Traceback" not in screen.raw
+    assert "WARNING" not in screen.raw
+    assert COLOURS.search(screen.raw)
+    command = re.search(r"^MLflow   (.*?)\n +http", screen.text, re.M | re.S)
+    assert command and command[1].replace("\n", "").endswith("--workers 1 --port 5000")
+
+
+def test_no_color_is_respected(
+    run_here: Callable[..., Ran], built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = next((built_demo / "benchmarks/demo/dev_databases/city_library").glob("*.sqlite"))
+    crosscheck = CommandLine(tmp_path / "home", {"TERM": "xterm-256color"})
+    coloured = {}
+    for no_color in ("", "1"):
+        _, screen = run_in_terminal(
+            crosscheck.command("answer", "How many members are there?", "--database", str(database)),
+            crosscheck.cwd,
+            crosscheck.all_of_environment | {"NO_COLOR": no_color},
+        )
+        assert "SELECT COUNT(*) FROM" in screen.text
+        coloured[no_color] = bool(COLOURS.search(screen.raw))
+    assert coloured == {"": True, "1": False}
+
+
+def test_a_table_that_fits_is_left_as_it_is() -> None:
+    lines = shown(wide(), 300)
+    assert lines[1] == "Calls"
+    assert lines[4].split() == ["augmentation_conditions", *(f"{n}234,567" for n in range(8))]
+
+
+def test_a_table_too_wide_loses_air_then_columns_but_no_name_and_says_so() -> None:
+    tighter = shown(wide(), 100)
+    assert "augmentation_conditions 0234,567 1234,567" in "\n".join(tighter)
+    assert "wider terminal" not in "\n".join(tighter)
+    narrow = shown(wide(), 60)
+    assert max(map(len, narrow)) <= 60
+    assert any(line.startswith("augmentation_conditions 0234,567") for line in narrow)
+    assert " ".join(narrow).endswith(
+        "a wider terminal also shows column number 4, column number 5, column number 6, column number 7"
+    )
+
+
+def test_two_columns_are_always_shown() -> None:
+    assert any("0234,567" in line or "0234" in line for line in shown(wide(), 20))
+
+
+def test_what_is_no_terminal_gets_no_control_character_and_a_fixed_width() -> None:
+    stream = io.StringIO()
+    console = open_console(stream)
+    console.print("[bold red]text[/] :smile:")
+    assert stream.getvalue() == "text :smile:\n"
+    assert console.width == PAGE
+    assert not fits(console, wide())
+
+
+def test_progress_without_a_terminal_is_plain_lines_each_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    with open_progress(stream) as seen:
+        assert isinstance(seen, LineProgress)
+        seen.step("Reading demo")
+        seen.step("Reading demo")
+        seen.step("Building (2 of 7)")
+        seen.step("Building (3 of 7)")
+        seen.questions(1_200, 1_000)
+        seen.answered(failed=False, calls=9)
+        monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+        seen._next_line = 0.0
+        seen.answered(failed=True, calls=1)
+        seen.judged(correct=True)
+        seen.judged(correct=False)
+        seen.answered(failed=False, calls=0)
+        seen.note("Kept for later.")
+    assert stream.getvalue().splitlines() == [
+        "Reading demo",
+        "Building (2 of 7)",
+        "1,200 questions, 1,000 of them restored from earlier runs",
+        "1,002 of 1,200 questions · 10 model calls · 1 failed",
+        "1,003 of 1,200 questions · 10 model calls · EX so far 50.0 % · 1 failed",
+    ]
+    assert seen.notes == ["Kept for later."]
+
+
+def test_the_terminal_of_these_tests_does_what_a_terminal_does() -> None:
+    screen = Screen(columns=10)
+    screen.write("one\r\ntwo\x1b[1A\r\x1b[2KONE\r\n\x1b[31mtwo!\x1b[0m\r\n0123456789ab\x1b[?25l")
+    assert screen.text == "ONE\ntwo!\n0123456789\nab"
+    assert "one" in screen.seen
+    assert (screen.colours, screen.cursor_hidden) == (2, True)

@@ -1,0 +1,203 @@
+"""`crosscheck rerun` as users run it: what failed is asked again, everything else stays as it is."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tests.support.command_line import CommandLine, Ran
+from tests.support.fake_openai import Body, FakeOpenAI
+
+OWN = {"attempts"}
+"""Columns of the table that say how often was asked, not what was answered."""
+
+
+@pytest.fixture
+def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    return crosscheck
+
+
+def table(ran: Ran, tmp_path: Path) -> list[dict[str, Any]]:
+    """The run's table of predictions, as MLflow has it."""
+    facts = ran.json["mlflow"]
+    file = MlflowClient(facts["tracking_uri"]).download_artifacts(
+        facts["run_id"], "predictions.json", str(tmp_path)
+    )
+    content = json.loads(Path(file).read_text(encoding="utf-8"))
+    return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+
+
+def answers(ran: Ran, tmp_path: Path) -> list[dict[str, Any]]:
+    return [{name: cell for name, cell in row.items() if name not in OWN} for row in table(ran, tmp_path)]
+
+
+def tags(ran: Ran) -> dict[str, str]:
+    facts = ran.json["mlflow"]
+    return dict(MlflowClient(facts["tracking_uri"]).get_run(facts["run_id"]).data.tags)
+
+
+def one_in_twenty(body: Body) -> bool:
+    return hashlib.sha256(str(body["messages"]).encode()).digest()[0] < 256 // 20
+
+
+def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, built_demo: Path, tmp_path: Path
+) -> None:
+    ordinary = model.answer
+
+    def fail_now_and_then(body: Body) -> str:
+        if one_in_twenty(body):
+            raise ConnectionError
+        return ordinary(body)
+
+    night = (
+        "evaluate", "--backbone", backbone_file, "--limit", "24", "--set", "backbone.retries=0", "--json",
+    )  # fmt: skip
+    model.answer = fail_now_and_then
+    broken = demo.run(*night)
+    failed = broken.json["questions"] - broken.json["answered"]
+    assert broken.code == 3, broken.err
+    assert 0 < failed < 24
+
+    model.answer = ordinary
+    before = [str(request.body) for request in model.requests if not one_in_twenty(request.body)]
+    mended = demo.run("rerun", "latest", "--json")
+    assert mended.code == 0, mended.err
+    assert "Traceback" not in mended.err
+    again = [str(request.body) for request in model.requests[len(model.requests) - mended.json["calls"] :]]
+    assert not set(before) & set(again)
+
+    other = tmp_path / "undisturbed"
+    shutil.copytree(built_demo, other)
+    undisturbed = CommandLine(other, demo.environment | {
+        "PREFECT_LOCAL_STORAGE_PATH": str(other / "stages"),
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(other / "stages"),
+    }).run(*night)  # fmt: skip
+    assert undisturbed.code == 0, undisturbed.err
+    assert answers(mended, tmp_path) == answers(undisturbed, tmp_path)
+    for same in ("questions", "answered", "ex", "rules", "stages", "linking", "failures", "by_difficulty"):
+        assert mended.json[same] == undisturbed.json[same], same
+
+    facts = mended.json["rerun"]
+    assert facts["parent"] == broken.json["run_id"]
+    assert facts["asked"] == facts["changed"] == facts["mended"] == failed
+    assert facts["rerolled"] is False
+    assert list(facts["attempts"].values()) == [2] * failed
+    assert f"{failed} of 24 questions were asked again, {failed} answers changed" in mended.err
+    assert sum(row["attempts"] == 2 for row in table(mended, tmp_path)) == failed
+    assert tags(mended)["parent_run_id"] == broken.json["run_id"]
+    assert tags(mended)["parent_mlflow_run_id"] == broken.json["mlflow"]["run_id"]
+    assert "rerolled" not in tags(mended)
+
+    kept = Warehouse(demo.home / "warehouse.duckdb").read_run(broken.json["run_id"])
+    assert sum(row.outcome.failure is not None for row in kept.rows) == failed
+    nothing = demo.run("rerun", mended.json["run_id"], "--json")
+    assert (nothing.code, nothing.json["rerun"]["asked"]) == (0, 0)
+
+
+def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
+) -> None:
+    first = demo.run(
+        "evaluate", "--backbone", backbone_file, "--limit", "6", "--pipeline", "few-shot", "--json"
+    )
+    rows = Warehouse(demo.home / "warehouse.duckdb").read_run(first.json["run_id"]).rows
+    wrong = [row.question.id for row in rows if not row.final.correct["bird"]]
+    right = [row for row in rows if row.final.correct["bird"]]
+    assert wrong and right
+
+    model.answer = lambda body: '{"sql": "SELECT 1"}'
+    asked = len(model.requests)
+    rerolled = demo.run("rerun", first.json["run_id"][:15], "--only", "wrong", "--fresh", "--json")
+    assert rerolled.code == 0, rerolled.err
+    assert len(model.requests) - asked == rerolled.json["calls"] == len(wrong)
+    assert rerolled.json["rerun"]["attempt"] == 1
+    assert rerolled.json["rerun"]["rerolled"] is True
+    assert tags(rerolled)["rerolled"] == "true"
+    assert "not comparable" in rerolled.err
+    merged = Warehouse(demo.home / "warehouse.duckdb").read_run(rerolled.json["run_id"]).rows
+    assert [row.outcome.sql for row in merged if row.question.id in wrong] == ["SELECT 1"] * len(wrong)
+    assert [row.outcome.sql for row in merged if row.question.id not in wrong] == [
+        r.outcome.sql for r in right
+    ]
+    assert rerolled.json["ex"]["total"] == 6
+    compared = demo.run("compare", "latest~1", "latest")
+    assert compared.code == 0, compared.err
+    assert "Not ranked: B had questions asked again after their answers were judged" in compared.out
+
+    # A third sampling is another one again, of one answered question; the model fails, so the answer stays.
+    def refuse(body: Body) -> str:
+        raise ConnectionError
+
+    model.answer = refuse
+    one = right[0].question.id
+    options = ("--questions", one, "--fresh", "--set", "backbone.retries=0", "--json")
+    stays = demo.run("rerun", rerolled.json["run_id"], *options)
+    assert stays.json["rerun"]["attempt"] == 2
+    assert stays.json["rerun"]["kept"] == 1
+    assert stays.json["rerun"]["changed"] == 0
+    assert stays.json["ex"] == rerolled.json["ex"]
+    assert "keep the answer that they had" in stays.err
+
+
+def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "3", "--json")
+    assert first.code == 0, first.err
+    asked = len(model.requests)
+    ran = demo.run("rerun", "latest", "--questions", "0-1", "--from", "augmented_sql", "--fresh", "--json")
+    assert ran.code == 0, ran.err
+    rows = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).rows
+    for row in rows:
+        labels = [record.label for record in row.outcome.stages]
+        restored = [record.label for record in row.outcome.stages if record.restored]
+        redone = row.question.id in ran.json["rerun"]["attempts"]
+        assert restored == (labels[: labels.index("augmented_sql")] if redone else labels)
+        assert row.outcome.samples == ((0, 1) if redone else (0,))
+    assert len(model.requests) - asked == ran.json["calls"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("rerun", "latest", "--set", "pipeline.selection.shortcut=true"), "evaluate anew"),
+        (("rerun", "latest", "--set", "backbone.concurrency=none"), "backbone.concurrency"),
+        (("rerun", "latest", "--from", "binary_selektion"), 'Did you mean "binary_selection"?'),
+        (("rerun", "nosuchrun"), "crosscheck runs"),
+        (("rerun", "latest", "--questions", "99999"), "99999"),
+    ],
+)
+def test_a_users_error_is_one_message_that_says_how_to_mend_it(
+    evaluated: Path, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.support.in_process import run
+
+    monkeypatch.setenv("CROSSCHECK_HOME", str(evaluated))
+    ran = run(*arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == ""
+    assert "Traceback" not in ran.err
+
+
+@pytest.fixture(scope="module")
+def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with one finished run of three questions."""
+    home = tmp_path_factory.mktemp("evaluated")
+    shutil.copytree(built_demo, home, dirs_exist_ok=True)
+    places = {
+        name: str(home / "stages")
+        for name in ("PREFECT_LOCAL_STORAGE_PATH", "PREFECT_RESULTS_LOCAL_STORAGE_PATH")
+    }
+    ran = CommandLine(
+        home, {"PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home / "prefect"), **places}
+    ).run("evaluate", "--limit", "3", "--json")
+    assert ran.code == 0, ran.err
+    return home

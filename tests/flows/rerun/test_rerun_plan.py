@@ -1,0 +1,207 @@
+"""Which questions a re-run asks again, under which settings, and what of their answers it keeps."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.questions.runner import Again
+from flows.rerun.plan import RerunPlan, plan_rerun
+from tasks.errors import CrosscheckError
+from tasks.records import Failure, Question
+from tasks.scoring.report import QuestionScore, Verdict
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import RerunSettings
+from tasks.tracking.evaluation import EvaluationRun, describe
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.trail import Trail
+from tests.tasks.tracking.samples import make_report, report_of
+
+RIGHT, WRONG = {"bird": True}, {"bird": False}
+
+
+def failed(kind: str, *, mendable: bool, executable: bool = True) -> dict[str, Any]:
+    return {
+        "failure": Failure(kind, "", "it failed", mendable),
+        "final": Verdict(WRONG, "no_answer"),
+        "executable": executable,
+    }
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "right": {"final": Verdict(RIGHT, "ok", row_count=3)},
+    "wrong": {"final": Verdict(WRONG, "ok", row_count=3)},
+    "empty": {"final": Verdict(WRONG, "ok", row_count=0)},
+    "empty-right": {"final": Verdict(RIGHT, "ok", row_count=0)},
+    "timeout": {"final": Verdict(WRONG, "timeout")},
+    "rate-limited": failed("backbone_error", mendable=True),
+    "refused": failed("backbone_error", mendable=False),
+    "bug": failed("internal_error", mendable=False),
+    "no-database": failed("missing_database", mendable=False, executable=False),
+}
+
+
+def score(name: str, case: dict[str, Any]) -> QuestionScore:
+    base = make_report(1).rows[0]
+    failure = case.get("failure")
+    outcome = replace(
+        base.outcome, question_id=name, failure=failure, sql=None if failure else "SELECT 1",
+        attempts=case.get("attempts", 1), samples=case.get("samples", (0,)),
+    )  # fmt: skip
+    return replace(
+        base, question=Question(name, "?", "db"), outcome=outcome, final=case["final"],
+        executable=case.get("executable", True),
+    )  # fmt: skip
+
+
+class Night:
+    """A working folder with one finished run that has every case."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.warehouse = Warehouse(home / "warehouse.duckdb")
+        file = home / "dev.json"
+        file.write_text("[]", encoding="utf-8")
+        settings = evaluation_settings(benchmark="demo", backbone="ollama", pipeline="rsl-sql")
+        kinds = (settings.benchmark, settings.backbone, settings.pipeline)
+        parts = [part.model_dump(mode="json") for part in kinds]
+        self.run = describe(parts[0], parts[1], parts[2], file, questions_in_benchmark=200)
+        self.finish(self.run, CASES)
+
+    def finish(self, run: EvaluationRun, cases: dict[str, dict[str, Any]]) -> None:
+        self.warehouse.finish(run, report_of(tuple(score(*case) for case in cases.items())), {})
+
+    def plan(self, run: str = "latest", **wanted: Any) -> RerunPlan:
+        return plan_rerun(RerunSettings(run=run, data=".", home=str(self.home), **wanted))
+
+
+@pytest.fixture
+def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    return Night(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("only", "meant", "rerolled"),
+    [
+        ("errors", {"rate-limited", "bug"}, False),
+        ("wrong", {"wrong", "empty", "timeout"}, True),
+        ("empty", {"empty", "empty-right"}, True),
+        ("timeouts", {"timeout"}, True),
+    ],
+)
+def test_only_means_what_it_says_and_asking_answered_questions_again_is_a_reroll(
+    night: Night, only: str, meant: set[str], rerolled: bool
+) -> None:
+    plan = night.plan(only=only)
+    assert set(plan.again) == meant
+    assert plan.rerolled is rerolled
+    assert ("rerolled" in plan.tags) is rerolled
+    assert plan.tags["parent_run_id"] == night.run.run_id
+
+
+def test_questions_take_the_place_of_only_and_those_without_a_database_are_never_asked(night: Night) -> None:
+    assert set(night.plan(questions="right,no-database,refused").again) == {"right", "refused"}
+
+
+def test_the_settings_are_the_parents_over_all_of_its_questions(night: Night) -> None:
+    settings = night.plan().settings
+    asked = evaluation_settings(benchmark="demo", backbone="ollama", pipeline="rsl-sql")
+    for part in ("benchmark", "backbone", "pipeline"):
+        assert getattr(settings, part) == getattr(asked, part)
+    assert settings.questions == ",".join(CASES)
+    assert night.plan(overrides=("backbone.concurrency=3",)).settings.backbone.concurrency == 3
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "backbone.model=other",
+        "backbone.temperature=1",
+        "benchmark.timeout_s=99",
+        "pipeline.prompt.sample_rows=0",
+    ],
+)
+def test_what_changes_the_meaning_of_the_score_cannot_be_overridden(night: Night, override: str) -> None:
+    with pytest.raises(CrosscheckError, match="evaluate anew"):
+        night.plan(overrides=(override,))
+
+
+def test_a_run_that_only_scored_predictions_or_has_not_ended_cannot_be_asked_again(night: Night) -> None:
+    scored = replace(night.run, run_id="29990101-000000-aaaaaa", settings={
+        "benchmark": {"name": "demo"}, "backbone": {"kind": "score", "name": "x"}, "pipeline": {"kind": "score"},
+    })  # fmt: skip
+    night.finish(scored, CASES)
+    with pytest.raises(CrosscheckError, match="no model to ask"):
+        night.plan(scored.run_id)
+    running = replace(night.run, run_id="29990101-000000-bbbbbb")
+    night.warehouse.start(running)
+    with pytest.raises(CrosscheckError, match="is running"):
+        night.plan(running.run_id)
+
+
+def test_a_secret_that_was_not_stored_is_said_and_not_sent(night: Night) -> None:
+    settings = {
+        **night.run.settings,
+        "backbone": {**night.run.settings["backbone"], "base_url": "http://***@h/v1"},
+    }
+    hidden = replace(night.run, run_id="29990101-000000-cccccc", settings=settings)
+    night.finish(hidden, CASES)
+    with pytest.raises(CrosscheckError, match="held a secret"):
+        night.plan(hidden.run_id)
+
+
+def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued(night: Night) -> None:
+    assert night.plan(fresh=True).attempt == 1
+    begun = replace(night.run, run_id="29990101-000000-dddddd")
+    asked = {"bug": {**CASES["bug"], "samples": (1,)}}
+    night.warehouse.start(begun)
+    night.warehouse.append_questions(begun.run_id, [score("bug", asked["bug"])])
+    night.warehouse.abandon(begun.run_id)
+    assert night.plan(fresh=True).attempt == 1
+    night.finish(begun, asked)
+    # Of the first run as of the second: a sibling must not be served the replies of another.
+    assert night.plan(night.run.run_id, fresh=True).attempt == 2
+    assert night.plan(begun.run_id, fresh=True).attempt == 2
+
+
+def test_a_rerolled_parent_makes_a_rerolled_run(night: Night) -> None:
+    parent = replace(
+        night.run, run_id="29990101-000000-eeeeee", tags={"rerolled": "true", "attempt": "1", "sweep": "s"}
+    )
+    night.finish(parent, CASES)
+    tags = night.plan(parent.run_id).tags
+    assert tags["rerolled"] == "true"
+    assert tags["sweep"] == "s"
+    assert "attempt" not in tags
+
+
+@pytest.mark.parametrize(
+    ("wanted", "again"),
+    [
+        ({}, Again(2, (0,))),
+        ({"fresh": True}, Again(3)),
+        ({"from_stage": "augmented_sql"}, Again(2, (2, 0), "augmented_sql", refresh=True)),
+        ({"from_stage": "augmented_sql", "fresh": True}, Again(3, (2, 0), "augmented_sql")),
+    ],
+)
+def test_what_is_kept_of_a_question_follows_from_its_samplings(
+    night: Night, wanted: dict[str, Any], again: Again
+) -> None:
+    parent = replace(night.run, run_id="29990101-000000-ffffff")
+    night.finish(parent, {"bug": {**CASES["bug"], "samples": (0, 2)}})
+    assert night.plan(parent.run_id, **wanted).again == {"bug": again}
+
+
+def test_a_trail_keeps_earlier_samplings_up_to_the_stage_that_is_dropped() -> None:
+    trail = Trail(Question("1", "?", "db"), attempt=3, earlier=(2, 0), again_from="second")
+    seen = []
+    for stage in ("first", "second", "first"):
+        trail.label(stage)
+        seen.append((trail.attempts, trail.anew))
+    assert seen == [((2, 0), False), ((3,), False), ((3,), False)]
+    assert Trail(Question("1", "?", "db"), attempt=2, earlier=(0,)).attempts == (2, 0)
+    refreshed = Trail(Question("1", "?", "db"), earlier=(0,), again_from="first", refresh=True)
+    refreshed.label("first")
+    assert refreshed.anew

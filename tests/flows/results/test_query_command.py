@@ -1,0 +1,147 @@
+"""`crosscheck query` and `crosscheck export`: everything can be read, nothing can be changed."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tasks.tracking.warehouse.views import VIEWS
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tests.support.command_line import Ran
+from tests.support.in_process import run
+from tests.tasks.tracking.samples import make_report, make_run
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder whose warehouse has two runs of 20 questions, the second a re-run of the first."""
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb")
+    first = make_run()
+    tags = {"parent_run_id": first.run_id, "rerolled": "true", "sweep": "s1"}
+    second = replace(first, run_id="20991231-000000-ffffff", tags=tags)
+    facts = {"calls": 7, "cached_calls": 0, "cost_usd": None, "mlflow": {"run_id": "m1"}, "seconds": 1.5}
+    for one in (first, second):
+        warehouse.finish(one, make_report(20), facts)
+    return tmp_path
+
+
+def rows(ran: Ran) -> list[dict[str, object]]:
+    assert ran.code == 0, ran.err
+    return ran.json["rows"]
+
+
+def test_a_run_shows_its_score_its_bill_and_where_it_comes_from(home: Path) -> None:
+    found = rows(run("query", "SELECT * FROM runs ORDER BY run_id", "--json"))
+    report = make_report(20)
+    assert [row["ex"] for row in found] == [pytest.approx(report.ex.value)] * 2
+    assert found[0]["calls"] == 7
+    assert found[0]["cost_usd"] is None
+    assert [row["rerolled"] for row in found] == [False, True]
+    assert found[1]["parent_run_id"] == found[0]["run_id"]
+    assert found[1]["sweep"] == "s1"
+    assert found[1]["mlflow_run_id"] == "m1"
+
+
+def test_correct_is_the_verdict_under_the_headline_rule_and_adds_up_to_the_score(home: Path) -> None:
+    found = rows(
+        run(
+            "query",
+            "SELECT count(*) FILTER (correct) AS n FROM questions WHERE executable GROUP BY run_id",
+            "--json",
+        )
+    )
+    assert [row["n"] for row in found] == [make_report(20).ex.correct] * 2
+
+
+def test_every_view_has_exactly_the_documented_columns(home: Path) -> None:
+    listed = run("query", "--json").json
+    for name in VIEWS:
+        found = rows(run("query", f"SELECT * FROM {name} LIMIT 1", "--json"))
+        assert list(found[0]) == listed[name]
+        assert f"{name}:" in run("query").out
+
+
+def test_every_documented_example_runs(home: Path) -> None:
+    page = (ROOT / "deployments" / "README.md").read_text(encoding="utf-8")
+    queries = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    queries += re.findall(r'crosscheck query "(.+?)"', run("query", "--help").out, re.DOTALL)
+    assert len(queries) >= 9
+    for query in queries:
+        ran = run("query", query)
+        assert ran.code == 0, ran.err
+
+
+def test_a_table_a_csv_and_a_json_object_say_the_same(home: Path) -> None:
+    sql = "SELECT question_id, NULL AS unknown, 1.5 AS x, 'a,\"b' AS text FROM questions ORDER BY 1 LIMIT 2"
+    text = run("query", sql).out
+    assert "question_id" in text and "–" in text and "2 rows" in text
+    read = list(csv.reader(io.StringIO(run("query", sql, "--csv").out)))
+    assert read[0] == ["question_id", "unknown", "x", "text"]
+    assert read[1][1:] == ["", "1.5", 'a,"b']
+    assert rows(run("query", sql, "--json"))[0]["unknown"] is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM runs",
+        "DROP TABLE warehouse.main.runs",
+        "UPDATE warehouse.main.runs SET status = 'complete'",
+        "COPY runs TO 'stolen.csv'",
+        "SELECT * FROM read_text('/etc/hostname')",
+        "ATTACH 'other.duckdb'",
+        "SET enable_external_access = true",
+        "SELECT nothing FROM runs",
+        "",
+    ],
+)
+def test_what_is_no_reading_of_the_warehouse_is_refused(home: Path, sql: str) -> None:
+    before = (home / "warehouse.duckdb").read_bytes()
+    ran = run("query", sql)
+    assert ran.code == 2
+    assert "crosscheck query" in ran.err
+    assert "Traceback" not in ran.err
+    assert (home / "warehouse.duckdb").read_bytes() == before
+
+
+def test_a_file_of_an_earlier_release_says_that_every_question_was_asked_once(home: Path) -> None:
+    with duckdb.connect(str(home / "warehouse.duckdb")) as connection:
+        connection.execute("ALTER TABLE questions DROP COLUMN attempts")
+        connection.execute("ALTER TABLE questions DROP COLUMN samples")
+    assert rows(run("query", "SELECT DISTINCT attempts FROM questions", "--json")) == [{"attempts": 1}]
+    warehouse = Warehouse(home / "warehouse.duckdb")
+    again = replace(make_report(20).rows[0], outcome=replace(make_report(20).rows[0].outcome, attempts=3))
+    warehouse.append_questions("another", [again])
+    assert max(row["attempts"] for row in rows(run("query", "SELECT attempts FROM questions", "--json"))) == 3
+
+
+def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_told(
+    home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "the export"
+    ran = run("export", str(folder), "--json")
+    assert ran.code == 0, ran.err
+    for name, view in VIEWS.items():
+        relation = duckdb.read_parquet(str(folder / f"{name}.parquet"))
+        assert relation.columns == list(view.columns)
+        assert len(relation.fetchall()) == ran.json["rows"][name] > 0
+    assert sorted(file.suffix for file in folder.iterdir()) == [".parquet"] * len(VIEWS)
+    refused = run("export", str(folder))
+    assert refused.code == 2
+    assert "--overwrite" in refused.err
+    assert run("export", str(folder), "--overwrite").code == 0
+
+
+def test_without_a_warehouse_both_say_what_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    for arguments in (("query", "SELECT 1"), ("export", str(tmp_path / "x"))):
+        ran = run(*arguments)
+        assert ran.code == 2
+        assert "crosscheck evaluate" in ran.err

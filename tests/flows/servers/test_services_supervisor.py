@@ -1,0 +1,134 @@
+"""Keeping processes running, with real processes."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flows.servers.service import Service
+from flows.servers.supervisor import QUICK_CRASHES, GivenUpError, Supervisor
+
+ROOT = Path(__file__).parents[3]
+
+
+def service(tmp_path: Path, script: str, **changes: object) -> Service:
+    plain = {
+        "name": "thing",
+        "command": (sys.executable, "-c", script),
+        "environment": {**os.environ, "PYTHONPATH": str(ROOT)},
+        "log": tmp_path / "thing.log",
+        "answers": lambda: True,
+    }
+    return Service(**(plain | changes))
+
+
+def tend_until(supervisor: Supervisor, condition: object, timeout: float = 20) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        supervisor.tend()
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return (
+        "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc/self").exists() else True
+    )
+
+
+def gone(pid: int, timeout: float = 10) -> bool:
+    deadline = time.monotonic() + timeout
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not alive(pid)
+
+
+def numbers(path: Path, count: int) -> list[int]:
+    deadline = time.monotonic() + 20
+    while not path.exists() or len(path.read_text().split()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return [int(number) for number in path.read_text().split()]
+
+
+def test_a_service_that_always_crashes_is_given_up_with_the_end_of_its_log(tmp_path: Path) -> None:
+    told: list[str] = []
+    crashing = service(tmp_path, "print('the disk is full'); raise SystemExit(7)")
+    with (
+        Supervisor([crashing], told.append, first_pause_s=0.01) as supervisor,
+        pytest.raises(GivenUpError, match=r"given up(.|\n)*the disk is full") as ended,
+    ):
+        tend_until(supervisor, lambda: False)
+    assert str(crashing.log) in str(ended.value)
+    assert len(told) == QUICK_CRASHES - 1
+    assert "status 7" in told[0]
+    assert [text.partition("again in ")[2].partition(" s")[0] for text in told] == [
+        "0.01",
+        "0.02",
+        "0.04",
+        "0.08",
+    ]
+
+
+def test_a_service_starts_only_when_the_one_it_needs_answers(tmp_path: Path) -> None:
+    sleeping = "import time; time.sleep(60)"
+    first = service(tmp_path, sleeping, name="first", answers=(tmp_path / "ready").exists)
+    second = service(
+        tmp_path,
+        f"import pathlib; pathlib.Path({str(tmp_path / 'second')!r}).touch(); {sleeping}",
+        name="second",
+        after="first",
+    )
+    with Supervisor([first, second], print) as supervisor:
+        for _ in range(40):
+            supervisor.tend()
+            time.sleep(0.02)
+        assert not (tmp_path / "second").exists()
+        (tmp_path / "ready").touch()
+        tend_until(supervisor, (tmp_path / "second").exists)
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="orphans in sessions of their own are only found on Linux"
+)
+@pytest.mark.parametrize("how", ["standard input closes", "the command ends"])
+def test_nothing_outlives_a_guard_not_even_an_orphan_with_a_session_of_its_own(
+    tmp_path: Path, how: str
+) -> None:
+    pids = tmp_path / "pids"
+    orphan = (
+        f"import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}} '); time.sleep(90)"
+    )
+    middle = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {orphan!r}], start_new_session=True)"
+    child = (
+        f"import subprocess, sys, time, pathlib; subprocess.run([sys.executable, '-c', {middle!r}]); "
+        f"time.sleep({90 if how == 'standard input closes' else 1.5})"
+    )
+    guard = subprocess.Popen(
+        [sys.executable, "-c", "import flows.servers.guard as g, sys; g.GRACE_S = 0.3; sys.exit(g.run(sys.argv[1:]))",
+         sys.executable, "-c", child],
+        cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    (pid,) = numbers(pids, 1)
+    assert alive(pid)
+    if how == "standard input closes":
+        guard.stdin.close()
+    assert guard.wait(timeout=20) == (0 if how == "the command ends" else 128 + 15)
+    assert gone(pid)
+
+
+def test_a_log_that_has_grown_large_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.servers.supervisor.LARGEST_LOG", 10)
+    thing = service(tmp_path, "import time; time.sleep(60)")
+    thing.log.write_text("old and long enough")
+    with Supervisor([thing], print) as supervisor:
+        tend_until(supervisor, lambda: supervisor.up)
+    assert (tmp_path / "thing.log.1").read_text() == "old and long enough"

@@ -1,0 +1,143 @@
+"""What becomes of shards that no worker begins, on a real Prefect server; the workers are played."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.states import Completed, Failed, Pending, Scheduled, State
+
+from flows.orchestration.stage_results import PersistedResults
+from flows.runtime.control import Control
+from flows.sharding.answers import ShardAnswers, hand_over
+from flows.sharding.launch import launch as sharding
+from tasks.errors import ConfigurationError, StoreError
+from tasks.records import Failure, Outcome
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.home import Home
+from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.tasks.tracking.samples import make_run
+
+__all__ = ["prefect_api", "prefect_home"]
+
+RUN = make_run()
+FAILED = Outcome("7", None, failure=Failure("backbone_error", "", "no answer", True))
+
+Launch = Callable[[str, dict[str, Any], str], Awaitable[UUID]]
+
+
+@flow(name="answer-shard")
+async def shard_flow() -> None:
+    """A flow to have runs of."""
+
+
+async def flow_run(state: State[Any]) -> UUID:
+    async with get_client() as client:
+        return (await client.create_flow_run(shard_flow, state=state)).id
+
+
+async def state_of(id_: UUID) -> str:
+    async with get_client() as client:
+        return (await client.read_flow_run(id_)).state.type.value
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch, prefect_home: Home) -> Callable[..., list[UUID]]:
+    """Has launching give flow runs in these states, one after the other; those that completed have handed over."""
+    monkeypatch.setattr(sharding, "LOOK_EVERY_S", 0.05)
+
+    def launch_as(*states: State[Any]) -> list[UUID]:
+        waiting, made = list(states), []
+
+        async def launch(deployment: str, parameters: dict[str, Any], name: str) -> UUID:
+            state = waiting.pop(0)
+            made.append(await flow_run(state))
+            if state.is_completed():
+                answers = ShardAnswers(failed={FAILED.question_id: FAILED}, task_runs=5, recorded=4)
+                await hand_over(RUN.run_id, str(made[-1]), answers)
+            return made[-1]
+
+        monkeypatch.setattr(sharding, "launch", launch)
+        return made
+
+    return launch_as
+
+
+async def answered(home: Home, shards: int = 1) -> tuple[ShardAnswers, list[str]]:
+    settings = evaluation_settings(
+        benchmark="demo", backbone="offline", pipeline="zero-shot", home=str(home.path), shards=shards
+    )
+    control = Control()
+
+    async def work() -> ShardAnswers:
+        return await sharding.answer_in_shards(settings, RUN, PersistedResults(home), control)
+
+    return await in_flow(work), control.progress.notes
+
+
+async def test_what_shards_hand_over_is_put_together(
+    prefect_home: Home, launched: Callable[..., list[UUID]]
+) -> None:
+    launched(Completed(), Completed())
+    found, notes = await answered(prefect_home, shards=2)
+    assert found == ShardAnswers({"7": FAILED}, task_runs=10, recorded=8, launches=3)
+    assert notes == []
+
+
+async def test_a_shard_that_was_taken_and_not_begun_is_given_to_another_worker(
+    prefect_home: Home, launched: Callable[..., list[UUID]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharding, "PENDING_S", 0.0)
+    made = launched(Pending(), Completed())
+    found, notes = await answered(prefect_home)
+    assert (found.task_runs, found.launches) == (5, 3)
+    assert "A worker died over shard 1 of 1" in notes[0]
+    assert await state_of(made[0]) == "CANCELLED"
+
+
+async def test_what_no_worker_takes_is_left_to_the_evaluation(
+    prefect_home: Home, launched: Callable[..., list[UUID]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharding, "PATIENCE_S", 0.0)
+    made = launched(Scheduled(), Completed())
+    found, notes = await answered(prefect_home, shards=2)
+    assert found.failed == {"7": FAILED}
+    assert "No worker took 1 of the shards" in notes[0]
+    assert await state_of(made[0]) == "CANCELLED"
+
+
+async def test_a_hand_over_that_was_lost_and_an_error_leave_no_answer_and_no_shard_behind(
+    prefect_home: Home, launched: Callable[..., list[UUID]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched(Completed())
+
+    async def lost(results: PersistedResults, run: str, flow_run: str) -> None:
+        return None
+
+    monkeypatch.setattr(sharding, "read_answers", lost)
+    found, notes = await answered(prefect_home)
+    assert (found.failed, found.fatal) == ({}, "")
+    assert "What shard 1 of 1 handed over was lost" in notes[0]
+
+    async def broken(results: PersistedResults, run: str, flow_run: str) -> None:
+        raise StoreError("away")
+
+    monkeypatch.setattr(sharding, "read_answers", broken)
+    made = launched(Completed(), Scheduled())
+    with pytest.raises(StoreError):
+        await answered(prefect_home, shards=2)
+    assert await state_of(made[1]) == "CANCELLED"
+
+
+async def test_one_shard_that_fails_is_left_to_the_evaluation_and_when_all_do_that_is_why(
+    prefect_home: Home, launched: Callable[..., list[UUID]]
+) -> None:
+    launched(Failed(message="The key is missing."), Completed())
+    found, notes = await answered(prefect_home, shards=2)
+    assert found.task_runs == 5
+    assert notes == ["shard 1 of 2: The key is missing. Its questions were asked by the evaluation itself."]
+    launched(Failed(message="The key is missing."), Failed(message="The key is missing."))
+    with pytest.raises(ConfigurationError, match="shard 1 of 2: The key is missing"):
+        await answered(prefect_home, shards=2)

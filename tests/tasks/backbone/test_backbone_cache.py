@@ -1,0 +1,346 @@
+"""The reply cache on SQLite files and in PostgreSQL, both real: kill -9, several processes, damage, full disks."""
+
+import datetime
+import json
+import logging
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.backbone.cache import entry as reply_entry
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.records import Call, Usage
+from tests.support.postgres import new_database
+
+ROOT = Path(__file__).parents[3]
+IDENTITY = {"model": "m", "base_url": "http://x/v1"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "replies.sqlite"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def location(request: pytest.FixtureRequest, path: Path) -> Iterator[Path | str]:
+    """Where a cache of each kind is kept."""
+    if request.param == "sqlite":
+        yield path
+        return
+    with new_database() as url:
+        yield url
+
+
+@pytest.fixture
+def cache(location: Path | str) -> Iterator[ReplyCache]:
+    with open_reply_cache(location) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file(path: Path) -> Iterator[ReplyCache]:
+    """A cache in a SQLite file."""
+    with open_reply_cache(path) as opened:
+        yield opened
+
+
+def pragma(cache: ReplyCache, what: str) -> object:
+    """Set or ask something of the connection that a cache in a file uses."""
+    with cache._at_once.connect() as connection:
+        rows = connection.exec_driver_sql(f"PRAGMA {what}")
+        return rows.scalar() if rows.returns_rows else None
+
+
+def location_of(argument: str) -> Path | str:
+    """Return the location that a subprocess was given."""
+    return argument if "://" in argument else Path(argument)
+
+
+def asking(text: str) -> Request:
+    return Request((Message("system", "be brief"), Message("user", text)))
+
+
+def bought(text: str, answer: str = "SELECT 1", **changes: object) -> Reply:
+    call: dict[str, object] = {
+        "request": request_key(IDENTITY, asking(text)),
+        "model": "m-2026",
+        "usage": Usage(input=10, output=3),
+        "cached": False,
+        "seconds": 1.5,
+        "retries": 1,
+        "cost_usd": 0.25,
+    }
+    return Reply(answer, Call(**(call | changes)), truncated=False)  # type: ignore[arg-type]
+
+
+def put(cache: ReplyCache, text: str, answer: str = "SELECT 1", **changes: object) -> Reply:
+    reply = bought(text, answer, **changes)
+    cache.put(reply, asking(text), IDENTITY, "fake")
+    return reply
+
+
+def age(cache: ReplyCache, monkeypatch: pytest.MonkeyPatch, days: int) -> None:
+    past = (datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)).isoformat(
+        timespec="milliseconds"
+    )
+    monkeypatch.setattr(reply_entry, "timestamp", lambda: past)
+
+
+def in_python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_reply_comes_back_as_it_was_bought(cache: ReplyCache) -> None:
+    reply = put(cache, "q", "größer\n'x'", usage=Usage(1, None, 0, None), cost_usd=None)
+    assert cache.get(reply.call.request) == reply
+    assert cache.get("another") is None
+
+
+@pytest.mark.parametrize("text", ["a NUL \x00 in it", "half \ud83d of a pair", "", "x" * 1_000_000])
+def test_whatever_a_model_writes_comes_back(cache: ReplyCache, text: str) -> None:
+    reply = put(cache, "q", text)
+    put(cache, "r")
+    assert cache._unsaved == {}
+    assert cache.get(reply.call.request) == reply
+    assert {entry.text for entry in cache.entries()} == {text, "SELECT 1"}
+
+
+def test_a_truncated_reply_stays_truncated(cache: ReplyCache) -> None:
+    reply = bought("q")
+    cut = Reply(reply.text, reply.call, truncated=True)
+    cache.put(cut, asking("q"), IDENTITY)
+    assert cache.get(reply.call.request) == cut
+
+
+def test_replies_outlive_the_program(location: Path | str) -> None:
+    with open_reply_cache(location) as first:
+        reply = put(first, "q")
+    with open_reply_cache(location) as second:
+        assert second.get(reply.call.request) == reply
+
+
+def test_the_first_reply_to_a_request_stays(cache: ReplyCache) -> None:
+    put(cache, "q", "first")
+    reply = put(cache, "q", "second")
+    kept = cache.get(reply.call.request)
+    assert kept is not None and kept.text == "first"
+
+
+def test_a_reply_survives_kill_9_right_after_it_was_put(location: Path | str) -> None:
+    killed = in_python(
+        """
+        import os, signal, sys
+        from tests.tasks.backbone.test_backbone_cache import location_of, open_reply_cache, put
+        cache = open_reply_cache(location_of(sys.argv[1]))
+        put(cache, "q", "paid for")
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        location,
+    )
+    assert killed.wait(30) == -signal.SIGKILL
+    with open_reply_cache(location) as cache:
+        kept = cache.get(bought("q").call.request)
+    assert kept is not None and kept.text == "paid for"
+
+
+def test_several_processes_fill_one_cache_from_its_creation_on(location: Path | str) -> None:
+    code = """
+        import sys
+        from tests.tasks.backbone.test_backbone_cache import location_of, open_reply_cache, put
+        with open_reply_cache(location_of(sys.argv[1])) as cache:
+            for number in range(200):
+                put(cache, f"{number if number % 2 else sys.argv[2]}-{number}")
+            assert not cache._unsaved
+        """
+    writers = [in_python(code, location, name) for name in "abcd"]
+    for writer in writers:
+        _, errors = writer.communicate(timeout=60)
+        assert writer.returncode == 0, errors
+        assert errors == ""
+    with open_reply_cache(location) as cache:
+        assert cache.stats().entries == 4 * 100 + 100
+
+
+def test_somebody_who_is_reading_keeps_no_reply_from_being_saved(
+    cache: ReplyCache, location: Path | str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if isinstance(location, Path):
+        pragma(cache, "busy_timeout = 10")
+    for number in range(3):
+        put(cache, str(number))
+    reading = cache.entries()
+    next(reading)
+    reply = put(cache, "meanwhile")
+    assert caplog.text == ""
+    assert len(list(reading)) == 2  # as it was when the reading began
+    assert cache.get(reply.call.request) == reply
+
+
+def test_a_file_that_cannot_be_written_loses_no_reply_and_warns_once(
+    file: ReplyCache, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pragma(file, "busy_timeout = 10")
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with caplog.at_level(logging.WARNING):
+            first, second = put(file, "q"), put(file, "r")
+        assert file.get(first.call.request) == first
+        assert file.get(second.call.request) == second
+        other.execute("ROLLBACK")
+    other.close()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert str(path) in caplog.text and "locked" in caplog.text
+    third = put(file, "s")
+    with open_reply_cache(path) as afterwards:
+        assert all(afterwards.get(reply.call.request) == reply for reply in (first, second, third))
+
+
+def test_what_could_not_be_saved_before_is_saved_on_closing(path: Path) -> None:
+    cache = open_reply_cache(path)
+    pragma(cache, "busy_timeout = 10")
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        reply = put(cache, "q")
+        other.execute("ROLLBACK")
+    other.close()
+    cache.close()
+    with open_reply_cache(path) as afterwards:
+        assert afterwards.get(reply.call.request) == reply
+
+
+def test_a_full_disk_loses_no_reply(file: ReplyCache, caplog: pytest.LogCaptureFixture) -> None:
+    pragma(file, f"max_page_count = {pragma(file, 'page_count')}")
+    reply = put(file, "q", "x" * 100_000)
+    assert "full" in caplog.text
+    assert file.get(reply.call.request) == reply
+
+
+def test_a_file_that_is_no_database_is_said_to_be_damaged(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database, whatever its name says" * 100)
+    with pytest.raises(CrosscheckError, match="damaged") as caught:
+        open_reply_cache(path)
+    assert str(path) in str(caught.value) and "Move the file away" in str(caught.value)
+
+
+def test_a_page_of_garbage_is_said_to_be_damage_instead_of_buying_again(path: Path) -> None:
+    with open_reply_cache(path) as cache:
+        replies = [put(cache, str(number), "x" * 2000) for number in range(100)]
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(CrosscheckError, match="damaged"), open_reply_cache(path) as cache:
+        for reply in replies:
+            cache.get(reply.call.request)
+
+
+def test_a_cache_of_a_newer_version_is_left_alone(path: Path) -> None:
+    open_reply_cache(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(CrosscheckError, match="newer version"):
+        open_reply_cache(path)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CrosscheckError, match="cannot be opened"):
+        open_reply_cache(tmp_path / "file" / "replies.sqlite")
+
+
+def test_stats_count_by_model_and_keep_unknown_costs_apart(cache: ReplyCache, location: Path | str) -> None:
+    assert (cache.stats().entries, cache.stats().oldest, cache.stats().models) == (0, None, ())
+    put(cache, "a")
+    put(cache, "b", cost_usd=None)
+    put(cache, "c", model="local", cost_usd=None)
+    stats = cache.stats()
+    assert (stats.place, stats.entries) == (str(location), 3)
+    assert stats.bytes > 0 and stats.oldest is not None and stats.oldest <= (stats.newest or "")
+    assert [(one.model, one.entries, one.cost_usd, one.unpriced) for one in stats.models] == [
+        ("m-2026", 2, 0.25, 1),
+        ("local", 1, None, 1),
+    ]
+
+
+def test_entries_are_listed_newest_first_with_their_request(
+    cache: ReplyCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        age(cache, patch, days=40)
+        put(cache, "old", model="other")
+    put(cache, "new")
+    new, old = cache.entries()
+    assert (new.backbone, new.model, new.text, new.finish, new.seconds) == (
+        "fake",
+        "m-2026",
+        "SELECT 1",
+        "stop",
+        1.5,
+    )
+    assert new.request["messages"] == [["system", "be brief"], ["user", "new"]]
+    assert new.request["backbone"] == IDENTITY
+    assert datetime.datetime.fromisoformat(new.created_at).tzinfo is not None
+    assert [entry.key for entry in cache.entries(model="other")] == [old.key]
+    assert [entry.key for entry in cache.entries(older_than=datetime.timedelta(days=30))] == [old.key]
+    assert [entry.key for entry in cache.entries(limit=1)] == [new.key]
+
+
+def test_pruning_deletes_what_meets_every_condition(
+    cache: ReplyCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        age(cache, patch, days=40)
+        old, old_other = put(cache, "old"), put(cache, "old other", model="other")
+    new = put(cache, "new", model="other")
+    assert cache.prune(older_than=datetime.timedelta(days=30), model="other") == 1
+    assert cache.get(old_other.call.request) is None
+    assert cache.get(old.call.request) is not None and cache.get(new.call.request) is not None
+    assert cache.prune(all=True) == 2
+    assert cache.stats().entries == 0
+
+
+def test_pruning_without_a_condition_is_refused(cache: ReplyCache) -> None:
+    put(cache, "q")
+    with pytest.raises(ConfigurationError):
+        cache.prune()
+    assert cache.stats().entries == 1
+
+
+def test_pruning_gives_the_space_back(file: ReplyCache) -> None:
+    for number in range(50):
+        put(file, str(number), "x" * 20_000)
+    before = file.stats().bytes
+    file.prune(all=True)
+    assert file.stats().bytes < before / 10
+
+
+def test_an_export_holds_every_entry_as_a_line_of_json(cache: ReplyCache, tmp_path: Path) -> None:
+    for number in range(3):
+        put(cache, str(number), "größer")
+    target = tmp_path / "replies.jsonl"
+    assert cache.export(target) == 3
+    lines = [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()]
+    assert {line["request"]["messages"][1][1] for line in lines} == {"0", "1", "2"}
+    assert {(line["text"], line["usage"]["input"], line["usage"]["reasoning"]) for line in lines} == {
+        ("größer", 10, None)
+    }
+
+
+def test_an_export_that_cannot_be_written_is_said(cache: ReplyCache, tmp_path: Path) -> None:
+    with pytest.raises(CrosscheckError, match="cannot be exported"):
+        cache.export(tmp_path / "nowhere" / "replies.jsonl")

@@ -1,0 +1,195 @@
+"""No reply is bought twice: not after a crash, not at the same time, not after a Ctrl-C."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tasks.backbone.cache.backbone import CachedBackbone
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.protocol import Message, Request
+from tasks.errors import BackboneError, StoreError
+from tasks.settings.backbone import BackboneSettings
+from tests.support.fake_openai import FakeOpenAI, error, hang, reply
+from tests.support.postgres import new_database
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplyCache]:
+    with ExitStack() as stack:
+        file = request.param == "sqlite"
+        location = tmp_path / "replies.sqlite" if file else stack.enter_context(new_database())
+        yield stack.enter_context(open_reply_cache(location))
+
+
+@pytest.fixture
+async def backbone(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[CachedBackbone]:
+    async with OpenAIBackbone(settings) as client:
+        yield CachedBackbone(client, cache, "fake")
+
+
+def asking(text: str = "q", sample: int = 0, temperature: float | None = None) -> Request:
+    return Request((Message("user", text),), sample=sample, temperature=temperature)
+
+
+async def test_a_reply_is_paid_once_and_free_afterwards(
+    fake_openai: FakeOpenAI, backbone: CachedBackbone
+) -> None:
+    paid = await backbone.complete(asking())
+    free = await backbone.complete(asking())
+    assert free.text == paid.text and len(fake_openai.requests) == 1
+    assert not paid.call.cached and paid.call.seconds > 0
+    assert free.call.cached and (free.call.seconds, free.call.retries, free.call.cost_usd) == (0.0, 0, 0.0)
+    assert free.call.usage == paid.call.usage and free.call.request == paid.call.request
+
+
+async def test_another_sample_temperature_or_text_is_another_request(
+    fake_openai: FakeOpenAI, backbone: CachedBackbone
+) -> None:
+    requests = [asking(), asking(sample=1), asking(temperature=0.5), asking("other")]
+    for request in (*requests, *requests):
+        await backbone.complete(request)
+    assert len(fake_openai.requests) == 4
+
+
+async def test_a_failure_is_never_kept(fake_openai: FakeOpenAI, backbone: CachedBackbone) -> None:
+    fake_openai.script(error(400, "no"))
+    with pytest.raises(BackboneError):
+        await backbone.complete(asking())
+    assert (await backbone.complete(asking())).text == "reply to: q"
+
+
+async def test_identical_requests_at_once_buy_one_reply(
+    fake_openai: FakeOpenAI, backbone: CachedBackbone
+) -> None:
+    fake_openai.latency = 0.05
+    replies = await asyncio.gather(*(backbone.complete(asking(str(number % 5))) for number in range(100)))
+    assert len(fake_openai.requests) == 5
+    assert sum(not answer.call.cached for answer in replies) == 5
+    assert all(answer.text == f"reply to: {number % 5}" for number, answer in enumerate(replies))
+
+
+async def test_those_who_wait_for_one_call_share_its_failure(
+    fake_openai: FakeOpenAI, backbone: CachedBackbone
+) -> None:
+    fake_openai.always(error(400, "no", delay="x"))
+    outcomes = await asyncio.gather(*(backbone.complete(asking()) for _ in range(3)), return_exceptions=True)
+    assert all(isinstance(outcome, BackboneError) for outcome in outcomes)
+    assert len(fake_openai.requests) == 1
+
+
+async def test_a_cancelled_caller_does_not_lose_the_reply(
+    fake_openai: FakeOpenAI, backbone: CachedBackbone, cache: ReplyCache
+) -> None:
+    fake_openai.script(reply("late but paid", delay=0.2))
+    call = asyncio.create_task(backbone.complete(asking()))
+    await asyncio.to_thread(fake_openai.wait_for, 1)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert cache.stats().entries == 0
+    assert await backbone.drain(5) == 0
+    assert [entry.text for entry in cache.entries()] == ["late but paid"]
+
+
+async def test_one_of_two_callers_may_be_cancelled(fake_openai: FakeOpenAI, backbone: CachedBackbone) -> None:
+    fake_openai.latency = 0.1
+    first = asyncio.create_task(backbone.complete(asking()))
+    second = asyncio.create_task(backbone.complete(asking()))
+    await asyncio.to_thread(fake_openai.wait_for, 1)
+    first.cancel()
+    assert (await second).text == "reply to: q"
+    assert len(fake_openai.requests) == 1
+
+
+async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache
+) -> None:
+    fake_openai.script(reply("in time", delay=0.1), hang())
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as client:
+        backbone = CachedBackbone(client, cache)
+        calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(20)]
+        await asyncio.to_thread(fake_openai.wait_for, 2)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert await backbone.drain(0.5) == 1
+    assert len(fake_openai.requests) == 2
+    assert [entry.text for entry in cache.entries()] == ["in time"]
+
+
+async def test_a_cache_that_cannot_be_read_stops_before_buying_again(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
+) -> None:
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+        for file in tmp_path.glob("replies.sqlite*"):
+            file.write_bytes(b"overwritten by somebody else" * 1000)
+        async with OpenAIBackbone(settings) as client:
+            with pytest.raises(StoreError, match="reply cache"):
+                await CachedBackbone(client, cache).complete(asking())
+    assert fake_openai.requests == []
+
+
+RUN = """
+import asyncio, sys
+from pathlib import Path
+from tasks.backbone.factory import open_backbone
+from tasks.backbone.protocol import Message, Request
+from tasks.backbone.cache.store import open_reply_cache
+from tasks.settings.backbone import BackboneSettings
+
+async def main():
+    settings = BackboneSettings(name="fake", model="m", base_url=sys.argv[1], concurrency=4)
+    with open_reply_cache(Path(sys.argv[2])) as cache:
+        async with open_backbone(settings, cache=cache) as backbone:
+            asks = (backbone.complete(Request((Message("user", f"q{n}"),))) for n in range(20))
+            replies = await asyncio.gather(*asks)
+            print(sum(reply.call.cached for reply in replies), len(replies))
+
+asyncio.run(main())
+"""
+
+
+def run(fake_openai: FakeOpenAI, path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(RUN), fake_openai.base_url, str(path)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_was_stopped_goes_on_where_it_was(
+    fake_openai: FakeOpenAI, tmp_path: Path, kind: int
+) -> None:
+    path = tmp_path / "replies.sqlite"
+    fake_openai.latency = 0.3
+    stopped = run(fake_openai, path)
+    fake_openai.wait_for(8, timeout=30)  # the fifth to eighth are sent when the first four have been kept
+    os.kill(stopped.pid, kind)
+    stopped.communicate(timeout=30)
+    assert stopped.returncode not in (0, None)
+    sent = len(fake_openai.requests)
+    with open_reply_cache(path) as cache:
+        kept = cache.stats().entries
+    if kind == signal.SIGINT:
+        assert kept == sent  # what was under way when Ctrl-C came was waited for, and nothing more was sent
+        assert sent < 20
+    else:
+        assert 4 <= kept <= sent
+    fake_openai.latency = 0.0
+    finished, errors = run(fake_openai, path).communicate(timeout=30)
+    assert finished == f"{kept} 20\n", errors
+    assert len(fake_openai.requests) == sent + 20 - kept

@@ -1,0 +1,474 @@
+"""The client against a real server that misbehaves in every way an endpoint does."""
+
+import asyncio
+import datetime
+import logging
+import time
+
+import pytest
+
+from tasks.backbone.endpoint import client as openai_client
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.errors import BackboneError, ConfigurationError
+from tasks.records import Usage
+from tasks.settings.backbone import BackboneSettings, Prices
+from tests.support.fake_openai import (
+    Behaviour,
+    FakeOpenAI,
+    cut_json,
+    cut_off,
+    dropped,
+    empty,
+    error,
+    hang,
+    out_of_tokens,
+    quota_exhausted,
+    rate_limit,
+    reply,
+    server_error,
+    unauthorized,
+)
+from tests.tasks.backbone.conftest import KEY, make_settings
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"sql": {"type": "string"}},
+    "required": ["sql"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_client, "FIRST_PAUSE_S", 0.01)
+
+
+def asking(text: str = "q", **changes: object) -> Request:
+    return Request((Message("user", text),), **changes)  # type: ignore[arg-type]
+
+
+async def ask(settings: BackboneSettings, request: Request | None = None) -> Reply:
+    async with OpenAIBackbone(settings) as backbone:
+        return await backbone.complete(request or asking())
+
+
+async def failure(settings: BackboneSettings, request: Request | None = None) -> BackboneError:
+    with pytest.raises(BackboneError) as caught:
+        await ask(settings, request)
+    return caught.value
+
+
+async def test_a_reply_brings_its_text_and_its_bill(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "prompt_tokens_details": {"cached_tokens": 64},
+        "completion_tokens_details": {"reasoning_tokens": 5},
+    }
+    fake_openai.script(reply("SELECT 1", usage=usage, delay=0.02))
+    prices = Prices(input=1.0, cached_input=0.5, output=2.0, as_of=datetime.date(2026, 1, 1))
+    settings = settings.model_copy(update={"prices": prices})
+    answer = await ask(settings)
+    assert answer.text == "SELECT 1" and not answer.truncated
+    call = answer.call
+    assert call.usage == Usage(input=100, cached_input=64, output=20, reasoning=5)
+    assert call.cost_usd == pytest.approx((36 * 1.0 + 64 * 0.5 + 20 * 2.0) / 1e6)
+    assert (call.model, call.cached, call.retries) == ("fake-1", False, 0)
+    assert 0.02 <= call.seconds < 2
+    async with OpenAIBackbone(settings) as backbone:
+        assert call.request == request_key(backbone.identity, asking())
+
+
+async def test_tokens_that_nobody_reported_are_unknown_and_so_is_their_price(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(reply("x", usage=None), reply("x", usage={"prompt_tokens": 3}))
+    prices = Prices(input=1.0, output=2.0, as_of=datetime.date(2026, 1, 1))
+    settings = settings.model_copy(update={"prices": prices})
+    for expected in (Usage(), Usage(input=3)):
+        call = (await ask(settings)).call
+        assert (call.usage, call.cost_usd) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "request_", "expected"),
+    [
+        ({}, asking(), {"temperature": 0.0}),
+        ({"temperature": None}, asking(), {}),
+        ({"temperature": None}, asking(temperature=0.7), {}),
+        ({}, asking(temperature=0.7), {"temperature": 0.7}),
+        ({"max_tokens": 9}, asking(), {"temperature": 0.0, "max_tokens": 9}),
+        (
+            {"max_tokens": 9, "max_tokens_field": "max_completion_tokens"},
+            asking(),
+            {"temperature": 0.0, "max_completion_tokens": 9},
+        ),
+        ({"seed": 5}, asking(sample=2), {"temperature": 0.0, "seed": 7}),
+        ({"response_mode": "json_object"}, asking(), {"temperature": 0.0}),
+        (
+            {"response_mode": "json_object"},
+            asking(schema=SCHEMA),
+            {"temperature": 0.0, "response_format": {"type": "json_object"}},
+        ),
+        (
+            {"response_mode": "json_schema"},
+            asking(schema=SCHEMA),
+            {
+                "temperature": 0.0,
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True},
+                },
+            },
+        ),
+        ({"response_mode": "text"}, asking(schema=SCHEMA), {"temperature": 0.0}),
+        ({"extra_body": {"top_k": 1}}, asking(), {"temperature": 0.0, "top_k": 1}),
+    ],
+)
+async def test_the_body_holds_what_the_settings_say_and_nothing_else(
+    fake_openai: FakeOpenAI,
+    settings: BackboneSettings,
+    changes: dict[str, object],
+    request_: Request,
+    expected: dict[str, object],
+) -> None:
+    await ask(settings.model_copy(update=changes), request_)
+    sent = fake_openai.requests[0]
+    assert sent.body == {"model": "fake-1", "messages": [{"role": "user", "content": "q"}], **expected}
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "text", "truncated"),
+    [
+        (empty(), "", False),
+        (out_of_tokens(), "", True),
+        (out_of_tokens("SELECT a FR"), "SELECT a FR", True),
+        (Behaviour(choice={"message": {"content": None, "refusal": "I must not."}}), "I must not.", False),
+        (
+            Behaviour(choice={"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}),
+            "ab",
+            False,
+        ),
+    ],
+    ids=["empty", "out of tokens before the first word", "out of tokens", "refusal", "parts"],
+)
+async def test_an_odd_reply_is_still_a_reply(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, behaviour: Behaviour, text: str, truncated: bool
+) -> None:
+    fake_openai.script(behaviour)
+    answer = await ask(settings)
+    assert (answer.text, answer.truncated) == (text, truncated)
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        rate_limit(),
+        rate_limit(retry_after=0.01),
+        server_error(500),
+        server_error(503),
+        error(408, "request timeout"),
+        dropped(),
+        cut_off(),
+        cut_json(),
+        Behaviour(body={"choices": []}),
+        Behaviour(body={"error": {"message": "upstream is busy", "code": 503}}),
+        Behaviour(body="<html>hello</html>"),
+    ],
+    ids=[
+        "429",
+        "429+",
+        "500",
+        "503",
+        "408",
+        "dropped",
+        "cut off",
+        "cut JSON",
+        "no choice",
+        "200 error",
+        "HTML",
+    ],
+)
+async def test_what_passes_is_asked_again(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, behaviour: Behaviour
+) -> None:
+    fake_openai.script(behaviour, behaviour)
+    answer = await ask(settings)
+    assert answer.text == "reply to: q"
+    assert answer.call.retries == 2
+    assert len(fake_openai.requests) == 3
+
+
+async def test_an_endpoint_that_hangs_is_given_up_after_the_time_out(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.always(hang())
+    started = time.monotonic()
+    caught = await failure(settings.model_copy(update={"timeout_s": 0.1, "retries": 1}))
+    assert 0.2 <= time.monotonic() - started < 2
+    assert caught.transient and not caught.fatal
+    assert "no reply within 0.1 s" in str(caught) and "2 attempts" in str(caught)
+
+
+async def test_attempts_come_to_an_end(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
+    fake_openai.always(server_error(503))
+    caught = await failure(settings.model_copy(update={"retries": 3}))
+    assert caught.transient and not caught.fatal
+    assert len(fake_openai.requests) == 4
+    assert "HTTP 503" in str(caught) and "4 attempts" in str(caught)
+
+
+async def test_nobody_listening_is_a_lost_connection(settings: BackboneSettings) -> None:
+    settings = settings.model_copy(update={"base_url": "http://127.0.0.1:9/v1", "retries": 1})
+    caught = await failure(settings)
+    assert caught.transient and "connection failed" in str(caught) and "127.0.0.1:9" in str(caught)
+
+
+async def test_retry_after_is_obeyed_beyond_the_longest_pause(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(rate_limit(retry_after=0.3))
+    await ask(settings)
+    first, second = fake_openai.requests
+    assert 0.29 <= second.at - first.at < 1.5
+
+
+async def test_retry_after_in_whole_seconds_is_obeyed(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(error(429, "slow down", retry_after="1"))
+    await ask(settings)
+    first, second = fake_openai.requests
+    assert 0.99 <= second.at - first.at < 2.5
+
+
+async def test_one_rate_limit_with_a_time_holds_everybody(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(rate_limit(retry_after=0.3))
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 1})) as backbone:
+        await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(4)))
+    first, *others = fake_openai.requests
+    assert min(other.at for other in others) - first.at >= 0.29
+
+
+async def test_a_request_that_is_repeated_goes_before_those_that_were_never_sent(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.latency = 0.05
+    fake_openai.script(server_error())
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 1})) as backbone:
+        await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(5)))
+    assert fake_openai.prompts == ["0", "1", "0", "2", "3", "4"]
+
+
+async def test_an_endpoint_that_wants_hours_ends_the_run(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.always(error(429, "daily limit", retry_after="7200"))
+    caught = await failure(settings)
+    assert caught.fatal and caught.transient
+    assert "120 minutes" in str(caught) and len(fake_openai.requests) == 1
+
+
+async def test_requests_in_flight_never_exceed_the_concurrency(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.latency = 0.02
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 5})) as backbone:
+        await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(30)))
+    assert fake_openai.most_in_flight == 5
+
+
+async def test_an_overloaded_endpoint_gets_fewer_requests_at_once_and_every_answer_still_comes(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.latency, fake_openai.capacity = 0.02, 4
+    settings = settings.model_copy(update={"concurrency": 32, "retries": 20})
+    async with OpenAIBackbone(settings) as backbone:
+        replies = await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(150)))
+    assert {answer.text for answer in replies} == {f"reply to: {number}" for number in range(150)}
+    refused = len(fake_openai.requests) - 150
+    assert refused < 150  # without adapting, about seven of eight attempts are refused
+
+
+FATAL = {
+    "401": (unauthorized(KEY), "FAKE_API_KEY is not accepted"),
+    "403": (error(403, "no access to this model"), "FAKE_API_KEY is not accepted"),
+    "404": (error(404, "The model `fake-1` does not exist", code="model_not_found"), "model and base_url"),
+    "DeepSeek's unknown model": (error(400, "Model Not Exist"), "model and base_url"),
+    "quota": (quota_exhausted(), "quota of the key in FAKE_API_KEY is used up"),
+    "402": (error(402, "Insufficient Balance"), "quota of the key in FAKE_API_KEY is used up"),
+    "billing": (error(429, "Billing hard limit has been reached"), "quota of the key"),
+    "temperature": (
+        Behaviour(
+            400,
+            {
+                "error": {
+                    "message": "no 0 with this model",
+                    "param": "temperature",
+                    "code": "unsupported_value",
+                }
+            },
+        ),
+        "temperature: null",
+    ),
+    "response format": (error(400, "This response_format type is unavailable now"), "response_mode"),
+}
+
+
+@pytest.mark.parametrize("name", FATAL)
+async def test_what_no_request_can_survive_ends_the_run_at_once(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, name: str
+) -> None:
+    behaviour, advice = FATAL[name]
+    fake_openai.always(behaviour)
+    async with OpenAIBackbone(settings) as backbone:
+        for _ in range(3):
+            with pytest.raises(BackboneError) as caught:
+                await backbone.complete(asking())
+            assert caught.value.fatal and not caught.value.transient
+            assert advice in str(caught.value) and "run the same command again" in str(caught.value)
+    assert len(fake_openai.requests) == 1
+
+
+async def test_an_exhausted_quota_wakes_and_fails_those_that_wait_without_a_call(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(rate_limit(retry_after=30), Behaviour(**vars(quota_exhausted()) | {"delay": 0.05}))
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
+        started = time.monotonic()
+        outcomes = await asyncio.gather(
+            *(backbone.complete(asking(str(number))) for number in range(50)), return_exceptions=True
+        )
+    assert time.monotonic() - started < 2
+    assert all(isinstance(outcome, BackboneError) and outcome.fatal for outcome in outcomes)
+    assert len(fake_openai.requests) == 2
+
+
+async def test_a_rate_limit_that_calls_itself_a_quota_but_says_when_to_come_back_passes(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(error(429, "You exceeded your current quota. Please retry in 0.05s."))
+    assert (await ask(settings)).call.retries == 1
+
+
+async def test_a_prompt_that_is_too_long_fails_alone(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    said = "This model's maximum context length is 8192 tokens, your messages have 9000"
+    fake_openai.script(error(400, said, code="context_length_exceeded"))
+    async with OpenAIBackbone(settings) as backbone:
+        with pytest.raises(BackboneError, match="exceeds the model's context") as caught:
+            await backbone.complete(asking())
+        assert not caught.value.transient and not caught.value.fatal
+        assert (await backbone.complete(asking())).text == "reply to: q"
+    assert len(fake_openai.requests) == 2
+
+
+async def test_a_content_filter_fails_one_question_only(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(error(400, "blocked by the content management policy", code="content_filter"))
+    caught = await failure(settings)
+    assert not caught.fatal and not caught.transient and "content filter" in str(caught)
+
+
+async def test_after_winding_down_nothing_is_sent_but_what_is_in_flight_comes_back(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.latency = 0.1
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
+        calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(10)]
+        await asyncio.to_thread(fake_openai.wait_for, 2)
+        backbone.wind_down()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(outcome, Reply) for outcome in outcomes) == 2
+    assert all(outcome.transient for outcome in outcomes if isinstance(outcome, BackboneError))
+    assert len(fake_openai.requests) == 2
+
+
+async def test_a_cancelled_request_gives_its_place_back(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(hang(), hang())
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
+        calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(6)]
+        await asyncio.to_thread(fake_openai.wait_for, 2)
+        for call in (*calls[:2], calls[3]):
+            call.cancel()
+        done = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 3)
+    assert [isinstance(outcome, Reply) for outcome in done] == [False, False, True, False, True, True]
+
+
+@pytest.mark.parametrize("name", ["401", "quota", "billing", "500", "dropped", "garbled"])
+async def test_the_key_appears_in_no_error_and_no_log(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    told = f"the key {KEY} sent as Bearer {KEY} is no good"
+    behaviours = {
+        "401": error(401, told),
+        "quota": error(429, told, code="insufficient_quota"),
+        "billing": error(402, told),
+        "500": error(500, told),
+        "dropped": dropped(),
+        "garbled": Behaviour(body=told),
+    }
+    fake_openai.always(behaviours[name])
+    caught = await failure(settings.model_copy(update={"retries": 1}))
+    told_to_the_user = [str(caught), repr(caught), repr(caught.__cause__), caplog.text]
+    told_to_the_user += [repr(vars(record)) for record in caplog.records]
+    assert not [text for text in told_to_the_user if KEY in text]
+    assert caught.__cause__ is None
+    assert KEY not in repr(OpenAIBackbone(settings).identity)
+
+
+async def test_attempts_are_logged(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="tasks.backbone")
+    fake_openai.script(server_error(503))
+    await ask(settings)
+    assert "HTTP 503" in caplog.text and "attempt 2" in caplog.text
+
+
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_missing_key_is_said_before_any_call(
+    fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    if value is None:
+        monkeypatch.delenv("FAKE_API_KEY", raising=False)
+    else:
+        monkeypatch.setenv("FAKE_API_KEY", value)
+    with pytest.raises(ConfigurationError, match="FAKE_API_KEY"):
+        OpenAIBackbone(make_settings(fake_openai))
+
+
+@pytest.mark.parametrize("url", [f"https://me:{KEY}@host/v1", f"https://host/v1?key={KEY}"])
+def test_a_key_in_the_address_is_refused_and_not_repeated(settings: BackboneSettings, url: str) -> None:
+    with pytest.raises(ConfigurationError, match="api_key_env") as caught:
+        OpenAIBackbone(settings.model_copy(update={"base_url": url}))
+    assert KEY not in str(caught.value)
+
+
+def test_the_same_model_under_two_names_and_with_other_limits_has_one_identity(
+    settings: BackboneSettings,
+) -> None:
+    other = settings.model_copy(update={"name": "other", "concurrency": 1, "timeout_s": 1.0})
+    assert OpenAIBackbone(settings).identity == OpenAIBackbone(other).identity
+    warmer = settings.model_copy(update={"temperature": 1.0})
+    assert OpenAIBackbone(settings).identity != OpenAIBackbone(warmer).identity
+
+
+async def test_openai_variables_in_the_environment_do_not_move_a_backbone(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-else")
+    await ask(settings.model_copy(update={"api_key_env": None}))
+    assert "somebody" not in repr(fake_openai.requests[0].headers)

@@ -1,0 +1,121 @@
+"""From settings to a backbone, and the settings that come with the project."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tasks.backbone.cache.backbone import CachedBackbone
+from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.factory import check_backbone, open_backbone
+from tasks.backbone.protocol import Message, Request
+from tasks.errors import BackboneError, ConfigurationError
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.load import available, load_backbone_settings
+from tests.support.fake_openai import FakeOpenAI
+from tests.tasks.backbone.conftest import make_settings
+
+CONF = Path(__file__).parents[3] / "conf"
+SHIPPED = {"openai", "deepseek", "vllm", "ollama", "offline", "llamacpp"}
+
+ASK = Request((Message("user", "q"),))
+
+
+async def test_replies_are_kept_across_openings(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
+) -> None:
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+        for expected in (False, True):
+            async with open_backbone(settings, cache=cache) as backbone:
+                assert isinstance(backbone, CachedBackbone)
+                assert (await backbone.complete(ASK)).call.cached is expected
+        assert [entry.backbone for entry in cache.entries()] == ["fake"]
+    assert len(fake_openai.requests) == 1
+
+
+async def test_without_a_cache_every_reply_is_paid(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    async with open_backbone(settings, cache=None) as backbone:
+        assert isinstance(backbone, OpenAIBackbone)
+        await backbone.complete(ASK)
+        await backbone.complete(ASK)
+    assert len(fake_openai.requests) == 2
+
+
+async def test_a_closed_backbone_sends_nothing(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
+    async with open_backbone(settings, cache=None) as backbone:
+        pass
+    with pytest.raises(BackboneError, match="closing"):
+        await backbone.complete(ASK)
+    assert fake_openai.requests == []
+
+
+async def test_leaving_by_an_error_still_keeps_what_was_under_way(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
+) -> None:
+    fake_openai.latency = 0.1
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+        with pytest.raises(RuntimeError, match="elsewhere"):
+            async with open_backbone(settings, cache=cache) as backbone:
+                call = asyncio.create_task(backbone.complete(ASK))
+                await asyncio.to_thread(fake_openai.wait_for, 1)
+                call.cancel()
+                raise RuntimeError("elsewhere")
+        assert cache.stats().entries == 1
+
+
+async def test_the_offline_backbone_needs_no_key_and_fills_no_cache(tmp_path: Path) -> None:
+    pytest.importorskip("tasks.backbone.offline", reason="the offline backbone is not there yet")
+    settings = load_backbone_settings(CONF, "offline")
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+        async with open_backbone(settings, cache=cache) as backbone:
+            reply = await backbone.complete(ASK)
+        assert isinstance(reply.text, str) and not reply.call.cached
+        assert cache.stats().entries == 0
+
+
+async def test_a_missing_key_is_found_before_anything_is_sent(
+    fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAKE_API_KEY", raising=False)
+    settings = make_settings(fake_openai)
+    with pytest.raises(ConfigurationError, match="FAKE_API_KEY"):
+        check_backbone(settings)
+    with pytest.raises(ConfigurationError, match="FAKE_API_KEY"):
+        async with open_backbone(settings, cache=None):
+            pass
+    assert fake_openai.requests == []
+
+
+def test_a_replay_without_a_recording_says_how_to_name_one() -> None:
+    with pytest.raises(ConfigurationError, match=r"backbone.recording=FILE"):
+        check_backbone(BackboneSettings(name="old", kind="replay"))
+
+
+def test_every_backbone_that_is_promised_is_there() -> None:
+    assert set(available(CONF, "backbone")) >= SHIPPED
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_the_backbones_that_come_along_are_valid_and_say_what_they_need(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load_backbone_settings(CONF, name)
+    assert settings.name == name and settings.description
+    if settings.api_key_env:
+        with pytest.raises(ConfigurationError, match=settings.api_key_env):
+            check_backbone(settings)
+        monkeypatch.setenv(settings.api_key_env, "sk-something")
+    check_backbone(settings)
+    if settings.prices is not None:
+        assert settings.prices.source and settings.prices.model == settings.model
+    if settings.kind == "openai":
+        identity = str(OpenAIBackbone(settings).identity)
+        assert settings.model in identity and "sk-something" not in identity
+
+
+def test_no_secret_is_in_the_environment_of_the_tests() -> None:
+    assert not [name for name in os.environ if name.endswith("_API_KEY")]

@@ -1,0 +1,92 @@
+"""What an endpoint's "no" is taken for, and that secrets do not get through."""
+
+import json
+
+import pytest
+
+from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind"),
+    [
+        (429, {"message": "Rate limit reached", "code": "rate_limit_exceeded"}, "rate_limit"),
+        (429, {"message": "You exceeded your current quota", "code": "insufficient_quota"}, "quota"),
+        (429, {"message": "You exceeded your current quota", "type": "insufficient_quota"}, "quota"),
+        (429, {"message": "You exceeded your current quota, check your billing details"}, "quota"),
+        (429, {"message": "You exceeded your current quota. Please retry in 34.07s."}, "rate_limit"),
+        (402, {"message": "Insufficient Balance"}, "quota"),
+        (400, {"message": "Your credit balance is too low to access the API"}, "quota"),
+        (400, {"message": "bad value: what is the billing address of each client?"}, "request"),
+        (401, {"message": "Incorrect API key provided", "code": "invalid_api_key"}, "access"),
+        (403, {"message": "Project does not have access to model gpt-9"}, "access"),
+        (403, {"message": "Your input was flagged by moderation"}, "request"),
+        (404, {"message": 'model "x" not found, try pulling it first'}, "access"),
+        (405, {}, "access"),
+        (400, {"message": "Model Not Exist"}, "access"),
+        (400, {"message": "no", "code": "unsupported_parameter", "param": "max_tokens"}, "settings"),
+        (400, {"message": "no", "code": "unsupported_value", "param": "messages"}, "request"),
+        (400, {"message": "too long", "code": "context_length_exceeded"}, "request"),
+        (408, {}, "server"),
+        (409, {}, "server"),
+        (413, {}, "request"),
+        (422, {"message": "invalid body"}, "request"),
+        (500, {}, "server"),
+        (503, {"message": "overloaded"}, "server"),
+        (529, {"message": "overloaded"}, "server"),
+    ],
+)
+def test_an_answer_is_taken_for_what_it_means(status: int, error: dict[str, str], kind: str) -> None:
+    assert refusal_of(status, {}, json.dumps({"error": error})).kind == kind
+
+
+@pytest.mark.parametrize(
+    "body", ["", "<html>", "null", "[]", "42", '{"error": "text"}', '[{"error": {"code": 1}}]', "[" * 9999]
+)
+def test_any_body_can_be_read(body: str) -> None:
+    refusal = refusal_of(500, {}, body)
+    assert refusal.kind == "server" and refusal.said.startswith("HTTP 500")
+
+
+def test_a_long_message_is_cut_and_on_one_line() -> None:
+    said = refusal_of(500, {}, "line\n" * 1000).said
+    assert len(said) < 400 and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("headers", "message", "seconds"),
+    [
+        ({"retry-after": "20"}, "", 20.0),
+        ({"retry-after": "0.5"}, "", 0.5),
+        ({"retry-after-ms": "250", "retry-after": "1"}, "", 0.25),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, "", 60.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, "", 0.0),
+        ({"retry-after": "-5"}, "", 0.0),
+        ({"retry-after": "soon"}, "", None),
+        ({}, "Please try again in 20ms.", 0.02),
+        ({}, "Please try again in 6m0s.", 360.0),
+        ({}, "Please retry in 34.07s.", 34.07),
+        ({}, "try again in a minute", None),
+        ({}, "", None),
+    ],
+)
+def test_the_time_to_come_back_is_read_where_it_is_said(
+    headers: dict[str, str], message: str, seconds: float | None
+) -> None:
+    found = retry_after(headers, message, now=40.0)
+    assert found == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("the key is s3cr3t!", "the key is ***!"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+        ("key sk-proj-abcDEF123_x given", "key *** given"),
+        ("key sk-ab**********yz given", "key *** given"),
+        ("http://me:pw@host/v1 is down", "http://***@host/v1 is down"),
+        ("task-force, risk-averse", "task-force, risk-averse"),
+    ],
+)
+def test_what_looks_like_a_key_is_taken_out(text: str, clean: str) -> None:
+    assert scrub(text, "s3cr3t") == clean

@@ -1,0 +1,94 @@
+"""The number of requests in flight follows the endpoint."""
+
+import asyncio
+
+import pytest
+
+from tasks.backbone.endpoint.limiter import AdaptiveLimit
+
+
+async def hold(limit: AdaptiveLimit, order: list[str], name: str, *, ahead: bool = False) -> None:
+    async with limit.slot(ahead=ahead):
+        order.append(name)
+        await asyncio.sleep(0)
+
+
+async def test_those_who_come_first_go_first_and_repeated_ones_before_them() -> None:
+    limit, order = AdaptiveLimit(1), []
+    async with limit.slot():
+        waiting = [asyncio.create_task(hold(limit, order, name)) for name in "abc"]
+        await asyncio.sleep(0)
+        waiting.append(asyncio.create_task(hold(limit, order, "again", ahead=True)))
+        await asyncio.sleep(0)
+        assert order == []
+    await asyncio.gather(*waiting)
+    assert order == ["again", "a", "b", "c"]
+
+
+async def test_one_burst_of_refusals_halves_once_and_the_next_one_again() -> None:
+    limit = AdaptiveLimit(16)
+    async with limit.slot() as first, limit.slot() as second:
+        limit.rate_limited(first)
+        limit.rate_limited(second)
+        assert limit.size == 8
+    await asyncio.sleep(0.002)
+    async with limit.slot() as later:
+        limit.rate_limited(later)
+    assert limit.size == 4
+
+
+async def test_it_never_falls_below_one() -> None:
+    limit = AdaptiveLimit(2)
+    for _ in range(5):
+        await asyncio.sleep(0.002)
+        async with limit.slot() as granted_at:
+            limit.rate_limited(granted_at)
+    assert limit.size == 1
+
+
+async def test_it_grows_by_about_one_per_round_and_not_beyond_its_start() -> None:
+    limit = AdaptiveLimit(8)
+    async with limit.slot() as granted_at:
+        limit.rate_limited(granted_at)
+    assert limit.size == 4
+    for _ in range(5):
+        limit.succeeded()
+    assert limit.size == 5
+    for _ in range(100):
+        limit.succeeded()
+    assert limit.size == 8
+
+
+async def test_nobody_gets_in_before_the_time_that_the_endpoint_named() -> None:
+    limit, loop = AdaptiveLimit(4), asyncio.get_running_loop()
+    async with limit.slot() as granted_at:
+        limit.rate_limited(granted_at, retry_after_s=0.1)
+    async with limit.slot() as later:
+        assert later - granted_at >= 0.095
+    assert loop.time() - granted_at < 1
+
+
+async def test_opening_up_ends_every_wait() -> None:
+    limit, order = AdaptiveLimit(1), []
+    async with limit.slot() as granted_at:
+        limit.rate_limited(granted_at, retry_after_s=60)
+        waiting = [asyncio.create_task(hold(limit, order, name)) for name in "abc"]
+        await asyncio.sleep(0)
+        limit.open_up()
+        await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    assert sorted(order) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("granted", [False, True])
+async def test_a_cancelled_wait_takes_no_place(granted: bool) -> None:
+    limit, order = AdaptiveLimit(1), []
+    async with limit.slot():
+        waiting = asyncio.create_task(hold(limit, order, "a"))
+        await asyncio.sleep(0)
+        if not granted:
+            waiting.cancel()
+    waiting.cancel()  # has its place by now, but has not run since
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert (order, limit.in_flight) == ([], 0)
+    await asyncio.wait_for(hold(limit, order, "b"), 1)
+    assert order == ["b"]

@@ -1,0 +1,104 @@
+"""The RSL-SQL authors' released outputs as a recording."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tasks.benchmarks.bird import BIRD
+from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, read_release, recorded_replies
+from tasks.benchmarks.questions import read_split
+from tasks.errors import DataError
+from tasks.records import Question, Usage
+
+ITEM = {"tables": ["hero"], "columns": ["hero.name"]}
+
+
+@pytest.fixture
+def released(tmp_path: Path) -> Path:
+    """Two questions; the second was corrected."""
+    (tmp_path / "forward_link.json").write_text(json.dumps([ITEM, ITEM]))
+    told = {**ITEM, "sql_keywords": ["MAX"], "conditions": ["tall"]}
+    (tmp_path / "augmentation.json").write_text(json.dumps([told, told]))
+    for name in ("sql1", "sql2", "sql3"):
+        (tmp_path / f"{name}.txt").write_text(f"SELECT '{name} of 0'\nSELECT '{name} of 1'\n")
+    (tmp_path / "sql4.txt").write_text("SELECT 'sql3 of 0'\nSELECT 'sql4 of 1'\n")
+    (tmp_path / "correct").mkdir()
+    (tmp_path / "correct" / "sql1.json").write_text("[1, 0]")
+    return tmp_path
+
+
+def question(identity: str) -> Question:
+    return Question(identity, "how tall?", "heroes")
+
+
+def test_every_stage_gets_what_was_read_from_the_model(released: Path) -> None:
+    replies = {reply.stage: reply for reply in recorded_replies(read_release(released), [question("1")])}
+    assert {stage: json.loads(reply.reply) for stage, reply in replies.items()} == {
+        "forward_link": ITEM,
+        "preliminary_sql": {"sql": "SELECT 'sql1 of 1'"},
+        "augmentation_elements": ITEM,
+        "augmentation_keywords": {"sql_keywords": ["MAX"]},
+        "augmentation_conditions": {"conditions": ["tall"]},
+        "augmented_sql": {"sql": "SELECT 'sql2 of 1'"},
+        "binary_selection": {"sql": "SELECT 'sql3 of 1'"},
+        "self_correction": {"sql": "SELECT 'sql4 of 1'"},
+    }
+    assert {(r.question, r.database, r.round, r.request, r.usage) for r in replies.values()} == {
+        ("1", "heroes", 0, None, Usage())
+    }
+
+
+def test_a_correction_that_changed_nothing_is_not_made_up(released: Path) -> None:
+    stages = [reply.stage for reply in recorded_replies(read_release(released), [question("0")])]
+    assert "self_correction" not in stages and "binary_selection" in stages
+
+
+def test_replies_belong_to_ids_and_not_to_the_order_of_questions(released: Path) -> None:
+    replies = list(recorded_replies(read_release(released), [question("1"), question("0")]))
+    firsts = [json.loads(reply.reply)["sql"] for reply in replies if reply.stage == "preliminary_sql"]
+    assert firsts == ["SELECT 'sql1 of 1'", "SELECT 'sql1 of 0'"]
+
+
+def test_a_question_that_the_release_does_not_know_is_refused(released: Path) -> None:
+    with pytest.raises(DataError, match="questions 0 to 1, not of 2"):
+        list(recorded_replies(read_release(released), [question("2")]))
+
+
+def test_files_that_do_not_belong_together_are_refused(released: Path) -> None:
+    (released / "sql2.txt").write_text("SELECT 1\n")
+    with pytest.raises(DataError, match=r"sql2\.txt has 1 items, and forward_link\.json 2"):
+        read_release(released)
+
+
+def test_a_missing_file_says_what_was_looked_for(released: Path) -> None:
+    (released / "sql3.txt").unlink()
+    with pytest.raises(DataError, match=r"sql3\.txt.*--data FOLDER"):
+        read_release(released)
+
+
+def test_an_item_without_its_lists_is_named(released: Path) -> None:
+    (released / "augmentation.json").write_text(
+        json.dumps([{**ITEM, "sql_keywords": [], "conditions": []}, ITEM])
+    )
+    with pytest.raises(DataError, match=r"augmentation\.json: item 1 .*sql_keywords"):
+        read_release(released)
+
+
+def test_vectors_are_read_by_name_and_checked_for_length(released: Path) -> None:
+    release = read_release(released)
+    assert release.verdicts("correct/sql1") == (True, False)
+    shutil.copy(released / "correct" / "sql1.json", released / "correct" / "sql2.json")
+    (released / "correct" / "sql2.json").write_text("[1]")
+    with pytest.raises(DataError, match="do not belong together"):
+        release.verdicts("correct/sql2")
+
+
+def test_the_real_release_has_seven_replies_a_question_and_49_corrections(shared_data: Path) -> None:
+    questions = read_split(shared_data / "bird" / "dev.json", BIRD).questions
+    replies = recorded_replies(read_release(shared_data / FOLDER), questions)
+    counted = Counter(reply.stage for reply in replies)
+    assert counted.pop("self_correction") == 49
+    assert set(counted.values()) == {1534} and len(counted) == 7

@@ -1,0 +1,94 @@
+"""Functions that the tests of the SQL workers run inside a worker process."""
+
+import os
+import sys
+import time
+from typing import Any
+
+from tasks.database.sandbox.connection import Result, Session
+
+
+def whole_result(session: Session, sql: str) -> Result:
+    return session.run(sql)
+
+
+def agree(session: Session, first: str, second: str) -> bool:
+    return set(session.run(first).rows) == set(session.run(second).rows)
+
+
+def counted(session: Session, sql: str) -> list[int | None]:
+    return [session.run(sql, count_steps=True).steps for _ in range(2)]
+
+
+def steps_by_sqlite_itself(session: Session, sql: str) -> int | None:
+    """Return SQLite's own count of a statement's steps, None where it was compiled without it."""
+    import sqlite3
+
+    connection = sqlite3.connect(session.path, cached_statements=4)
+    connection.execute(sql).fetchall()
+    try:
+        (steps,) = connection.execute("SELECT nstep FROM sqlite_stmt WHERE sql = ?", [sql]).fetchone()
+    except sqlite3.OperationalError:
+        return None
+    return int(steps)
+
+
+def statuses(session: Session, first: str, second: str) -> list[tuple[str, float]]:
+    results = [session.run(sql, timeout_s=timeout) for sql, timeout in ((first, 0.2), (second, 60.0))]
+    return [(result.status, result.seconds) for result in results]
+
+
+def capped(session: Session, sql: str, max_rows: int) -> Result:
+    return session.run(sql, max_rows=max_rows)
+
+
+def kept(session: Session, sql: str, keep_rows: int) -> Result:
+    return session.run(sql, keep_rows=keep_rows)
+
+
+def noisy(session: Session, text: str) -> str:
+    print(text)  # noqa: T201
+    sys.stdout.write(text)
+    os.write(1, text.encode())
+    return text
+
+
+def stubborn(session: Session, seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def own_pid(session: Session) -> int:
+    return os.getpid()
+
+
+def write_file(session: Session, path: str) -> None:
+    with open(path, "w") as file:  # noqa: PTH123
+        file.write("x" * 100_000)
+
+
+def greedy(session: Session, megabytes: int) -> int:
+    return len(bytearray(megabytes * 1024 * 1024))
+
+
+def environment(session: Session) -> dict[str, str]:
+    return dict(os.environ)
+
+
+def fail(session: Session, message: str) -> None:
+    raise LookupError(message)
+
+
+class AwkwardError(Exception):
+    """Pickle cannot rebuild it: its constructor takes more than a message."""
+
+    def __init__(self, message: str, *, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def fail_awkwardly(session: Session) -> None:
+    raise AwkwardError("no pickle carries this", code=3)
+
+
+def unpicklable(session: Session) -> Any:
+    return lambda: None

@@ -1,0 +1,338 @@
+"""The pool of worker processes: functions inside them, and what happens when they die or overrun."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import sql_worker_functions as functions
+
+from tasks.database.database import Database
+from tasks.database.limits import Limits
+from tasks.database.sandbox.connection import Result
+from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
+from tasks.errors import CrosscheckError
+
+ROOT = Path(__file__).parents[3]
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+DEAF = "SELECT length(printf('%.*c', 1000000000, 'x'))"
+NAMES = "SELECT name FROM singer ORDER BY id"
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def running(pid: int) -> bool:
+    """Whether a process exists, as a zombie too."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def children() -> set[int]:
+    """Processes of ours, zombies too."""
+    listed = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return {int(pid) for file in listed for pid in file.read_text().split()}
+
+
+async def until_gone(pid: int) -> bool:
+    for _ in range(300):
+        if not running(pid):
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+async def test_a_function_runs_on_the_whole_result_inside_the_worker(
+    workers: SqlWorkers, concert: Database
+) -> None:
+    result = await workers.call(functions.whole_result, concert, NAMES, timeout_s=5)
+    assert isinstance(result, Result)
+    assert result.rows == [("Ann",), ("Bob",), ("Cyd",)]
+    assert result.row_count == 3
+    reverse = NAMES + " DESC"
+    assert await workers.call(functions.agree, concert, NAMES, reverse, timeout_s=5) is True
+    assert await workers.call(functions.agree, concert, NAMES, "SELECT 1", timeout_s=5) is False
+
+
+async def test_only_a_function_that_the_worker_can_import_is_taken(
+    workers: SqlWorkers, concert: Database
+) -> None:
+    with pytest.raises(TypeError, match="top of an importable module"):
+        await workers.call(lambda session: 1, concert, timeout_s=5)
+
+
+async def test_an_exception_comes_back_as_itself_with_the_workers_traceback(
+    workers: SqlWorkers, concert: Database
+) -> None:
+    with pytest.raises(LookupError, match="lost") as caught:
+        await workers.call(functions.fail, concert, "lost", timeout_s=5)
+    assert "sql_worker_functions.py" in caught.value.__notes__[0]
+    with pytest.raises(RuntimeError, match="AwkwardError: no pickle carries this"):
+        await workers.call(functions.fail_awkwardly, concert, timeout_s=5)
+    with pytest.raises(TypeError, match="function cannot leave the worker"):
+        await workers.call(functions.unpicklable, concert, timeout_s=5)
+    assert (await workers.execute(concert, NAMES)).row_count == 3
+
+
+async def test_what_a_function_prints_does_not_mix_with_its_reply(
+    workers: SqlWorkers, concert: Database
+) -> None:
+    assert await workers.call(functions.noisy, concert, "noise\n", timeout_s=5) == "noise\n"
+
+
+async def test_row_caps_can_be_set_for_one_query(workers: SqlWorkers, concert: Database) -> None:
+    capped = await workers.call(functions.capped, concert, NAMES, 2, timeout_s=5)
+    assert (capped.status, capped.rows, capped.row_count) == ("too_large", [], None)
+    assert "more than 2 rows" in capped.error
+    assert (await workers.call(functions.capped, concert, NAMES, 3, timeout_s=5)).ok
+    kept = await workers.call(functions.kept, concert, NAMES, 1, timeout_s=5)
+    assert (kept.status, kept.rows, kept.row_count) == ("ok", [("Ann",)], 3)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        NAMES,
+        "SELECT count(*) FROM singer a, singer b, singer c, singer d",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT count(*) FROM n",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50000) SELECT count(*) FROM n",
+    ],
+)
+async def test_steps_repeat_exactly_and_are_those_that_sqlite_counts(
+    workers: SqlWorkers, concert: Database, sql: str
+) -> None:
+    first, second = await workers.call(functions.counted, concert, sql, timeout_s=5)
+    assert first == second > 0
+    own = await workers.call(functions.steps_by_sqlite_itself, concert, sql, timeout_s=5)
+    if own is None:
+        pytest.skip("this SQLite was compiled without sqlite_stmt, so there is nothing to compare with")
+    assert first == pytest.approx(own, abs=0 if own < 100_000 else 100)
+
+
+async def test_queries_of_one_call_share_its_time(workers: SqlWorkers, concert: Database) -> None:
+    (first, alone), (second, rest) = await workers.call(
+        functions.statuses, concert, ENDLESS, ENDLESS, timeout_s=0.5
+    )
+    assert (first, second) == ("timeout", "timeout")
+    assert alone == pytest.approx(0.2, abs=0.1)
+    assert rest == pytest.approx(0.3, abs=0.1)
+
+
+async def test_a_call_that_overruns_is_lost_to_a_timeout_and_its_worker_replaced(
+    workers: SqlWorkers, concert: Database
+) -> None:
+    pid = await workers.call(functions.own_pid, concert, timeout_s=5)
+    await workers.call(functions.stubborn, concert, 0.0, timeout_s=5)
+    with pytest.raises(WorkerLost, match=r"within 0\.1 s") as lost:
+        await workers.call(functions.stubborn, concert, 30.0, timeout_s=0.1)
+    assert lost.value.status == "timeout"
+    assert await until_gone(pid)
+    assert await workers.call(functions.own_pid, concert, timeout_s=5) != pid
+
+
+async def test_a_call_that_takes_too_much_memory_is_lost_and_the_next_has_it_all_again(
+    workers: SqlWorkers, concert: Database
+) -> None:
+    with pytest.raises(WorkerLost, match="512 MiB") as lost:
+        await workers.call(functions.greedy, concert, 2000, timeout_s=5)
+    assert lost.value.status == "too_large"
+    assert await workers.call(functions.greedy, concert, 200, timeout_s=5) == 200 * 1024 * 1024
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
+async def test_a_worker_that_dies_in_a_query_gives_too_large_and_says_how_it_ended(
+    workers: SqlWorkers, concert: Database, how: signal.Signals
+) -> None:
+    pid = await workers.call(functions.own_pid, concert, timeout_s=5)
+    query = asyncio.create_task(workers.execute(concert, ENDLESS))
+    await asyncio.sleep(0.1)
+    os.kill(pid, how)
+    execution = await query
+    assert execution.status == "too_large"
+    assert f"signal {how.value}" in execution.error
+    assert (await workers.execute(concert, NAMES)).row_count == 3
+    assert await until_gone(pid)
+
+
+async def test_a_worker_that_died_while_idle_costs_no_query(workers: SqlWorkers, concert: Database) -> None:
+    pid = await workers.call(functions.own_pid, concert, timeout_s=5)
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.sleep(0.2)
+    assert (await workers.execute(concert, NAMES)).row_count == 3
+    assert await until_gone(pid)
+
+
+async def test_ctrl_c_reaches_the_parent_only(workers: SqlWorkers, concert: Database) -> None:
+    pid = await workers.call(functions.own_pid, concert, timeout_s=5)
+    assert os.getpgid(pid) != os.getpgid(0)
+    os.kill(pid, signal.SIGINT)
+    assert await workers.call(functions.own_pid, concert, timeout_s=5) == pid
+
+
+async def test_a_cancelled_query_leaves_neither_a_busy_worker_nor_a_zombie(
+    workers: SqlWorkers, concert: Database
+) -> None:
+    pid = await workers.call(functions.own_pid, concert, timeout_s=5)
+    query = asyncio.create_task(workers.execute(concert, ENDLESS, timeout_s=5))
+    await asyncio.sleep(0.1)
+    query.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await query
+    started = time.perf_counter()
+    assert (await workers.execute(concert, NAMES)).row_count == 3
+    assert time.perf_counter() - started < 2
+    assert await until_gone(pid)
+
+
+async def test_cancelling_while_a_worker_starts_or_while_waiting_loses_no_place(concert: Database) -> None:
+    before = children()
+    async with SqlWorkers(1) as pool:
+        for pause in (0.0, 0.001, 0.01, 0.03):
+            queries = [asyncio.create_task(pool.execute(concert, NAMES)) for _ in range(3)]
+            await asyncio.sleep(pause)
+            for query in queries:
+                query.cancel()
+            await asyncio.gather(*queries, return_exceptions=True)
+        assert (await pool.execute(concert, NAMES)).row_count == 3
+    assert children() <= before
+
+
+async def test_a_worker_can_write_no_file_and_knows_no_secret(
+    workers: SqlWorkers, concert: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(OSError, match="too large"):
+        await workers.call(functions.write_file, concert, str(tmp_path / "written"), timeout_s=5)
+    assert (tmp_path / "written").stat().st_size == 0
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    async with SqlWorkers(1) as pool:
+        assert "secret" not in (await pool.call(functions.environment, concert, timeout_s=5)).values()
+
+
+async def test_hundreds_of_waiters_are_served_in_the_order_they_came(concert: Database) -> None:
+    served: list[int] = []
+
+    async def ask(pool: SqlWorkers, number: int) -> None:
+        assert (await pool.execute(concert, f"SELECT {number}")).rows == ((number,),)
+        served.append(number)
+
+    async with SqlWorkers(1) as pool:
+        await asyncio.gather(*(ask(pool, number) for number in range(400)))
+    assert len(served) == 400
+    assert all(abs(number - position) <= 40 for position, number in enumerate(served))
+
+
+async def test_workers_start_only_when_they_are_needed(concert: Database) -> None:
+    before = children()
+    async with SqlWorkers(3) as pool:
+        assert children() == before
+        for _ in range(5):
+            await pool.execute(concert, NAMES)
+        assert len(children() - before) == 1
+        await asyncio.gather(*(pool.execute(concert, NAMES) for _ in range(20)))
+        assert len(children() - before) == 3
+    assert children() == before
+
+
+async def test_closing_ends_busy_workers_and_whoever_waits_for_them(concert: Database) -> None:
+    before = children()
+    pool = SqlWorkers(1)
+    async with pool:
+        queries = [asyncio.create_task(pool.execute(concert, ENDLESS)) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        started = time.perf_counter()
+    results = await asyncio.gather(*queries, return_exceptions=True)
+    assert time.perf_counter() - started < 2
+    assert [type(result) for result in results] == [RuntimeError] * 3
+    assert children() <= before
+    with pytest.raises(RuntimeError, match="open the SqlWorkers first"):
+        await pool.execute(concert, NAMES)
+
+
+async def test_a_worker_that_cannot_start_says_so(concert: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with SqlWorkers(1) as pool:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/bin/false")
+            with pytest.raises(CrosscheckError, match=r"did not start \(exit code 1\)"):
+                await pool.execute(concert, NAMES)
+        assert (await pool.execute(concert, NAMES)).row_count == 3
+
+
+async def test_a_worker_works_within_the_least_memory_it_may_be_given(concert: Database) -> None:
+    with pytest.raises(ValueError, match="memory_mb is 127; a worker needs at least 128"):
+        Limits(memory_mb=127)
+    async with SqlWorkers(1, limits=Limits(memory_mb=128)) as pool:
+        assert (await pool.execute(concert, NAMES)).row_count == 3
+        hungry = ENDLESS.replace("count(*)", "count(DISTINCT hex(zeroblob(50000 + i)))")
+        execution = await pool.execute(concert, hungry)
+        assert execution.status == "too_large"
+
+
+async def test_the_pool_works_in_a_loop_of_any_thread(concert: Database) -> None:
+    found: list[int | None] = []
+
+    async def ask() -> None:
+        async with SqlWorkers(2) as pool:
+            results = await asyncio.gather(*(pool.execute(concert, NAMES) for _ in range(10)))
+            found.extend(result.row_count for result in results)
+
+    thread = threading.Thread(target=lambda: asyncio.run(ask()))
+    thread.start()
+    await asyncio.to_thread(thread.join, 30)
+    assert found == [3] * 10
+
+
+PARENT = """
+import asyncio, os, sys
+from pathlib import Path
+import sql_worker_functions as functions
+from tasks.database.database import open_database
+from tasks.database.sandbox.workers import SqlWorkers
+
+async def main():
+    async with SqlWorkers(1) as pool:
+        database = open_database(Path(sys.argv[1]), "concert")
+        print(await pool.call(functions.own_pid, database, timeout_s=5), flush=True)
+        await pool.execute(database, sys.argv[2])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, DEAF], ids=["endless", "deaf"])
+async def test_a_busy_worker_ends_when_its_parent_is_killed(concert: Database, sql: str) -> None:
+    folders = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(concert.path), sql],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": folders},
+    )
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    await asyncio.sleep(0.2)
+    assert running(worker)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(300):
+        if not running(worker) or Path(f"/proc/{worker}/stat").read_text().rsplit(")")[1].split()[0] == "Z":
+            return
+        await asyncio.sleep(0.01)
+    os.kill(worker, signal.SIGKILL)
+    pytest.fail("the worker outlived its parent")
+
+
+async def test_a_worker_starts_in_a_tenth_of_a_second_or_so(concert: Database) -> None:
+    seconds = []
+    for _ in range(3):
+        async with SqlWorkers(1) as pool:
+            started = time.perf_counter()
+            await pool.execute(concert, NAMES)
+            seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 0.5

@@ -1,0 +1,297 @@
+"""Column values, against a naive reading of the same definition and on the ways in which databases are odd."""
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from math import log
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tasks.database.database import Database, open_database
+from tasks.errors import DataError
+from tasks.records import ColumnName, Value
+from tasks.retrieval.values import builder as value_builder
+from tasks.retrieval.values import index as values
+from tasks.retrieval.values.bridging import BridgedQuestion, column_requires
+from tasks.retrieval.values.index import DatabaseValues, ValueIndex
+from tasks.retrieval.values.words import numbers, words
+
+ROOT = Path(__file__).parents[3]
+CONTENT = """
+CREATE TABLE school (
+    id INTEGER PRIMARY KEY, name TEXT, county TEXT, charter, opened INTEGER, score REAL, "free meal" TEXT, photo BLOB
+);
+INSERT INTO school VALUES
+    (1, 'Fresno High', 'Fresno', 'Directly funded', 1990, 5.0, '', x'00ff'),
+    (2, 'Lincoln', 'Alameda', 'Locally funded', 1985, 3.5, NULL, NULL),
+    (3, 'Lincoln', 'Los Angeles', 7, NULL, 1e999, 'yes', NULL),
+    (4, 'fresno high', 'Alameda', NULL, 2001, -2.0, 'no', NULL);
+CREATE TABLE "odd ""one" ("a`b" TEXT, word TEXT);
+INSERT INTO "odd ""one" VALUES ('x', CAST(x'636166e9' AS TEXT)), ('y', 'Zürich'), ('z', 'R&B');
+CREATE TABLE empty (void TEXT);
+CREATE VIEW seen AS SELECT name FROM school;
+"""
+
+
+def made(path: Path, script: str) -> Database:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+    return open_database(path, path.stem)
+
+
+@pytest.fixture
+def school(tmp_path: Path) -> Database:
+    return made(tmp_path / "it's a #1 school?.sqlite", CONTENT)
+
+
+@pytest.fixture
+def ask(school: Database, tmp_path: Path) -> Callable[..., dict[str, tuple[Value, ...]]]:
+    index = ValueIndex.open(school, tmp_path / "values")
+
+    def asked(question: str, k: int = 2, **more: int) -> dict[str, tuple[Value, ...]]:
+        return {str(name): found for name, found in index.retrieve(question, k, **more).items()}
+
+    return asked
+
+
+def test_what_the_question_mentions_comes_first(ask: Callable[..., dict[str, tuple[Value, ...]]]) -> None:
+    found = ask("How many directly funded schools of Los Angeles are there?")
+    assert found["school.county"] == ("Los Angeles", "Alameda")
+    assert found["school.charter"] == ("Directly funded", "Locally funded")
+
+
+def test_without_a_mention_the_first_values_are_shown(
+    ask: Callable[..., dict[str, tuple[Value, ...]]],
+) -> None:
+    found = ask("?")
+    assert found["school.name"] == ("Fresno High", "Lincoln")
+    assert found["school.opened"] == (1985, 1990)
+
+
+def test_a_number_that_is_said_comes_first_and_stays_a_number(
+    ask: Callable[..., dict[str, tuple[Value, ...]]],
+) -> None:
+    found = ask("Which opened in 2001 with -2 or 5 points?")
+    assert found["school.opened"] == (2001, 1985)
+    assert found["school.score"] == (-2.0, 5.0)
+
+
+def test_null_empty_infinite_and_binary_values_are_none(
+    ask: Callable[..., dict[str, tuple[Value, ...]]],
+) -> None:
+    found = ask("?", 10)
+    assert found["school.free meal"] == ("no", "yes")
+    assert found["school.score"] == (-2.0, 3.5, 5.0)
+    assert "school.photo" not in found and "empty.void" not in found
+    assert not any("seen" in name for name in found)
+
+
+def test_a_column_of_both_shows_texts_before_numbers(
+    ask: Callable[..., dict[str, tuple[Value, ...]]],
+) -> None:
+    assert ask("?", 3)["school.charter"] == ("Directly funded", "Locally funded", 7)
+    assert ask("Is it 7?", 1)["school.charter"] == (7,)
+
+
+def test_odd_names_and_bytes_do_no_harm(ask: Callable[..., dict[str, tuple[Value, ...]]]) -> None:
+    found = ask('Who sings R&B in "Zurich"?', 3)
+    assert found['odd "one.word'] == ("R&B", "Zürich", "caf\\xe9")
+    assert found['odd "one.a`b'] == ("x", "y", "z")
+
+
+@pytest.mark.parametrize(
+    "question", ["", "\x00", 'a "b" AND OR NOT (', "''", "*", "ä" * 500, "\ud83d half", "word " * 3000]
+)
+def test_no_question_is_too_odd(question: str, ask: Callable[..., dict[str, tuple[Value, ...]]]) -> None:
+    assert len(ask(question)["school.county"]) == 2
+
+
+def test_no_values_are_asked_for(ask: Callable[..., dict[str, tuple[Value, ...]]]) -> None:
+    assert ask("Fresno", 0) == {}
+
+
+def test_long_texts_take_no_place(tmp_path: Path) -> None:
+    long, short = "Aa " * 33 + "A", "Aa " * 33
+    database = made(
+        tmp_path / "d.sqlite",
+        f"CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('{long}'), ('{short}'), ('Zoo')",
+    )
+    found = ValueIndex.open(database, tmp_path).retrieve("Aa Aa Aa")
+    assert found == {ColumnName("t", "a"): (short, "Zoo")}
+
+
+def test_a_changed_database_is_indexed_anew(tmp_path: Path, school: Database) -> None:
+    folder = tmp_path / "values"
+    before = ValueIndex.open(school, folder).retrieve("Kern?")
+    with closing(sqlite3.connect(school.path)) as connection:
+        connection.execute("INSERT INTO school (county) VALUES ('Kern')")
+        connection.commit()
+    changed = open_database(school.path, "school")
+    after = ValueIndex.open(changed, folder).retrieve("Kern?")
+    county = ColumnName("school", "county")
+    assert (before[county], after[county]) == (("Alameda", "Fresno"), ("Kern", "Alameda"))
+    assert DatabaseValues(school, folder).identity != DatabaseValues(changed, folder).identity
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_an_index_is_built_once_and_again_when_it_is_broken(
+    tmp_path: Path, school: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    path = tmp_path / f"{school.digest}.sqlite"
+    for _ in range(2):
+        ValueIndex.open(school, tmp_path, said.append).close()
+    assert len(said) == 1
+    path.write_bytes(path.read_bytes()[:5000])
+    assert ValueIndex.open(school, tmp_path, said.append).retrieve("Fresno")
+    path.write_bytes(b"")
+    ValueIndex.open(school, tmp_path, said.append)
+    monkeypatch.setattr(values, "FORMAT", 99)
+    monkeypatch.setattr(value_builder, "FORMAT", 99)
+    ValueIndex.open(school, tmp_path, said.append)
+    assert len(said) == 4
+    assert [file.name for file in tmp_path.glob("*") if file.name.startswith(".")] == []
+
+
+def test_the_database_is_not_touched(tmp_path: Path, school: Database) -> None:
+    before = school.path.read_bytes(), school.path.stat().st_mtime_ns
+    names = {file.name for file in school.path.parent.iterdir()}
+    ValueIndex.open(school, tmp_path / "values")
+    assert (school.path.read_bytes(), school.path.stat().st_mtime_ns) == before
+    assert {file.name for file in school.path.parent.iterdir()} - names == {"values"}
+
+
+def test_a_folder_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path, school: Database) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"Make room there, or do without values"):
+        ValueIndex.open(school, tmp_path / "file")
+
+
+def test_several_processes_and_threads_may_build_at_once(tmp_path: Path, school: Database) -> None:
+    code = (
+        "import sys; from pathlib import Path; from tasks.database.database import open_database;"
+        "from tasks.retrieval.values.index import ValueIndex;"
+        "i = ValueIndex.open(open_database(Path(sys.argv[1]), 'school'), Path(sys.argv[2]));"
+        "print(sorted(map(str, i.retrieve('Fresno, Lincoln and Alameda?', 3).items())))"
+    )
+    command = [sys.executable, "-c", code, str(school.path), str(tmp_path / "values")]
+    runs = [
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": str(seed)}
+        )
+        for seed in range(3)
+    ]
+    answers = {run.communicate()[0] for run in runs}
+    assert len(answers) == 1 and b"Fresno High" in answers.pop()
+    source, found = DatabaseValues(school, tmp_path / "threads"), []
+    threads = [
+        threading.Thread(target=lambda: found.append(source.open().retrieve("Lincoln in Fresno")))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == found[:1] * 4
+
+
+async def test_a_stage_asks_without_waiting_for_the_disk(tmp_path: Path, school: Database) -> None:
+    found = await DatabaseValues(school, tmp_path).retrieve("Los Angeles?", 1, 1000)
+    assert {str(one.column): one.values for one in found}["school.county"] == ("Los Angeles",)
+
+
+TEXTS = st.text("ab AB1'-é.", max_size=8) | st.sampled_from(
+    ["the bab", "Bab Aab", "aab's", "yes", "BAB", "bab bab"]
+)
+COLUMNS = st.lists(st.lists(TEXTS | st.integers(-2, 20) | st.none(), max_size=12), min_size=1, max_size=3)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    COLUMNS, st.lists(TEXTS, max_size=4).map(" ".join), st.integers(1, 4), st.sampled_from([1, 2, 4, 1000])
+)
+def test_the_index_answers_as_a_naive_search_does(
+    tmp_path: Path, columns: Sequence[Sequence[Value | None]], question: str, k: int, top: int
+) -> None:
+    path = tmp_path / "random.sqlite"
+    path.unlink(missing_ok=True)
+    names = ["name", "b", "c"][: len(columns)]
+    with closing(sqlite3.connect(path)) as connection:
+        for name, content in zip(names, columns, strict=True):
+            connection.execute(f"CREATE TABLE t_{name} ({name})")
+            connection.executemany(f"INSERT INTO t_{name} VALUES (?)", [(value,) for value in content])
+        connection.commit()
+    index = ValueIndex.open(open_database(path, "random"), tmp_path / "random")
+    found = index.retrieve(question, k, max(top, k))
+    assert {name.column: chosen for name, chosen in found.items()} == {
+        name: expected
+        for name, content in zip(names, columns, strict=True)
+        if (expected := naive(name, content, question, k, max(top, k)))
+    }
+
+
+def naive(column: str, content: Sequence[Value | None], question: str, k: int, top: int) -> tuple[Value, ...]:
+    """The definition, word for word, over a list."""
+    texts = sorted({value for value in content if isinstance(value, str) and value})
+    said = list(dict.fromkeys(words(question)))
+    scores = bm25({text: words(text) for text in texts}, said)
+    best = sorted(texts, key=lambda text: (-round(scores[text], 9), text))[:top]
+    asked = BridgedQuestion(question)
+    bridges = {text: bridge for text in best if (bridge := asked.bridge(text))}
+    kept = {text: b for text, b in bridges.items() if b.score >= column_requires(column)}
+    front = sorted(kept, key=lambda text: (-kept[text].score, -kept[text].length, text))
+    matching = [text for text in best if scores[text] and text not in kept]
+    have = sorted({value for value in content if isinstance(value, int)})
+    spoken = [number for number in numbers(question) if number in have]
+    order: list[Value] = [*front, *matching, *spoken, *texts, *have]
+    return tuple(dict.fromkeys(order))[:k]
+
+
+def bm25(documents: Mapping[str, Sequence[str]], query: Sequence[str]) -> dict[str, float]:
+    average = sum(map(len, documents.values())) / max(len(documents), 1)
+    scores = dict.fromkeys(documents, 0.0)
+    for word in query:
+        holders = sum(word in document for document in documents.values())
+        weight = log(1 + (len(documents) - holders + 0.5) / (holders + 0.5))
+        for text, document in documents.items():
+            if times := document.count(word):
+                scores[text] += weight * times * 2.5 / (times + 1.5 * (0.25 + 0.75 * len(document) / average))
+    return scores
+
+
+def test_common_words_are_left_out_and_mentions_are_found_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "MOST_MATCHES", 20)
+    rows = ", ".join(f"('Bank of number {n}')" for n in range(100))
+    database = made(
+        tmp_path / "banks.sqlite",
+        f"CREATE TABLE t (bank TEXT); INSERT INTO t VALUES {rows}, ('Bank of'), ('Rare bank of sand'), ('Zoo Bank')",
+    )
+    index = ValueIndex.open(database, tmp_path)
+    (found,) = index.retrieve("Is the zoo bank the bank of sand?", 3, 10).values()
+    assert found == ("Zoo Bank", "Bank of", "Rare bank of sand")
+
+
+def test_nearly_every_text_of_superheros_gold_is_among_two_values_per_column(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    path = shared_data / "bird" / "dev_databases" / "superhero" / "superhero.sqlite"
+    index = ValueIndex.open(open_database(path, "superhero"), tmp_path)
+    questions = json.loads((shared_data / "bird" / "dev.json").read_text(encoding="utf-8"))
+    wanted = found = 0
+    for question in (one for one in questions if one["db_id"] == "superhero"):
+        texts = set(re.findall(r"'([^']+)'", question["SQL"]))
+        shown = {value for values in index.retrieve(question["question"]).values() for value in values}
+        wanted += len(texts)
+        found += len(texts & shown)
+    assert (found, wanted) == (119, 127)

@@ -1,0 +1,209 @@
+"""Judging by execution, in real workers on real SQLite files."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tasks.database.database import Database
+from tasks.database.limits import Limits
+from tasks.database.sandbox import process
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.schema import Schema
+from tasks.scoring.execution import accuracy as execution_accuracy
+from tasks.scoring.execution.accuracy import VerdictKey, judge
+from tasks.scoring.execution.rules import RULES
+from tasks.scoring.report import Verdict
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+UNSTOPPABLE = (
+    "SELECT count(*) FROM item WHERE instr(printf('%.*c', 30000000, 'x'), printf('%.*cy', 15000000, 'x')) > 0"
+)
+
+
+def right(verdict: Verdict) -> str:
+    return " ".join(rule for rule in RULES if verdict.correct[rule])
+
+
+async def test_each_rule_judges_for_itself(workers: SqlWorkers, shop: Database) -> None:
+    verdicts = await judge(
+        workers,
+        shop,
+        "SELECT name, price FROM item ORDER BY price, id",
+        {
+            "same": "SELECT name, price FROM item ORDER BY price, id;",
+            "reversed": "SELECT name, price FROM item ORDER BY price DESC, id DESC",
+            "distinct": "SELECT DISTINCT name, price FROM item ORDER BY price",
+            "columns": "SELECT price, name FROM item ORDER BY price, id",
+            "other": "SELECT name FROM item",
+        },
+        rules=RULES,
+        timeout_s=5,
+    )
+    assert {name: right(verdict) for name, verdict in verdicts.items()} == {
+        "same": "bird spider strict",
+        "reversed": "bird",
+        "distinct": "bird spider",
+        "columns": "spider",
+        "other": "",
+    }
+    assert verdicts["distinct"].row_count == 3
+    assert all(verdict.gold_status == "ok" for verdict in verdicts.values())
+
+
+async def test_distinct_counts_under_spider_only_when_it_is_kept(workers: SqlWorkers, shop: Database) -> None:
+    gold, predicted = "SELECT DISTINCT name FROM item", {"p": "SELECT name FROM item"}
+    stripped = await judge(workers, shop, gold, predicted, rules=RULES, timeout_s=5)
+    kept = await judge(workers, shop, gold, predicted, rules=RULES, timeout_s=5, keep_distinct=True)
+    assert right(stripped["p"]) == "bird spider"
+    assert right(kept["p"]) == "bird"
+
+
+async def test_empty_equals_empty_whatever_the_columns(workers: SqlWorkers, shop: Database) -> None:
+    verdicts = await judge(
+        workers,
+        shop,
+        "SELECT name FROM item WHERE id > 9",
+        {"p": "SELECT id, price FROM item WHERE name = 'none'"},
+        rules=RULES,
+        timeout_s=5,
+    )
+    assert right(verdicts["p"]) == "bird spider strict"
+    assert verdicts["p"].row_count == 0
+
+
+async def test_without_sql_there_is_no_answer(workers: SqlWorkers, shop: Database) -> None:
+    verdicts = await judge(
+        workers, shop, "SELECT 1", {"none": None, "blank": " \n", "empty": ""}, rules=RULES, timeout_s=5
+    )
+    assert {v.status for v in verdicts.values()} == {"no_answer"}
+    assert {right(v) for v in verdicts.values()} == {""}
+    assert {v.gold_status for v in verdicts.values()} == {"ok"}
+
+
+async def test_a_failing_gold_is_reported_as_the_benchmarks_fault(
+    workers: SqlWorkers, shop: Database
+) -> None:
+    verdicts = await judge(
+        workers,
+        shop,
+        "SELECT nothing FROM item",
+        {"good": "SELECT name FROM item", "bad": "SELECT nothing FROM item", "none": None},
+        rules=RULES,
+        timeout_s=5,
+    )
+    assert [v.gold_status for v in verdicts.values()] == ["error"] * 3
+    assert [v.status for v in verdicts.values()] == ["ok", "error", "no_answer"]
+    assert {right(v) for v in verdicts.values()} == {""}
+
+
+async def test_a_slow_gold_is_stopped_and_reported(workers: SqlWorkers, shop: Database) -> None:
+    verdicts = await judge(workers, shop, ENDLESS, {"p": "SELECT 1"}, rules=RULES, timeout_s=0.2)
+    assert verdicts["p"].gold_status == "timeout"
+    assert verdicts["p"].status == "ok"
+
+
+async def test_bad_candidates_carry_their_status_and_message(workers: SqlWorkers, shop: Database) -> None:
+    verdicts = await judge(
+        workers,
+        shop,
+        "SELECT count(*) FROM item",
+        {"column": "SELECT nope FROM item", "drop": "DROP TABLE item", "slow": ENDLESS, "good": "SELECT 4"},
+        rules=RULES,
+        timeout_s=0.3,
+    )
+    assert {name: v.status for name, v in verdicts.items()} == {
+        "column": "error",
+        "drop": "error",
+        "slow": "timeout",
+        "good": "ok",
+    }
+    assert "nope" in verdicts["column"].error
+    assert verdicts["slow"].row_count is None
+    assert right(verdicts["good"]) == "bird spider strict"
+
+
+async def test_a_query_that_kills_its_worker_costs_no_other_its_verdict(
+    shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "START_S", 1.0)
+    monkeypatch.setattr(execution_accuracy, "COMPARING_S", 0.0)
+    async with SqlWorkers(1, limits=Limits(timeout_s=5, grace_s=0.2, memory_mb=512)) as pool:
+        verdicts = await judge(
+            pool,
+            shop,
+            "SELECT count(*) FROM item",
+            {"good": "SELECT 4", "killer": UNSTOPPABLE, "wrong": "SELECT 5"},
+            rules=RULES,
+            timeout_s=0.3,
+        )
+    assert verdicts["killer"].status == "timeout"
+    assert "process was stopped" in verdicts["killer"].error
+    assert right(verdicts["killer"]) == ""
+    assert right(verdicts["good"]) == "bird spider strict"
+    assert right(verdicts["wrong"]) == ""
+    assert verdicts["wrong"].status == "ok"
+    assert {v.gold_status for v in verdicts.values()} == {"ok"}
+
+
+async def test_a_gold_that_kills_its_worker_leaves_the_candidates_their_own_status(
+    shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "START_S", 1.0)
+    monkeypatch.setattr(execution_accuracy, "COMPARING_S", 0.0)
+    async with SqlWorkers(1, limits=Limits(timeout_s=5, grace_s=0.2, memory_mb=512)) as pool:
+        candidates = {"good": "SELECT 4", "bad": "SELECT nope"}
+        verdicts = await judge(pool, shop, UNSTOPPABLE, candidates, rules=RULES, timeout_s=0.2)
+    assert [v.gold_status for v in verdicts.values()] == ["timeout", "timeout"]
+    assert [v.status for v in verdicts.values()] == ["ok", "error"]
+
+
+async def test_known_verdicts_are_not_executed_again(workers: SqlWorkers, shop: Database) -> None:
+    cache: dict[VerdictKey, Verdict] = {}
+    gold, candidates = "SELECT count(*) FROM item", {"a": "SELECT 4", "b": "SELECT 4", "slow": ENDLESS}
+    first = await judge(workers, shop, gold, candidates, rules=RULES, timeout_s=0.3, cache=cache)
+    assert [key.sql for key in cache] == ["SELECT 4"], "a time-out could go otherwise next time"
+    await workers.close()
+    again = await judge(workers, shop, gold, {"a": "SELECT 4"}, rules=RULES, timeout_s=0.3, cache=cache)
+    assert again["a"] == first["a"] == first["b"]
+
+
+async def test_every_gold_of_the_real_data_is_right_against_itself_under_every_rule(
+    shared_data: Path,
+) -> None:
+    bird = json.loads((shared_data / "bird" / "dev.json").read_text())
+    spider = json.loads((shared_data / "spider" / "dev.json").read_text())
+    superhero = shared_data / "bird" / "dev_databases" / "superhero" / "superhero.sqlite"
+    jobs = [
+        (superhero, q["SQL"], predicted)
+        for q, predicted in zip(bird, bird_predictions(shared_data), strict=True)
+        if q["db_id"] == "superhero"
+    ]
+    assert len(jobs) == 129
+    lines = (shared_data / "predictions" / "spider-dev-dail-sql-gpt-4.txt").read_text().split("\n")
+    for question, predicted in zip(spider, lines, strict=False):
+        path = shared_data / "spider" / "database" / question["db_id"] / f"{question['db_id']}.sqlite"
+        if path.is_file():
+            jobs.append((path, question["query"], predicted))
+    assert len(jobs) == 129 + 972
+    async with SqlWorkers(2) as pool:
+        verdicts = await asyncio.gather(*(judged(pool, *job) for job in jobs))
+    for rule in RULES:
+        assert all(v["gold"].correct[rule] for v in verdicts), rule
+    # published: BIRD's own baseline, and the official test-suite evaluator on DAIL-SQL's predictions
+    assert sum(v["predicted"].correct["bird"] for v in verdicts[:129]) == 84
+    assert sum(v["predicted"].correct["bird"] for v in verdicts[129:]) == 788
+    assert sum(v["predicted"].correct["spider"] for v in verdicts[129:]) == 809
+
+
+def bird_predictions(shared_data: Path) -> list[str]:
+    text = (shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json").read_text()
+    # one entry of the published file is a number instead of a SQL
+    return [str(entry).split("\t----- bird -----\t")[0] for entry in json.loads(text).values()]
+
+
+async def judged(pool: SqlWorkers, path: Path, gold: str, predicted: str) -> dict[str, Verdict]:
+    database = Database(path.stem, path, Schema(path.stem, ()), path.stem)
+    candidates = {"gold": gold, "predicted": predicted}
+    return dict(await judge(pool, database, gold, candidates, rules=RULES, timeout_s=30))

@@ -1,0 +1,97 @@
+"""The subset rule against brute force, and executed in a worker."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.execution.subset import (
+    AcceptedResult,
+    SubsetGold,
+    judge_subset,
+    read_gold_csv,
+    subset,
+    vectors_match,
+)
+
+CELLS = st.sampled_from([0, 1, 1.005, 1.02, 9.995, 10, "a", "b", None])
+VECTORS = st.lists(CELLS, max_size=5)
+
+
+def gold(*rows: tuple[Any, ...], columns: tuple[int, ...] = (), ignore_order: bool = False) -> SubsetGold:
+    return SubsetGold((AcceptedResult(rows, columns),), ignore_order)
+
+
+def close(one: Any, other: Any) -> bool:
+    numbers = isinstance(one, int | float) and isinstance(other, int | float)
+    return abs(one - other) <= 0.01 + 1e-12 if numbers else one == other
+
+
+@given(VECTORS, VECTORS)
+def test_unordered_columns_agree_with_trying_every_order(one: list[Any], other: list[Any]) -> None:
+    expected = len(one) == len(other) and any(
+        all(map(close, one, order)) for order in itertools.permutations(other)
+    )
+    assert vectors_match(one, other, ignore_order=True) is expected
+
+
+@given(VECTORS, VECTORS)
+def test_ordered_columns_agree_with_comparing_place_by_place(one: list[Any], other: list[Any]) -> None:
+    expected = len(one) == len(other) and all(map(close, one, other))
+    assert vectors_match(one, other, ignore_order=False) is expected
+
+
+@pytest.mark.parametrize(
+    ("accepted", "predicted", "expected"),
+    [
+        (gold((1, "a"), (2, "b")), [("a", 9, 1), ("b", 9, 2)], True),
+        (gold((1, "a"), (2, "b")), [(1,), (2,)], False),
+        (gold((1, "a"), (2, "b"), columns=(0,)), [(1,), (2,)], True),
+        (gold((1,), (2,)), [(2,), (1,)], False),
+        (gold((1,), (2,), ignore_order=True), [(2,), (1,)], True),
+        (gold((1.0,)), [(1.009,)], True),
+        (gold((1.0,)), [(1.02,)], False),
+        (gold((None,)), [(None,)], True),
+        (gold((None,)), [(0,)], False),
+        (gold(("1",)), [(1,)], False),
+        (gold((1,)), [(1,), (1,)], False),
+        (gold(), [], True),
+        (gold(), [(1,)], False),
+        (gold((1,)), [], False),
+    ],
+)
+def test_gold_columns_must_be_among_the_predicted(
+    accepted: SubsetGold, predicted: Any, expected: bool
+) -> None:
+    assert subset(accepted, predicted) is expected
+
+
+def test_any_of_several_accepted_results_will_do() -> None:
+    accepted = SubsetGold((AcceptedResult(((1,),)), AcceptedResult(((2,),))))
+    assert subset(accepted, [(2, "x")])
+    assert not subset(accepted, [(3, "x")])
+
+
+def test_gold_csv_keeps_numbers_texts_and_gaps_apart() -> None:
+    assert read_gold_csv('a,b,c\n1,2.5,x\n,"1,000",\n') == ((1, 2.5, "x"), (None, "1,000", None))
+
+
+async def test_predictions_are_executed_and_judged(workers: SqlWorkers, shop: Database) -> None:
+    verdicts = await judge_subset(
+        workers,
+        shop,
+        gold(("cup",), ("jar",), ("pot",), ignore_order=True),
+        {
+            "right": "SELECT DISTINCT kind, name FROM item WHERE id <> 3",
+            "wrong": "SELECT name FROM item",
+            "bad": "SELECT nope FROM item",
+            "none": None,
+        },
+        timeout_s=5,
+    )
+    assert [v.correct["subset"] for v in verdicts.values()] == [True, False, False, False]
+    assert [v.status for v in verdicts.values()] == ["ok", "ok", "error", "no_answer"]

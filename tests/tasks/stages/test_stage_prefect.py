@@ -1,0 +1,288 @@
+"""Stages as Prefect tasks in a real flow: restored, retried, named, and made anew when what was kept is broken."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+import tasks.stage
+from flows.orchestration.stage_results import PersistedResults
+from tasks.errors import BackboneError
+from tasks.records import Question
+from tasks.settings.home import Home, find_conf
+from tasks.stage import stage
+from tasks.stages.rsl_sql.augmentation import augmentation_conditions
+from tasks.trail import NotCached, Stopped, Trail, on_trail
+from tests.support.fake_openai import error, reply, server_error, unauthorized
+from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.stage_bench import QUESTION, Bench
+
+__all__ = ["prefect_api", "prefect_home"]
+
+CONDITIONS = '{"conditions": ["of Lyon"]}'
+OTHER = '{"conditions": ["sold something"]}'
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Repeat tasks without a pause, and forget the tasks that were made so."""
+    monkeypatch.setattr(tasks.stage, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
+    for each in (augmentation_conditions, first_twin, second_twin):
+        vars(each).pop("_task", None)
+    yield
+    for each in (augmentation_conditions, first_twin, second_twin):
+        vars(each).pop("_task", None)
+
+
+@stage()
+async def first_twin(question: Question) -> str:
+    """Say which of the two this is."""
+    return "first"
+
+
+@stage()
+async def second_twin(question: Question) -> str:
+    """Say which of the two this is."""
+    return "second"
+
+
+def trail_in(home: Home, **more: object) -> Trail:
+    """A trail whose stages run as tasks; its store remembers nothing but what is on disk."""
+    return Trail(QUESTION, PersistedResults(home), "tasks", **more)  # type: ignore[arg-type]
+
+
+async def conditions(bench: Bench, trail: Trail, question: Question = QUESTION) -> tuple[str, ...]:
+    """Run one stage inside of a flow."""
+
+    async def work() -> tuple[str, ...]:
+        with on_trail(trail):
+            return await augmentation_conditions(question, bench.backbone)
+
+    return await in_flow(work)
+
+
+def results(home: Home) -> list[Path]:
+    """Files of persisted results; beside their folders Prefect keeps what failed runs raised, under no key."""
+    return sorted(home.stage_results.glob("*/*"))
+
+
+async def test_a_second_call_is_restored_without_a_task_run(bench: Bench, prefect_home: Home) -> None:
+    bench.says(CONDITIONS)
+    first, second = trail_in(prefect_home), trail_in(prefect_home)
+    assert await conditions(bench, first) == await conditions(bench, second) == ("of Lyon",)
+    assert (first.executed, second.executed) == (1, 0)
+    assert len(bench.server.requests) == 1
+    (ran,), (restored,) = first.records, second.records
+    assert (ran.restored, restored.restored) == (False, True)
+    assert replace(restored, restored=False) == ran
+
+
+async def test_what_a_dead_worker_of_the_same_run_paid_for_is_on_the_bill_of_that_run_and_of_no_other(
+    bench: Bench, prefect_home: Home
+) -> None:
+    bench.says(CONDITIONS)
+    twin = replace(QUESTION, id="8")
+
+    async def restored(run: str, question: Question = QUESTION) -> bool:
+        trail = replace(trail_in(prefect_home, run=run), question=question)
+        await conditions(bench, trail, question)
+        (record,) = trail.records
+        return record.restored
+
+    assert not await restored("tonight")
+    assert not await restored("tonight")  # by whoever took the shard over
+    assert await restored("tonight", twin)  # the same words, asked and paid for once
+    assert await restored("tomorrow")
+    assert await restored("")
+    assert len(bench.server.requests) == 1
+
+
+async def test_restoring_finds_everything_or_says_what_is_missing(bench: Bench, prefect_home: Home) -> None:
+    bench.says(CONDITIONS)
+    with on_trail(Trail(QUESTION, PersistedResults(prefect_home), "restore")), pytest.raises(NotCached):
+        await augmentation_conditions(QUESTION, bench.backbone)
+    await conditions(bench, trail_in(prefect_home))
+    with on_trail(Trail(QUESTION, PersistedResults(prefect_home), "restore")) as trail:
+        assert await augmentation_conditions(QUESTION, bench.backbone) == ("of Lyon",)
+    assert len(bench.server.requests) == 1 and trail.executed == 0
+
+
+async def test_another_prompt_question_or_attempt_runs_again_and_another_id_does_not(
+    bench: Bench, prefect_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.server.always(reply(CONDITIONS))
+
+    async def asked(question: Question = QUESTION, attempt: int = 0) -> int:
+        before = len(bench.server.requests)
+        await conditions(bench, trail_in(prefect_home, attempt=attempt), question)
+        return len(bench.server.requests) - before
+
+    assert await asked() == 1
+    assert await asked(replace(QUESTION, id="8", difficulty="simple")) == 0
+    assert await asked(replace(QUESTION, evidence="another")) == 1
+    assert await asked(attempt=1) == 1
+    shutil.copytree(find_conf() / "prompts", tmp_path / "prompts")
+    template = tmp_path / "prompts" / "augmentation_conditions.jinja"
+    template.write_text(template.read_text().replace("short phrase", "brief phrase"))
+    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path))
+    assert await asked() == 1
+    assert "brief phrase" in bench.server.prompts[-1]
+    monkeypatch.delenv("CROSSCHECK_CONF")
+    assert await asked() == 0
+
+
+async def test_a_transient_failure_is_tried_again_and_the_bill_keeps_what_was_paid(
+    bench: Bench, prefect_home: Home
+) -> None:
+    bench.server.script(reply("?"), server_error(503), server_error(500), reply(CONDITIONS))
+    trail = trail_in(prefect_home)
+    assert await conditions(bench, trail) == ("of Lyon",)
+    assert len(bench.server.requests) == 4
+    (record,) = trail.records
+    assert [call.parse for call in record.calls] == ["failed", "json"]
+    assert record.notes == () and record.error == ""
+
+
+async def test_a_failure_that_stays_ends_after_the_retries_and_is_not_kept(
+    bench: Bench, prefect_home: Home
+) -> None:
+    bench.server.always(server_error(500))
+    trail = trail_in(prefect_home)
+    with pytest.raises(BackboneError):
+        await conditions(bench, trail)
+    assert len(bench.server.requests) == 3
+    (record,) = trail.records
+    assert record.error and record.value is None and not record.restored
+    assert results(prefect_home) == []
+    bench.server.always(reply(CONDITIONS))
+    again = trail_in(prefect_home)
+    assert await conditions(bench, again) == ("of Lyon",)
+    assert again.executed == 1
+
+
+@pytest.mark.parametrize("behaviour", [error(400, "this prompt is not allowed"), unauthorized()])
+async def test_a_permanent_failure_is_not_tried_again(
+    bench: Bench, prefect_home: Home, behaviour: object
+) -> None:
+    bench.server.always(behaviour)  # type: ignore[arg-type]
+    with pytest.raises(BackboneError):
+        await conditions(bench, trail_in(prefect_home))
+    assert len(bench.server.requests) == 1
+    assert results(prefect_home) == []
+
+
+async def test_an_unreadable_reply_is_a_result_like_any_other(bench: Bench, prefect_home: Home) -> None:
+    bench.server.always(reply("?"))
+    first, second = trail_in(prefect_home), trail_in(prefect_home)
+    assert await conditions(bench, first) == await conditions(bench, second) == ()
+    assert second.executed == 0
+    assert second.records[0].notes == first.records[0].notes != ()
+
+
+async def test_two_stages_alike_in_all_but_their_name_keep_apart(prefect_home: Home) -> None:
+    async def work() -> list[str]:
+        with on_trail(trail_in(prefect_home)):
+            return [await first_twin(QUESTION), await second_twin(QUESTION)]
+
+    assert await in_flow(work) == ["first", "second"]
+    assert await in_flow(work) == ["first", "second"]
+    assert [path.parent.name for path in results(prefect_home)] == ["first_twin", "second_twin"]
+    assert first_twin._task.task_key != second_twin._task.task_key  # type: ignore[attr-defined]
+
+
+async def test_a_stopped_evaluation_begins_no_stage_but_still_restores(
+    bench: Bench, prefect_home: Home
+) -> None:
+    bench.says(CONDITIONS)
+    stopped = trail_in(prefect_home, stopped=lambda: True)
+    with pytest.raises(Stopped):
+        await conditions(bench, stopped)
+    assert bench.server.requests == [] and stopped.executed == 0
+    await conditions(bench, trail_in(prefect_home))
+    assert await conditions(bench, trail_in(prefect_home, stopped=lambda: True)) == ("of Lyon",)
+
+
+@pytest.mark.parametrize("damage", ["half", "empty", "other JSON", "not text"])
+async def test_a_persisted_result_that_is_broken_is_made_anew(
+    bench: Bench, prefect_home: Home, damage: str
+) -> None:
+    bench.says(CONDITIONS, OTHER)
+    await conditions(bench, trail_in(prefect_home))
+    (file,) = results(prefect_home)
+    whole = file.read_bytes()
+    broken = {
+        "half": whole[: len(whole) // 2],
+        "empty": b"",
+        "other JSON": b"[1]",
+        "not text": b"\xff\x00" * 50,
+    }
+    file.write_bytes(broken[damage])
+    trail = trail_in(prefect_home)
+    assert await conditions(bench, trail) == ("sold something",)
+    assert trail.executed == 1
+    assert await conditions(bench, trail_in(prefect_home)) == ("sold something",)
+    assert len(bench.server.requests) == 2
+    assert json.loads(json.loads(file.read_bytes())["result"])["value"] == ["sold something"]
+
+
+async def test_task_runs_are_named_after_stage_database_and_question(
+    bench: Bench, prefect_home: Home
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+    from prefect.runtime import flow_run
+
+    from flows.orchestration.task_runs import count_finished_task_runs
+
+    bench.says(CONDITIONS, OTHER)
+
+    async def work() -> UUID:
+        with on_trail(trail_in(prefect_home)):
+            await augmentation_conditions(QUESTION, bench.backbone)
+            await augmentation_conditions(replace(QUESTION, text="Another?"), bench.backbone)
+        return UUID(flow_run.id)
+
+    id = await in_flow(work)
+    async with asyncio.timeout(30):
+        while await count_finished_task_runs(id) < 2:
+            await asyncio.sleep(0.1)
+    async with get_client() as client:
+        runs = await client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id])))
+    assert {(run.name, run.state_name) for run in runs} == {
+        ("augmentation_conditions · museum · 7", "Completed"),
+        ("augmentation_conditions 2 · museum · 7", "Completed"),
+    }
+
+
+async def test_in_place_a_stage_neither_reads_nor_keeps_results(bench: Bench, prefect_home: Home) -> None:
+    bench.says(CONDITIONS, OTHER)
+    first = await bench.run(augmentation_conditions(QUESTION, bench.backbone))
+    second = await bench.run(augmentation_conditions(QUESTION, bench.backbone))
+    assert (first, second) == (("of Lyon",), ("sold something",))
+    assert results(prefect_home) == []
+
+
+async def test_a_bug_in_a_stage_is_not_taken_for_a_transient_failure(prefect_home: Home) -> None:
+    calls: list[int] = []
+
+    @stage()
+    async def broken(question: Question) -> str:
+        """Fail as code does that is wrong."""
+        calls.append(1)
+        raise ValueError("a bug")
+
+    trail = trail_in(prefect_home)
+
+    async def work() -> str:
+        with on_trail(trail):
+            return await broken(QUESTION)
+
+    with pytest.raises(ValueError, match="a bug"):
+        await in_flow(work)
+    assert len(calls) == 1
+    assert trail.records[0].error == "a bug"

@@ -1,0 +1,281 @@
+"""What every stage makes of good replies, and of every kind of bad one: never an exception, always a note."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tasks.records import Answer, Augmentation, ColumnName, Correction, Link, Selection
+from tasks.settings.pipeline import ForwardLinkSettings, PromptSettings
+from tasks.stages.describe_columns import describe_columns
+from tasks.stages.rsl_sql.augmentation import (
+    augmentation_conditions,
+    augmentation_elements,
+    augmentation_keywords,
+)
+from tasks.stages.rsl_sql.augmented_sql import augmented_sql
+from tasks.stages.rsl_sql.forward_link import forward_link
+from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
+from tests.support.fake_openai import empty, out_of_tokens, reply
+from tests.support.stage_bench import DEMONSTRATIONS, QUESTION, Bench, sql_reply
+
+PROMPT = PromptSettings()
+NAMES, OTHER, FAILING = "SELECT name FROM museum", "SELECT city FROM museum", "SELECT nam FROM museum"
+HINTED = Link(("museum",), (ColumnName("museum", "city"),))
+"""What the evidence alone links: `city` is a substring of it."""
+
+STAGES: dict[str, Callable[[Bench], Awaitable[Any]]] = {
+    "forward_link": lambda b: forward_link(
+        QUESTION, b.schema, PROMPT, ForwardLinkSettings(), None, b.backbone
+    ),
+    "preliminary_sql": lambda b: preliminary_sql(QUESTION, b.schema, PROMPT, (), None, False, b.backbone),
+    "augmentation_elements": lambda b: augmentation_elements(
+        QUESTION, b.schema, PROMPT, True, 15, b.backbone
+    ),
+    "augmentation_keywords": lambda b: augmentation_keywords(QUESTION, b.schema, PROMPT, True, b.backbone),
+    "augmentation_conditions": lambda b: augmentation_conditions(QUESTION, b.backbone),
+    "augmented_sql": lambda b: augmented_sql(
+        QUESTION, b.schema, PROMPT, (), Augmentation(), True, b.backbone
+    ),
+    "binary_selection": lambda b: b.select(NAMES, OTHER),
+    "self_correction": lambda b: b.correct(FAILING, rounds=1),
+    "describe_columns": lambda b: describe_columns(
+        b.schema.reduced_to(HINTED), "museum", ("city",), PROMPT, b.backbone
+    ),
+}
+OURS = {"binary_selection", "self_correction"}
+"""Those whose helper puts them on a trail itself."""
+
+GOOD: dict[str, tuple[str, Any]] = {
+    "forward_link": (
+        '{"tables": ["MUSEUM"], "columns": ["museum.name", "`order`.`total.eur`"]}',
+        Link(
+            ("museum", "order"),
+            (ColumnName("museum", "name"), ColumnName("museum", "city"), ColumnName("order", "total.eur")),
+        ),
+    ),
+    "preliminary_sql": (sql_reply(f"{NAMES};"), Answer(NAMES)),
+    "augmentation_elements": (
+        '{"tables": [], "columns": ["guide.language"]}',
+        Link(("guide",), (ColumnName("guide", "language"),)),
+    ),
+    "augmentation_keywords": ('{"sql_keywords": ["COUNT", "ORDER  BY", "", "COUNT"]}', ("COUNT", "ORDER BY")),
+    "augmentation_conditions": (
+        '{"conditions": ["of Lyon\\n", "sold something"]}',
+        ("of Lyon", "sold something"),
+    ),
+    "augmented_sql": (sql_reply(NAMES), Answer(NAMES)),
+    "binary_selection": (sql_reply(OTHER), Selection(OTHER, "second", "backbone")),
+    "self_correction": (sql_reply(NAMES), Correction(NAMES, 1, "error", "ok")),
+    "describe_columns": ('{"descriptions": {"City": " The  city. "}}', {"city": "The city."}),
+}
+FALLBACK: dict[str, Any] = {
+    "forward_link": HINTED,
+    "preliminary_sql": Answer(None, "the reply could not be read"),
+    "augmentation_elements": Link(),
+    "augmentation_keywords": (),
+    "augmentation_conditions": (),
+    "augmented_sql": Answer(None, "the reply could not be read"),
+    "binary_selection": Selection(OTHER, "second", "default"),
+    "self_correction": Correction(FAILING, 1, "error", "error"),
+    "describe_columns": {},
+}
+BAD = {
+    "prose": "I am sorry, I cannot help with that.",
+    "another object": '{"thoughts": "hm", "confidence": 3}',
+    "empty object": "{}",
+    "null": "null",
+    "number": "42",
+    "null in the right keys' place": '{"sql": null, "sql_keywords": 1, "conditions": 7, "descriptions": null}',
+    "a list of lists": "[[1, 2], [3]]",
+    "broken off before it began": '{"',
+    "only a fence": "```json\n```",
+    "a deep nest": "[" * 3000,
+    "half a character": '{"x": "\\ud83d"}',
+}
+
+
+async def run(bench: Bench, stage: str) -> Any:
+    call = STAGES[stage](bench)
+    return await (call if stage in OURS else bench.run(call))
+
+
+def test_every_stage_is_tested() -> None:
+    assert set(STAGES) == set(GOOD) == set(FALLBACK)
+
+
+WRAPPED = (
+    "%",
+    "```json\n%\n```",
+    "Sure, here it is:\n\n%\n\nHope this helps!",
+    "<think>{}, or [1]?</think>%",
+    "\ufeff%",
+)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_good_reply_is_read_whatever_stands_around_it(bench: Bench, stage: str) -> None:
+    text, expected = GOOD[stage]
+    for wrapped in WRAPPED:
+        bench.says(wrapped.replace("%", text))
+        assert await run(bench, stage) == expected, wrapped
+    assert len(bench.server.requests) == len(WRAPPED)
+    assert bench.notes == ()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_bad_reply_is_asked_for_again_and_then_noted_and_done_without(
+    bench: Bench, stage: str
+) -> None:
+    for kind, text in BAD.items():
+        bench.server.always(reply(text))
+        bench.server.requests.clear()
+        assert await run(bench, stage) == FALLBACK[stage], kind
+        assert len(bench.server.requests) == 2, kind
+        assert any("reply unreadable twice" in note for note in bench.records[-1].notes), kind
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_an_empty_reply_is_asked_for_again_and_then_noted_and_done_without(
+    bench: Bench, stage: str
+) -> None:
+    bench.server.always(empty())
+    assert await run(bench, stage) == FALLBACK[stage]
+    assert "reply empty twice" in bench.notes
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_bad_reply_is_mended_by_a_good_one(bench: Bench, stage: str) -> None:
+    text, expected = GOOD[stage]
+    bench.says(BAD["prose"], text)
+    assert await run(bench, stage) == expected
+    assert bench.notes == ()
+    assert [call.parse for call in bench.records[0].calls] == ["failed", "json"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "text", "expected"),
+    [
+        ("forward_link", '{"tables": ["museum", "ord', Link(("museum",), HINTED.columns, ("ord",))),
+        ("preliminary_sql", '{"sql": "SELECT name FROM museum', Answer(NAMES)),
+        ("augmentation_keywords", '{"sql_keywords": ["COUNT", "MA', ("COUNT", "MA")),
+        ("describe_columns", '{"descriptions": {"city": "The ci', {"city": "The ci"}),
+    ],
+)
+async def test_a_reply_cut_off_at_the_token_limit_is_used_as_far_as_it_goes_and_noted(
+    bench: Bench, stage: str, text: str, expected: object
+) -> None:
+    bench.server.script(out_of_tokens(text))
+    assert await run(bench, stage) == expected
+    assert "reply cut off at the token limit" in bench.notes
+
+
+@pytest.mark.parametrize("stage", ["preliminary_sql", "augmented_sql"])
+@pytest.mark.parametrize("text", [sql_reply(""), sql_reply("  ;  "), '{"sql": "-- I do not know"}'])
+async def test_a_reply_without_a_statement_is_an_answer_without_sql_and_a_note(
+    bench: Bench, stage: str, text: str
+) -> None:
+    bench.says(text)
+    assert await run(bench, stage) == Answer(None, "the reply held no SQL")
+    assert any("no SQL in the reply" in note for note in bench.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```sql\n{NAMES};\n```",
+        f"The query is:\n{NAMES};",
+        f'[{{"sql": "{NAMES}"}}]',
+        f'{{"SQL": "{NAMES}"}}',
+        f'{{"query": "{NAMES}"}}',
+        f'{{"result": {{"sql": "{NAMES}"}}}}',
+        '{"sql": ["SELECT name", "FROM museum"]}',
+        f'{{"sql": "{NAMES}; DROP TABLE museum"}}',
+    ],
+)
+async def test_sql_is_found_in_whatever_form_it_comes(bench: Bench, text: str) -> None:
+    bench.says(text)
+    answer = await run(bench, "preliminary_sql")
+    assert " ".join((answer.sql or "").split()) == NAMES
+
+
+async def test_half_a_character_in_a_query_goes_no_further(bench: Bench) -> None:
+    bench.says('{"sql": "SELECT \'\\ud83d\' FROM museum"}')
+    assert await run(bench, "preliminary_sql") == Answer("SELECT '?' FROM museum")
+
+
+@pytest.mark.parametrize(
+    ("text", "linked"),
+    [
+        ('{"tables": ["museum"]}', ()),
+        (
+            '{"tables": "museum, order", "columns": "guide.language, order.id"}',
+            ("order.id", "guide.language"),
+        ),
+        ('{"columns": {"order": ["id", "total.eur"]}}', ("order.id", "order.total.eur")),
+        ('{"columns": [{"table": "order", "column": "id"}]}', ("order.id",)),
+        ('{"tables": null, "columns": null}', ()),
+    ],
+)
+async def test_a_link_is_read_in_the_forms_that_models_give_it(
+    bench: Bench, text: str, linked: tuple[str, ...]
+) -> None:
+    bench.says(text)
+    link = await run(bench, "augmentation_elements")
+    assert tuple(str(column) for column in link.columns) == linked
+    assert link.dropped == ()
+
+
+@pytest.mark.parametrize("stage", ["forward_link", "augmentation_elements"])
+async def test_invented_names_are_dropped_and_noted(bench: Bench, stage: str) -> None:
+    bench.says('{"tables": ["shops"], "columns": ["museum.name", "museum.size", "total"]}')
+    link = await run(bench, stage)
+    assert link.dropped == ("shops", "museum.size", "total")
+    assert any("shops, museum.size, total" in note for note in bench.notes)
+
+
+async def test_elements_are_names_of_the_reduced_schema_only(bench: Bench) -> None:
+    bench.says('{"tables": ["museum", "guide"], "columns": ["museum.city", "museum.name"]}')
+    link = await bench.run(
+        augmentation_elements(QUESTION, bench.schema.reduced_to(HINTED), PROMPT, True, 15, bench.backbone)
+    )
+    assert link == Link(("museum",), HINTED.columns, ("guide", "museum.name"))
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("evidence", ["museum.city"]),
+        ("question", ["museum.name"]),
+        ("both", ["museum.name", "museum.city"]),
+        ("none", []),
+    ],
+)
+async def test_hints_are_looked_for_where_the_settings_say(
+    bench: Bench, source: Any, found: list[str]
+) -> None:
+    bench.says('{"tables": [], "columns": []}')
+    asked = type(QUESTION)("1", "Their NAMES, please", "museum", evidence="by City")
+    settings = ForwardLinkSettings(hint_source=source)
+    link = await bench.run(forward_link(asked, bench.schema, PROMPT, settings, None, bench.backbone))
+    assert [str(column) for column in link.columns] == found
+
+
+async def test_descriptions_are_matched_to_columns_however_their_names_are_written(bench: Bench) -> None:
+    bench.says(
+        '{"descriptions": {"ORDER.TOTAL.EUR": "Money.", "`no``te`": "A  note\\nof it.", "id": null, "colour": "Red."}}'
+    )
+    alone = type(bench.schema)("museum", tuple(t for t in bench.schema.tables if t.name == "order"))
+    wanted = ("total.eur", "no`te", "id", "museum_id")
+    found = await bench.run(describe_columns(alone, "order", wanted, PROMPT, bench.backbone))
+    assert found == {"total.eur": "Money.", "no`te": "A note of it."}
+    assert "not described: id, museum_id" in bench.notes
+
+
+async def test_demonstrations_come_most_similar_first(bench: Bench) -> None:
+    bench.says(sql_reply(NAMES))
+    await bench.run(
+        preliminary_sql(QUESTION, bench.schema, PROMPT, DEMONSTRATIONS, None, False, bench.backbone)
+    )
+    shown = bench.server.prompts[0]
+    assert shown.index(DEMONSTRATIONS[0].question) < shown.index(DEMONSTRATIONS[1].question)

@@ -1,0 +1,76 @@
+"""What lies behind a score, in the JSON object, the metrics, the description and the table of predictions."""
+
+import json
+from dataclasses import replace
+
+from tasks.scoring.build_details import build_details
+from tasks.scoring.execution.efficiency import Efficiency, Spread
+from tasks.scoring.report import Report
+from tasks.tracking.mlflow.metrics import measures
+from tasks.tracking.predictions import table
+from tasks.tracking.summary import markdown, summary
+from tests.tasks.tracking.samples import make_report, make_run
+
+
+def detailed(report: Report, **options: object) -> Report:
+    from tasks.database.schema import Column, Schema, Table
+
+    hero = (Table("hero", (Column("power"), Column("name"))),)
+    schemas = {name: Schema(name, hero) for name in ("superhero", "card games")}
+    return replace(report, details=build_details(report, schemas, **options))  # type: ignore[arg-type]
+
+
+def test_the_json_object_has_the_details_after_everything_it_had_before() -> None:
+    report = make_report(40)
+    before = summary(make_run(), report)
+    efficiency = Efficiency(40, 20, Spread(50.0, 49.0, 51.0), Spread(48.0, 47.0, 49.0), 51.5)
+    found = summary(
+        make_run(),
+        detailed(report, efficiency=efficiency, quarantine=("3",), soft_f1={}, with_exact_match=True),
+    )
+    assert list(found)[: len(before)] == list(before)
+    assert {name: found[name] for name in before} == before
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["efficiency"]["ves"] == {"mean": 50.0, "low": 49.0, "high": 51.0}
+    assert found["without_quarantine"]["left_out"] == ["3"]
+    assert found["selection"]["candidates"] == ["1_preliminary_sql", "2_augmented_sql"]
+
+
+def test_what_was_not_asked_for_is_null_in_json_and_no_metric() -> None:
+    report = detailed(make_report(40))
+    found = summary(make_run(), report)
+    for name in ("efficiency", "soft_f1", "exact_match", "without_quarantine"):
+        assert found[name] is None
+    names = {measure.name for measure in measures(report)}
+    assert not {name for name in names if name.startswith(("ves/", "soft_f1", "exact_match"))}
+
+
+def test_every_cause_is_a_metric_also_where_there_is_none_of_it() -> None:
+    report = detailed(make_report(40))
+    found = {measure.name: measure.value for measure in measures(report)}
+    assert report.details is not None
+    for cause, count in report.details.errors.items():
+        assert found[f"ex_errors/{cause}"] == count
+    assert found["ex_errors/gold_timeout"] == 0
+    assert found["questions/rules_disagree"] == len(report.details.disagreements) > 0
+    assert found["selection/oracle"] > 0
+    assert min(found) == "ex", "MLflow sorts metrics by name, and this one comes first"
+
+
+def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
+    report = detailed(make_report(40), with_exact_match=True, soft_f1={"0": 0.25})
+    content = json.loads(table(report))
+    names = content["columns"]
+    plain = json.loads(table(make_report(40)))["columns"]
+    assert [name for name in names if name not in ("errors", "exact_match", "soft_f1")] == plain
+    assert names.index("error") < names.index("errors") < names.index("gold_sql")
+    rows = [dict(zip(names, row, strict=True)) for row in content["data"]]
+    assert all(bool(row["errors"]) != row["correct"] for row in rows)
+    assert rows[0]["soft_f1"] == 0.25
+    assert all(isinstance(row["exact_match"], bool) for row in rows)
+
+
+def test_the_description_says_the_causes() -> None:
+    text = markdown(make_run(), detailed(make_report(40), quarantine=("3",)))
+    assert "- causes of wrong answers: " in text
+    assert "- without 1 quarantined questions: " in text

@@ -1,0 +1,246 @@
+"""What a night says of its runs, how it is kept and found again, and how it reads as Markdown."""
+
+import datetime
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import DataError
+from tasks.scoring.report import Ratio
+from tasks.settings.home import Home
+from tasks.settings.night import Gate
+from tasks.tracking.night.file import all_nights, as_object, find_night, place, read, write
+from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.records import Entry, Night, judge
+from tasks.tracking.night.wording import duration, facts
+from tasks.tracking.pages.wording import visible
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tests.tasks.tracking.comparison_samples import two_runs
+from tests.tasks.tracking.night_samples import START, a_night, unanswered
+from tests.tasks.tracking.page_parts import EVIL, hostile_runs
+
+REFUSED = Entry(
+    "demo",
+    "closed",
+    "zero-shot",
+    problem="The key was refused.",
+    continue_with="crosscheck evaluate --backbone closed",
+)
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "warehouse.duckdb")
+
+
+def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> None:
+    red = a_night(warehouse, two_runs(1, 20, 100))
+    assert (red.colour, red.entries[0].standing) == ("Red", "regression")
+    assert "1 is significantly worse than its baseline: bird-dev | weak-1 | rsl-sql" in red.verdict
+    green = a_night(warehouse, two_runs(4, 7, 100))
+    assert (green.colour, green.entries[0].standing) == ("Green", "no worse")
+    assert green.verdict == "1 evaluation, none significantly worse than its baseline."
+
+
+def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Warehouse) -> None:
+    runs = two_runs(1, 20, 100)
+    assert not a_night(warehouse, runs, Gate(threshold=20)).red
+    assert not a_night(warehouse, runs, Gate(level=1e-9)).red
+
+
+def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -> None:
+    (alone,) = a_night(warehouse, two_runs(1, 10, 100), Gate(level=0.02)).entries
+    assert alone.standing == "regression"
+    twice = judge(Gate(level=0.02), [alone.entry] * 2)
+    assert [each.standing for each in twice] == ["no worse", "no worse"]
+    assert twice[0].p_value == pytest.approx(2 * (alone.p_value or 0))
+
+
+def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(4, 7, 100)[1:])
+    assert night.entries[0].standing == "no baseline"
+    assert "(1 without a baseline yet)" in night.verdict
+
+
+def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(1, 20, 100)
+    night = a_night(warehouse, [before, replace(tonight, run=replace(tonight.run, tags={"oracle": "both"}))])
+    (judged,) = night.entries
+    assert (judged.standing, judged.entry.comparison, judged.entry.baseline) == ("not ranked", None, None)
+    assert "saw parts of the gold" in judged.entry.not_ranked
+    assert "1 not ranked" in night.verdict
+
+
+def test_failed_infrastructure_is_red_whatever_else_is_well(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(4, 7, 100), others=[REFUSED])
+    assert [each.standing for each in night.entries] == ["no worse", "infrastructure"]
+    assert "infrastructure failed in 1: demo | closed | zero-shot" in night.verdict
+
+
+def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(0, 0, 100)
+    for number in (1, 3, 5):
+        tonight = unanswered(tonight, number, "The endpoint did not answer.")
+    night = a_night(warehouse, [before, tonight])
+    (judged,) = night.entries
+    assert judged.entry.comparison is not None
+    assert (judged.standing, judged.entry.comparison.broken) == ("infrastructure", ())
+    assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.entry.problem
+    assert judged.entry.ex == Ratio(47, 100)
+    assert judged.entry.failures == {"backbone_error": 3}
+
+
+def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_ranked(
+    warehouse: Warehouse,
+) -> None:
+    _, plain = two_runs(3, 1, 20)
+    other = replace(plain, run=replace(plain.run, pipeline="other"))
+    oracle = replace(plain, run=replace(plain.run, tags={"oracle": "both"}))
+    mended = replace(plain, run=replace(plain.run, tags={"parent_run_id": "20261121-013000-000001"}))
+    (judged,) = a_night(
+        warehouse, [plain, plain, other, oracle, replace(plain, status="partial"), mended, plain]
+    ).entries
+    hours = [past.started.hour for past in judged.entry.trend]
+    assert hours == [1, 6, 7], "the second was mended by the sixth"
+    assert all(past.ex == Ratio(11, 20) for past in judged.entry.trend)
+
+
+def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Path) -> None:
+    before, tonight = two_runs(1, 20, 100)
+    tonight = unanswered(tonight, 99, "No.")
+    night = a_night(warehouse, [before, tonight], others=[REFUSED], notes=("A note.",), matrix={"limit": 5})
+    file = write(night, Home(tmp_path))
+    assert file == tmp_path / "nights" / "2026-11-21T01-30Z.json"
+    assert read(file) == night
+    told = json.loads(file.read_text(encoding="utf-8"))
+    assert told == as_object(night)
+    (entry, refused) = told["evaluations"]
+    assert (
+        entry["ex"]["confidence"] == 0.95 and entry["ex"]["low"] < entry["ex"]["value"] < entry["ex"]["high"]
+    )
+    assert entry["interval"]["confidence"] == 0.99 and entry["interval"]["low"] < entry["difference"]
+    assert refused["ex"] is None and refused["calls"] is None and refused["cost_usd"] is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"night": "n"}', "null", "{"])
+def test_a_file_that_is_no_night_is_said_to_be_none(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "n.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be read"):
+        read(file)
+
+
+def nights(*names: str) -> list[Night]:
+    return [
+        Night(name, Gate(), (), START + datetime.timedelta(days=day), START) for day, name in enumerate(names)
+    ][::-1]
+
+
+@pytest.mark.parametrize(("reference", "meant"), [
+    ("latest", "2026-11-22T01:30Z"),
+    ("latest~1", "2026-11-21T01:30Z"),
+    ("2026-11-21T01:30Z", "2026-11-21T01:30Z"),
+    ("2026-11-21T01-30Z", "2026-11-21T01:30Z"),
+    ("2026-11-21", "2026-11-21T01:30Z"),
+    ("2026", "2026"),
+])  # fmt: skip
+def test_a_night_goes_by_many_names(reference: str, meant: str) -> None:
+    known = nights("2026", "2026-11-21T01:30Z", "2026-11-22T01:30Z")
+    assert find_night(reference, known).name == meant
+
+
+@pytest.mark.parametrize(("reference", "message"), [
+    ("latest~7", "there are 3 so far"),
+    ("2026-11-2", "the beginning of 2 nights: 2026-11-22T01:30Z, 2026-11-21T01:30Z"),
+    ("2026-11-21T01:31Z", 'Did you mean "2026-11-21T01:30Z"'),
+    ("", "There is no night"),
+])  # fmt: skip
+def test_a_night_that_is_not_there_is_said_not_to_be(reference: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        find_night(reference, nights("2026", "2026-11-21T01:30Z", "2026-11-22T01:30Z"))
+    with pytest.raises(DataError, match="has not ended one"):
+        find_night("latest", [])
+
+
+def test_nights_are_read_the_latest_first(tmp_path: Path) -> None:
+    for night in nights("b", "a", "c"):
+        write(night, Home(tmp_path))
+    assert [night.name for night in all_nights(Home(tmp_path))] == ["c", "a", "b"]
+    assert all_nights(Home(tmp_path / "elsewhere")) == ()
+
+
+def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
+    assert place(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
+
+
+def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(3, 20, 100)
+    night = a_night(warehouse, [before, unanswered(tonight, 99, "No.")], others=[REFUSED])
+    text = markdown(night, warehouse, Path("/home/nights/n.html"))
+    assert text.startswith("# Red: 2026-11-21T01:30Z\n")
+    entry = night.entries[0].entry
+    for part in (
+        "**regression**", "**infrastructure**", "The key was refused.", "crosscheck evaluate --backbone closed",
+        f"crosscheck rerun {entry.run_id}", f"crosscheck compare {entry.baseline} {entry.run_id} --html",
+        "`/home/nights/n.html`", "crosscheck night 2026-11-21T01:30Z --html", "1 backbone error", "0.50 s",
+    ):  # fmt: skip
+        assert part in text
+    assert "**3** (db3) What is 3?\n\nbaseline\n```sql\nSELECT 3\n```" in text
+    assert "\ntonight\n```sql\nSELECT 3 FROM b\n```" in text
+    assert text.count("```sql") == 2 * 5, "five of the 20"
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [line.count("|") - line.count("\\|") for line in rows] == [13] * 4 + [11] * 4
+
+
+def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
+    trap = f"{EVIL} | `x` ```\n# not a heading\n[link](http://example.com) \x1b[31m"
+    hostile = [replace(run, run=replace(run.run, backbone=trap)) for run in hostile_runs(0, 5)]
+    gate = Gate(level=0.99, threshold=0)
+    night = a_night(
+        warehouse, hostile, gate, name=trap, problem=f"```\n# {trap}", matrix={"backbones": [trap]}
+    )
+    assert night.entries[0].standing == "regression"
+    text = markdown(night, warehouse, Path("/home/n.html"))
+    outside = []
+    fence = ""
+    for line in text.splitlines():
+        if fence:
+            fence = "" if line == fence else fence
+        elif line.startswith("```"):
+            fence = line.removesuffix("sql")
+        else:
+            outside.append(line)
+    assert fence == ""
+    assert not [line for line in outside if "not a heading" in line and line.lstrip().startswith("# not")]
+    for line in outside:
+        for sign in ("<script", "[link]"):
+            assert sign not in line.replace("\\<", "").replace("\\[", "")
+    assert "\x1b" not in text
+    assert visible("\x1b[31m") in text.replace("\\", "")
+
+
+def test_the_facts_say_when_what_and_how(warehouse: Warehouse) -> None:
+    matrix = {
+        "benchmarks": ["a", "b"],
+        "backbones": ["c"],
+        "pipelines": ["d"],
+        "limit": 20,
+        "overrides": ["x.y=1"],
+    }
+    told = dict(facts(replace(a_night(warehouse, two_runs(1, 2, 10), matrix=matrix), asked_again=True)))
+    assert told == {
+        "when": "2026-11-21 01:30 to 02:10 UTC (40 min)",
+        "matrix": "2 benchmarks × 1 backbone × 1 pipeline: a, b; c; d",
+        "questions": "the first 20",
+        "settings changed": "x.y=1",
+        "answers": "the models were asked again",
+    }
+
+
+@pytest.mark.parametrize(("seconds", "told"), [
+    (None, "–"), (0.2, "0 s"), (59.6, "1 min"), (200, "3 min 20 s"), (9000, "2 h 30 min"), (7200, "2 h"),
+])  # fmt: skip
+def test_durations_are_told_as_people_do(seconds: float | None, told: str) -> None:
+    assert duration(seconds) == told

@@ -1,0 +1,195 @@
+"""A night's page: the verdict, every number with its denominator, and nothing in it that acts."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tasks.tracking.night.detail import details
+from tasks.tracking.night.page import BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN, render
+from tasks.tracking.night.records import Entry, Night
+from tasks.tracking.pages.wording import visible
+from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tests.tasks.tracking.comparison_samples import score, stored, two_runs
+from tests.tasks.tracking.night_samples import a_night, unanswered
+from tests.tasks.tracking.page_parts import EVIL, Page, hostile_runs
+
+REFUSED = Entry(
+    "demo",
+    "closed",
+    "zero-shot",
+    problem="The key was refused.",
+    continue_with="crosscheck evaluate --backbone closed",
+)
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "warehouse.duckdb")
+
+
+def staged(letter: str, rights: tuple[int, int]) -> StoredRun:
+    """A run of two stages, each of which has the first so many of 40 questions right."""
+    names = ("1_preliminary_sql", "2_self_correction")
+    rows = []
+    for number in range(40):
+        row = score(number, number < rights[1], letter, names)
+        before = score(number, number < rights[0], letter, names)
+        rows.append(replace(row, stages={names[0]: before.final, names[1]: row.final}))
+    return stored(rows, letter)
+
+
+def hostile_night(warehouse: Warehouse) -> Night:
+    a, b = hostile_runs()
+    b = unanswered(b, 3, EVIL)
+    other = Entry(EVIL, EVIL, EVIL, problem=EVIL, continue_with=EVIL, not_ranked=EVIL)
+    matrix = {"benchmarks": [EVIL], "overrides": [EVIL], "questions": EVIL}
+    return a_night(warehouse, [a, a, b], name=EVIL, others=[other], notes=(EVIL,), matrix=matrix)
+
+
+def plain_night(warehouse: Warehouse) -> Night:
+    a, b = two_runs(3, 2, 12)
+    other = Entry("x", "y", "z", problem="p", continue_with="c", not_ranked="n")
+    matrix = {"benchmarks": ["x"], "overrides": ["a.b=1"], "questions": "1"}
+    return a_night(warehouse, [a, a, unanswered(b, 3, "m")], others=[other], notes=("n",), matrix=matrix)
+
+
+def test_a_red_night_says_so_first_and_shows_what_was_broken_with_both_sqls(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(3, 20, 100))
+    html = render(night, warehouse)
+    page = Page(html)
+    assert '<h1 class="red">Red</h1>' in html
+    assert night.verdict in page.text
+    assert html.index(night.verdict) < html.index("Scores")
+    entry = night.entries[0].entry
+    (detail,) = details(night.entries, warehouse)
+    assert [pair.question.id for pair in detail.broken] == [str(number) for number in range(3, 23)]
+    for pair in (*detail.broken, *detail.fixed):
+        for text in (pair.question.text, pair.a.outcome.sql, pair.b.outcome.sql, pair.gold_sql):
+            assert text is not None and text in page.text
+    assert '<details class="moved" open>\n    <summary>20 questions broken' in html
+    for number in ("42.00 %", "42 of 100", "32.8 to 51.8 %", "−17.00", entry.run_id, entry.baseline):
+        assert str(number) in page.text
+    assert f"crosscheck compare {entry.baseline} {entry.run_id} --html comparison.html" in page.text
+
+
+def test_a_green_night_says_so_and_keeps_its_questions_folded(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(4, 7, 100))
+    html = render(night, warehouse)
+    assert '<h1 class="green">Green</h1>' in html
+    assert "none significantly worse" in Page(html).text
+    assert "7 questions broken" in html and "4 questions fixed" in html
+    assert '<details class="moved" open>' not in html
+
+
+def test_long_lists_are_cut_and_say_how_many_more_there_are_and_how_to_see_them(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(35, 60, 200)
+    for number in range(100, 115):
+        tonight = unanswered(tonight, number, "No reply.")
+    night = a_night(warehouse, [before, tonight])
+    page = Page(render(night, warehouse))
+    assert len(page.flips) == BROKEN_SHOWN + FIXED_SHOWN
+    assert f"and {60 - BROKEN_SHOWN} more: crosscheck compare" in page.text
+    assert f"and {35 - FIXED_SHOWN} more: crosscheck compare" in page.text
+    assert page.text.count("No reply.") == UNANSWERED_SHOWN
+    assert f"and {15 - UNANSWERED_SHOWN} more: crosscheck query" in page.text
+
+
+def test_stages_and_causes_stand_beside_those_of_the_baseline(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, [staged("a", (20, 30)), staged("b", (25, 22))])
+    (detail,) = details(night.entries, warehouse)
+    first, second = detail.stages
+    assert (first.name, first.before and first.before.correct, first.now and first.now.correct) == (
+        "1_preliminary_sql", 20, 25,
+    )  # fmt: skip
+    assert (second.fixed_before, second.fixed, second.broken_before, second.broken) == (10, 0, 0, 3)
+    assert [(each.name, each.before, each.now) for each in detail.causes] == [
+        ("wrong_column", 3, 3), ("no_answer", 1, 1),
+    ]  # fmt: skip
+    text = re.sub(r"\s+", " ", Page(render(night, warehouse)).text)
+    assert "2 self correction 75.00 % → 55.00 %22 of 40 10 → 0 0 → 3" in text
+    assert "wrong column 3 → 3" in text
+
+
+def test_infrastructure_stands_with_the_command_that_mends_it(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(0, 0, 20)
+    night = a_night(warehouse, [before, unanswered(tonight, 1, "The endpoint was gone.")], others=[REFUSED])
+    page = Page(render(night, warehouse))
+    for part in (
+        "The key was refused.", "crosscheck evaluate --backbone closed", "no run came to be",
+        "1 of 20 questions have no answer", f"crosscheck rerun {night.entries[0].entry.run_id}",
+        "The endpoint was gone.", "1 backbone error", "1 question without an answer",
+    ):  # fmt: skip
+        assert part in page.text
+
+
+def test_cost_and_latency_are_of_paid_calls_and_unknown_is_not_zero(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(1, 1, 20), others=[REFUSED])
+    assert "$5.0000" in render(night, warehouse) and "0.50 s" in render(night, warehouse)
+    unpriced = a_night(warehouse, two_runs(1, 1, 20), others=[REFUSED], cost_usd=None)
+    text = Page(render(unpriced, warehouse)).text
+    assert "unknown" in text and "$" not in text
+
+
+def test_the_trend_is_drawn_with_every_score_it_has(warehouse: Warehouse) -> None:
+    a, b = two_runs(4, 7, 100)
+    html = render(a_night(warehouse, [a, a, b, b]), warehouse)
+    assert "The last 4 complete runs" in html
+    assert "the last 4 scores: 21 Nov 52.00 %, 21 Nov 52.00 %, 21 Nov 49.00 %, 21 Nov 49.00 %" in html
+    assert "complete runs" not in render(a_night(warehouse, [a, b]), warehouse)
+
+
+def test_the_page_is_made_also_where_the_warehouse_has_the_runs_no_more(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    night = a_night(warehouse, two_runs(3, 20, 100))
+    page = Page(render(night, Warehouse(tmp_path / "another.duckdb")))
+    assert night.verdict in page.text and "42.00 %" in page.text
+    assert "Questions, stages and causes are not shown: There is no run" in page.text
+
+
+@pytest.mark.parametrize("questions", [1, 2])
+def test_every_night_has_a_page(warehouse: Warehouse, questions: int) -> None:
+    a, b = two_runs(0, 1, questions)
+    nothing = replace(b, rows=tuple(replace(row, executable=False) for row in b.rows))
+    for runs in ([b], [a, b], [nothing]):
+        text = Page(render(a_night(warehouse, runs), warehouse)).text
+        assert "nan" not in text.lower().split()
+    empty = replace(a_night(warehouse, [b]), entries=())
+    assert "0 evaluations" in Page(render(empty, warehouse)).text
+
+
+def test_hostile_text_stays_text(warehouse: Warehouse) -> None:
+    html = render(hostile_night(warehouse), warehouse)
+    page = Page(html)
+    plain = Page(render(plain_night(warehouse), warehouse))
+    assert "script" not in page.tags
+    assert set(page.tags) == set(plain.tags)
+    assert {name for name, _ in page.attributes} == {name for name, _ in plain.attributes}
+    assert visible(EVIL) in page.text
+    assert "{{ 7*7 }}" in page.text
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", html)
+
+
+def test_the_page_loads_nothing_and_its_policy_lets_nothing_run(warehouse: Warehouse) -> None:
+    page = Page(render(hostile_night(warehouse), warehouse))
+    loading = {"src", "href", "xlink:href", "action", "srcset", "data", "style"}
+    assert all(value.startswith("#") for name, value in page.attributes if name in loading)
+    assert not {"link", "iframe", "object", "embed", "base", "script"} & set(page.tags)
+    policy = next(value for name, value in page.attributes if name == "content" and "default-src" in value)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-") and "script" not in policy
+    assert not re.findall(r"url\((?!#)|@import", page.texts["style"])
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to open the page with")
+def test_a_browser_shows_the_page_with_its_style(warehouse: Warehouse, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(render(hostile_night(warehouse), warehouse), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = ["chromium", *options, "--enable-logging=stderr", "--dump-dom", file.as_uri()]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "script" not in Page(ran.stdout).tags
+    assert "Content Security Policy" not in ran.stderr, "the browser refuses the page's own style"

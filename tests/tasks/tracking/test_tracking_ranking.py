@@ -1,0 +1,116 @@
+"""Runs that saw the gold, or were asked again where they were wrong: nothing ranks them or is held to them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import DataError
+from tasks.tracking.comparison.as_json import as_object
+from tasks.tracking.comparison.build import compare
+from tasks.tracking.comparison.page import render
+from tasks.tracking.night.baseline import named_run, previous_run
+from tasks.tracking.ranking import why_unranked
+from tasks.tracking.summary import summary
+from tasks.tracking.warehouse.run_names import find_run
+from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tests.tasks.tracking.comparison_samples import FINAL, two_runs
+from tests.tasks.tracking.samples import report_of
+
+REROLLED = {"tags": {"rerolled": "true"}}
+TAGGED = {"tags": {"oracle": "skeleton"}}
+SET = {"settings": {"pipeline": {"name": "rsl-sql+dac", "dac": {"oracle": "both"}}}}
+
+
+def changed(stored: StoredRun, **changes: Any) -> StoredRun:
+    return replace(stored, run=replace(stored.run, **changes))
+
+
+@pytest.mark.parametrize(("facts", "why"), [
+    (REROLLED, "re-rolled"), (TAGGED, "oracle"), (SET, "oracle"),
+])  # fmt: skip
+def test_a_run_that_measures_something_else_is_not_ranked(facts: dict[str, Any], why: str) -> None:
+    assert why in why_unranked(facts.get("tags", {}), facts.get("settings", {}))
+
+
+def test_an_ordinary_run_is_ranked() -> None:
+    pipeline = {"name": "dac", "dac": {"oracle": "none"}}
+    assert why_unranked({"sweep": "s", "parent_run_id": "r", "attempt": "1"}, {"pipeline": pipeline}) == ""
+
+
+@pytest.mark.parametrize("facts", [REROLLED, TAGGED, SET])
+@pytest.mark.parametrize("letter", ["A", "B"])
+def test_no_run_wins_against_one_that_is_not_ranked(facts: dict[str, Any], letter: str) -> None:
+    a, b = two_runs(40, 5, 200)
+    assert compare(a, b).better == "B"
+    runs = (changed(a, **facts), b) if letter == "A" else (a, changed(b, **facts))
+    found = compare(*runs)
+    assert (found.better, found.headline) == (None, "Not ranked")
+    assert found.reason.startswith(letter)
+    told = as_object(found)
+    assert told["better"] is None and told["not_ranked"] == found.not_ranked
+    assert "<h1>Not ranked</h1>" in render(found)
+
+
+def test_each_run_is_told_its_own_reason() -> None:
+    a, b = two_runs(3, 1, 20)
+    assert (
+        "A and B had questions asked again" in compare(changed(a, **REROLLED), changed(b, **REROLLED)).reason
+    )
+    both = compare(changed(a, **REROLLED), changed(b, **TAGGED)).not_ranked
+    assert "A had questions asked again" in both and "B saw parts of the gold" in both
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "warehouse.duckdb")
+
+
+def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[str]:
+    """Write runs, each a minute after the one before, and return their ids."""
+    ids = []
+    for minute, stored in enumerate(runs):
+        run = replace(stored.run, run_id=f"2026-{minute}", started=stored.run.started.replace(minute=minute))
+        report = report_of(stored.rows, (FINAL,))
+        warehouse.finish(run, report, summary(run, report), stored.status)
+        ids.append(run.run_id)
+    return ids
+
+
+def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
+    runs = warehouse.runs()
+    found = previous_run(find_run(run_id, runs), runs, warehouse)
+    return found and found.run.run_id
+
+
+def test_the_baseline_is_the_last_run_that_may_be_ranked(warehouse: Warehouse) -> None:
+    _, plain = two_runs(3, 1, 20)
+    odd = [changed(plain, **facts) for facts in (REROLLED, TAGGED, SET)]
+    ids = keep(warehouse, [plain, *odd, replace(plain, status="partial"), plain])
+    assert baseline_of(warehouse, ids[-1]) == ids[0]
+    assert baseline_of(warehouse, ids[0]) is None
+
+
+def test_the_baseline_asked_the_same_questions_not_only_as_many(warehouse: Warehouse) -> None:
+    _, plain = two_runs(3, 1, 20)
+    first, second = (replace(plain, rows=rows) for rows in (plain.rows[:10], plain.rows[10:]))
+    ids = keep(warehouse, [first, second, second])
+    assert baseline_of(warehouse, ids[1]) is None
+    assert baseline_of(warehouse, ids[2]) == ids[1]
+
+
+@pytest.mark.parametrize("facts", [REROLLED, TAGGED])
+def test_a_baseline_that_somebody_names_must_be_one(warehouse: Warehouse, facts: dict[str, Any]) -> None:
+    _, plain = two_runs(3, 1, 20)
+    ids = keep(warehouse, [plain, changed(plain, **facts)])
+    assert named_run(ids[0], warehouse).run.run_id == ids[0]
+    with pytest.raises(DataError, match="nothing can be worse or better"):
+        named_run(ids[1], warehouse)
+
+
+def test_the_list_of_runs_has_their_tags(warehouse: Warehouse) -> None:
+    _, plain = two_runs(3, 1, 20)
+    keep(warehouse, [changed(plain, tags={}), changed(plain, **REROLLED)])
+    assert [run.tags for run in warehouse.runs()] == [{"rerolled": "true"}, {}]

@@ -1,0 +1,216 @@
+"""Questions as MLflow traces, in a real SQLite store, read back through MLflow's own client."""
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Trace
+
+from tasks.backbone.protocol import Message
+from tasks.backbone.recordings.exchanges import Exchange
+from tasks.records import Failure, StageRecord
+from tasks.scoring.report import QuestionScore, Report
+from tasks.settings.home import Home
+from tasks.tracking.mlflow.question_spans import NOT_KEPT
+from tasks.tracking.mlflow.run import Tracker
+from tasks.tracking.mlflow.store import Store
+from tasks.tracking.mlflow.trace_choice import TraceChoice, choose, sample_of
+from tests.tasks.tracking.samples import make_report, make_run, report_of
+
+CLOSED = Store("http://127.0.0.1:9")
+SECRET = "sk-very-secret"
+
+
+def said(question: str, key: str) -> Exchange | None:
+    """Every call but those of question 2 has its text."""
+    if question == "2":
+        return None
+    messages = (Message("system", f"Schema, and {SECRET}"), Message("user", f"question {question}"))
+    return Exchange(messages, '{"sql": "SELECT \ud83d 1"}')
+
+
+def tracker_of(store: Store) -> Tracker:
+    assert store.sqlite_file is not None
+    return Tracker(Home(store.sqlite_file.parent), store)
+
+
+def trace(store: Store, report: Report, choice: TraceChoice) -> str:
+    """Write the traces of a run and return MLflow's id of it."""
+    tracker = tracker_of(store)
+    tracked = tracker.start(make_run())
+    assert tracker.trace(choice, said) == ""
+    tracker.finish(report, remarks=[str(choice)], genai_evaluation=bool(choice.brief))
+    assert tracked.run_id is not None
+    return tracked.run_id
+
+
+def traces_of(client: MlflowClient, run_id: str) -> dict[str, Trace]:
+    experiment = client.get_run(run_id).info.experiment_id
+    found = client.search_traces(locations=[experiment], run_id=run_id, max_results=500)
+    return {one.info.tags["question_id"]: one for one in found}
+
+
+@pytest.fixture(autouse=True)
+def _secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("WEAK_API_KEY", SECRET)
+    yield
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """30 questions: 10 and 21 have no answer, some have SQL that fails, the others are right or wrong."""
+    found = make_report(30)
+    rows = list(found.rows)
+    stage = StageRecord("preliminary_sql", "preliminary_sql", None, False, error="no reply in time")
+    failure = Failure("backbone_error", "preliminary_sql", f"no reply in time for {SECRET}", mendable=True)
+    outcome = replace(rows[10].outcome, stages=(*rows[1].outcome.stages[:1], stage), failure=failure)
+    rows[10] = replace(rows[10], outcome=outcome)
+    return report_of(tuple(rows))
+
+
+def failed(row: QuestionScore) -> bool:
+    return row.outcome.sql is None or row.final.status != "ok"
+
+
+def test_every_failed_question_and_the_same_sample_in_every_run_are_chosen(report: Report) -> None:
+    choice = choose(report, failed=100, sample=4)
+    ids = {row.question.id for row in choice.whole}
+    failures = {row.question.id for row in report.rows if failed(row)}
+    sample = sample_of([row.question.id for row in report.rows], 4)
+    assert ids == failures | sample
+    assert len(sample) == 4 == choice.sampled
+    assert choice.failed == choice.failed_traced == len(failures) > 2
+    assert choice.brief == ()
+    other = make_report(30, shift=3)
+    assert sample <= {row.question.id for row in choose(other, failed=0, sample=4).whole}
+    assert str(choice).startswith(
+        f"traces: {len(failures)} of {len(failures)} failed questions, and a sample of 4"
+    )
+
+
+def test_no_more_failed_questions_are_traced_than_asked_for_and_none_with_zero(report: Report) -> None:
+    choice = choose(report, failed=2, sample=0)
+    assert len(choice.whole) == choice.failed_traced == 2 < choice.failed
+    none = choose(report, failed=0, sample=0)
+    assert (none.whole, none.brief) == ((), ())
+
+
+def test_a_question_without_a_database_is_no_failure_to_look_into(report: Report) -> None:
+    row = replace(report.rows[10], executable=False)
+    choice = choose(report_of((row,)), failed=10, sample=10, all_scored=True)
+    assert (choice.whole, choice.brief, choice.failed) == ((), (), 0)
+
+
+def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(store: Store, report: Report) -> None:
+    run_id = trace(store, report, choose(report, failed=100, sample=30))
+    traces = traces_of(store.client(), run_id)
+    assert len(traces) == 30
+    right = next(row for row in report.rows if row.final.correct["bird"] and row.question.id != "2")
+    found = traces[right.question.id]
+    root, *inner = found.data.spans
+    assert root.name == f"question {right.question.id}"
+    assert root.inputs["question"] == right.question.text
+    assert root.outputs == {"sql": right.outcome.sql, "correct": True, "status": "ok"}
+    assert found.info.request_preview == right.question.text
+    assert found.info.response_preview == right.outcome.sql
+    assert found.info.trace_metadata["mlflow.sourceRun"] == run_id
+    assert (found.info.state, found.info.tags["correct"]) == ("OK", "true")
+    labels = [record.label for record in right.outcome.stages]
+    assert [span.name for span in inner if span.parent_id == root.span_id] == labels
+    calls = [span for span in inner if span.span_type == "CHAT_MODEL"]
+    assert len(calls) == len(labels)
+    assert calls[0].inputs["messages"][1] == {"role": "user", "content": f"question {right.question.id}"}
+    assert calls[0].outputs["choices"][0]["message"]["content"] == '{"sql": "SELECT ? 1"}'
+    assert calls[0].get_attribute("input_tokens") == right.outcome.stages[0].calls[0].usage.input
+    started = int(make_run().started.timestamp() * 1e9)
+    assert root.start_time_ns == calls[0].start_time_ns == started
+    assert found.info.request_time == started // 1_000_000
+    assert found.info.execution_duration == round(1000 * sum(r.seconds for r in right.outcome.stages))
+
+
+def test_the_verdict_and_the_gold_are_assessments_of_the_run(store: Store, report: Report) -> None:
+    run_id = trace(store, report, choose(report, failed=100, sample=30))
+    for name, found in traces_of(store.client(), run_id).items():
+        row = report.rows[int(name)]
+        verdict, gold = sorted(found.info.assessments, key=lambda one: one.name)
+        assert (verdict.name, verdict.feedback.value) == ("correct", row.final.correct["bird"])
+        assert (gold.name, gold.expectation.value) == ("expected_response", row.gold_sql)
+        assert verdict.metadata["mlflow.assessment.sourceRunId"] == run_id
+        assert "crosscheck, rule bird" in verdict.source.source_id
+
+
+def test_only_tokens_that_this_run_paid_for_are_added_up(store: Store, report: Report) -> None:
+    run_id = trace(store, report, choose(report, failed=0, sample=30))
+    for name, found in traces_of(store.client(), run_id).items():
+        records = report.rows[int(name)].outcome.stages
+        paid = [call for record in records if not record.restored for call in record.calls if not call.cached]
+        counted = found.info.token_usage
+        assert (counted["input_tokens"] if counted else 0) == sum(call.usage.input or 0 for call in paid)
+        shown = [span.get_attribute("paid") for span in found.data.spans if span.span_type == "CHAT_MODEL"]
+        assert shown.count(True) == len(paid)
+
+
+def test_a_failed_question_says_where_and_why_and_no_secret_is_written(store: Store, report: Report) -> None:
+    run_id = trace(store, report, choose(report, failed=100, sample=0))
+    found = traces_of(store.client(), run_id)["10"]
+    assert (found.info.state, found.info.tags["failure"]) == ("ERROR", "backbone_error")
+    broken = next(span for span in found.data.spans if span.name == "preliminary_sql" and span.events)
+    assert broken.status.status_code == "ERROR"
+    assert broken.events[0].attributes["exception.message"] == "no reply in time"
+    assert "no reply in time for ***" in str(found.info.response_preview)
+    assert store.sqlite_file is not None
+    files = store.sqlite_file.parent.rglob("mlflow.db*")
+    assert SECRET.encode() not in b"".join(file.read_bytes() for file in files)
+
+
+def test_a_text_that_nobody_kept_is_not_made_up(store: Store, report: Report) -> None:
+    run_id = trace(store, report, choose(report, failed=0, sample=30))
+    calls = [s for s in traces_of(store.client(), run_id)["2"].data.spans if s.span_type == "CHAT_MODEL"]
+    assert calls
+    assert {span.inputs for span in calls} == {span.outputs for span in calls} == {NOT_KEPT}
+
+
+def test_an_evaluation_run_has_every_scored_question_and_stays_flat(store: Store, report: Report) -> None:
+    choice = choose(report, failed=0, sample=3, all_scored=True)
+    run_id = trace(store, report, choice)
+    client = store.client()
+    run = client.get_run(run_id)
+    assert run.data.tags["mlflow.runType"] == "genai_evaluate"
+    assert "mlflow.parentRunId" not in run.data.tags
+    assert "27 others without their stages" in run.data.tags["mlflow.note.content"]
+    assert len(client.search_runs([run.info.experiment_id])) == 1
+    traces = traces_of(client, run_id)
+    assert len(traces) == 30
+    assert sorted(len(one.data.spans) for one in traces.values())[:27] == [1] * 27
+    assert all(len(one.info.assessments) == 2 for one in traces.values())
+
+
+def test_writing_traces_twice_does_not_double_them(store: Store, report: Report) -> None:
+    choice = choose(report, failed=3, sample=3)
+    tracker = tracker_of(store)
+    tracked = tracker.start(make_run(started=datetime.datetime(2026, 11, 21, 3, tzinfo=datetime.UTC)))
+    assert tracker.trace(choice, said) == tracker.trace(choice, said) == ""
+    assert tracked.run_id is not None
+    traces = traces_of(store.client(), tracked.run_id)
+    assert len(traces) == len(choice.whole)
+    assert all(len(one.data.spans) > 1 for one in traces.values())
+
+
+def test_traces_that_cannot_be_written_are_a_sentence_and_no_failure(
+    store: Store, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    choice = choose(report, failed=3, sample=3)
+    assert store.sqlite_file is not None
+    lost = Tracker(Home(store.sqlite_file.parent), CLOSED)
+    lost.start(make_run())
+    assert lost.trace(choice, said) == "there is no MLflow run that they could belong to."
+
+    def broken(question: str, key: str) -> Exchange | None:
+        raise OSError("the disk is gone")
+
+    tracker = tracker_of(store)
+    tracker.start(make_run())
+    assert tracker.trace(choice, broken) == "the disk is gone."

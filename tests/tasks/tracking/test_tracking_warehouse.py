@@ -1,0 +1,255 @@
+"""The warehouse: nothing lost, nothing twice, whoever writes at the same time or dies meanwhile."""
+
+import subprocess
+import sys
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tasks.errors import DataError
+from tasks.records import Failure, Usage
+from tasks.scoring.report import QuestionScore, Verdict
+from tasks.tracking.warehouse.file import WarehouseBusyError
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tests.tasks.tracking.samples import make_report, make_run, report_of, verdict
+
+RUN = make_run()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "the home" / "warehouse.duckdb"
+
+
+def count(path: Path, table: str) -> int:
+    with duckdb.connect(str(path), read_only=True) as connection:
+        return connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+
+
+def full_row() -> QuestionScore:
+    """A question with something in every field that a record has."""
+    row = make_report(5).rows[4]
+    call = replace(
+        row.outcome.stages[0].calls[0], usage=Usage(1, 2, 3, 4), cost_usd=0.25, retries=3, cached=True
+    )
+    stages = (
+        replace(
+            row.outcome.stages[0],
+            calls=(call, call),
+            notes=("a", "b"),
+            error="it broke",
+            value={"a": [None, 1.5]},
+        ),
+        *row.outcome.stages[1:],
+    )
+    failure = Failure("backbone_error", "2", "Its quota is gone.", mendable=True, ends_run=True)
+    outcome = replace(row.outcome, stages=stages, failure=failure, notes=("n", "\N{SNOWMAN} 'quoted'"))
+    return replace(
+        row,
+        outcome=outcome,
+        final=Verdict({"bird": True, "subset": False}, "timeout", "stopped", 7, "gold_error", 1.5),
+        stages={**row.stages, "9_unreached": verdict(False, "error")},
+        executable=False,
+    )
+
+
+def test_a_run_comes_back_as_it_was(path: Path) -> None:
+    report = report_of((*make_report(40).rows, replace(full_row(), question=replace(full_row().question, id="40"),
+        outcome=replace(full_row().outcome, question_id="40"))))  # fmt: skip
+    Warehouse(path).finish(RUN, report, {"seconds": 1.5, "ex": {"value": None}})
+    stored = Warehouse(path).read_run(RUN.run_id)
+    assert stored.rows == report.rows
+    assert stored.run == RUN
+    assert stored.status == "complete"
+    assert stored.summary == {"seconds": 1.5, "ex": {"value": None}}
+
+
+def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
+    row = full_row()
+    for record in (
+        row.final,
+        row.outcome,
+        row.outcome.failure,
+        row.outcome.stages[0],
+        row.outcome.stages[0].calls[0],
+    ):
+        for field in fields(record):  # type: ignore[arg-type]
+            assert getattr(record, field.name) not in (None, "", (), {}), (
+                f"full_row leaves {field.name} empty"
+            )
+    Warehouse(path).finish(RUN, report_of((row,)), {})
+    assert Warehouse(path).read_run(RUN.run_id).rows == (row,)
+
+
+def test_questions_written_again_replace_themselves(path: Path) -> None:
+    warehouse, rows = Warehouse(path), make_report(20).rows
+    warehouse.start(RUN)
+    warehouse.append_questions(RUN.run_id, rows[:12])
+    changed = replace(
+        rows[3], outcome=replace(rows[3].outcome, sql="SELECT 2", stages=rows[3].outcome.stages[:1])
+    )
+    warehouse.append_questions(RUN.run_id, [changed, *rows[12:]])
+    stored = warehouse.read_run(RUN.run_id)
+    assert stored.rows == (*rows[:3], changed, *rows[4:])
+    assert stored.status == "running"
+    assert stored.summary is None
+
+
+def test_finishing_twice_changes_nothing(path: Path) -> None:
+    warehouse, report = Warehouse(path), make_report(20)
+    for _ in range(2):
+        warehouse.finish(RUN, report, {"seconds": 2.0})
+    assert warehouse.read_run(RUN.run_id).rows == report.rows
+    assert [header.run_id for header in warehouse.runs()] == [RUN.run_id]
+    assert count(path, "calls") == sum(
+        len(stage.calls) for row in report.rows for stage in row.outcome.stages
+    )
+
+
+def test_runs_do_not_mix(path: Path) -> None:
+    warehouse = Warehouse(path)
+    other = make_run(run_id="another")
+    warehouse.finish(RUN, make_report(10), {})
+    warehouse.finish(other, make_report(10, shift=3), {})
+    warehouse.finish(RUN, make_report(8), {})
+    assert warehouse.read_run("another").rows == make_report(10, shift=3).rows
+    assert warehouse.read_run(RUN.run_id).rows == make_report(8).rows
+
+
+def test_questions_keep_the_order_of_the_benchmark(path: Path) -> None:
+    rows = tuple(reversed(make_report(12).rows))
+    Warehouse(path).finish(RUN, report_of(rows), {})
+    assert Warehouse(path).read_run(RUN.run_id).rows == rows
+
+
+def test_half_a_surrogate_pair_in_a_reply_does_not_stop_the_night(path: Path) -> None:
+    row = make_report(1).rows[0]
+    odd = replace(row, outcome=replace(row.outcome, sql="SELECT '\ud83d'", notes=("\udc00",)))
+    Warehouse(path).finish(RUN, report_of((odd,)), {})
+    assert Warehouse(path).read_run(RUN.run_id).rows[0].outcome.sql == "SELECT '?'"
+
+
+def test_an_unknown_run_is_named_with_the_nearest_one(path: Path) -> None:
+    with pytest.raises(DataError, match="has not been written yet"):
+        Warehouse(path).read_run("x")
+    assert Warehouse(path).runs() == ()
+    Warehouse(path).start(RUN)
+    with pytest.raises(DataError, match=f'Did you mean "{RUN.run_id}"'):
+        Warehouse(path).read_run(RUN.run_id[:-1])
+
+
+def test_an_abandoned_run_keeps_its_questions(path: Path) -> None:
+    warehouse = Warehouse(path)
+    warehouse.start(RUN)
+    warehouse.append_questions(RUN.run_id, make_report(3).rows)
+    warehouse.abandon(RUN.run_id)
+    assert warehouse.read_run(RUN.run_id).status == "abandoned"
+    assert len(warehouse.read_run(RUN.run_id).rows) == 3
+
+
+HOLDER = """
+import duckdb, sys, time
+held = duckdb.connect(sys.argv[1])
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def holder(path: Path, seconds: float) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path), str(seconds)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_writer_waits_for_its_turn(path: Path) -> None:
+    Warehouse(path).start(RUN)
+    with holder(path, 0.7):
+        with pytest.raises(WarehouseBusyError):
+            Warehouse(path, wait_s=0.0).append_questions(RUN.run_id, make_report(3).rows)
+        Warehouse(path).append_questions(RUN.run_id, make_report(3).rows)
+    assert len(Warehouse(path).read_run(RUN.run_id).rows) == 3
+
+
+def test_whoever_holds_the_file_too_long_is_named(path: Path) -> None:
+    Warehouse(path).start(RUN)
+    with holder(path, 60) as process:
+        try:
+            with pytest.raises(WarehouseBusyError, match=rf"PID {process.pid}\)"):
+                Warehouse(path, wait_s=0.2).start(RUN)
+        finally:
+            process.kill()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tests.tasks.tracking.samples import make_report, make_run
+run, warehouse = make_run(run_id=sys.argv[2]), Warehouse(Path(sys.argv[1]))
+warehouse.start(run)
+rows = make_report(60).rows
+for start in range(0, 60, 10):
+    warehouse.append_questions(run.run_id, rows[start:start + 10])
+    print(start, flush=True)
+"""
+
+
+def writer(path: Path, run_id: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), run_id], stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_several_processes_write_at_once(path: Path) -> None:
+    processes = [writer(path, name) for name in ("a", "b", "c")]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    for name in "abc":
+        assert Warehouse(path).read_run(name).rows == make_report(60).rows
+
+
+def test_a_killed_writer_leaves_whole_questions_behind(path: Path) -> None:
+    process = writer(path, "killed")
+    assert process.stdout is not None
+    for _ in range(3):
+        process.stdout.readline()
+    process.kill()
+    process.wait()
+    found = Warehouse(path).read_run("killed").rows
+    assert len(found) >= 30
+    assert len(found) % 10 == 0
+    assert found == make_report(60).rows[: len(found)]
+
+
+def test_a_file_of_another_schema_is_left_alone(path: Path) -> None:
+    Warehouse(path).start(RUN)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("UPDATE crosscheck_schema SET version = 99")
+    with pytest.raises(DataError, match="has schema 99"):
+        Warehouse(path).start(RUN)
+
+
+def test_a_file_of_somebody_else_is_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE runs (a INTEGER)")
+    with pytest.raises(DataError, match="was not written by Crosscheck"):
+        Warehouse(path).start(RUN)
+    path.write_bytes(b"not a database" * 1000)
+    with pytest.raises(DataError, match="cannot be opened"):
+        Warehouse(path).runs()
+
+
+def test_a_whole_benchmark_is_written_fast(path: Path) -> None:
+    names = tuple(f"{number}_stage" for number in range(1, 10))
+    report = make_report(1534, names)
+    Warehouse(path).start(RUN)
+    begun = time.perf_counter()
+    Warehouse(path).finish(RUN, report, {})
+    assert time.perf_counter() - begun < 5, "0.5 s on two idle cores"
+    assert count(path, "stages") == 9 * sum(row.outcome.failure is None for row in report.rows)
