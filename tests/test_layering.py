@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 LAYERS = (
-    {"errors", "records"},
+    {"errors", "records", "registry"},
     {"settings"},
     {"database", "backbone", "dac_records"},
     {"sql", "benchmarks", "retrieval"},
