@@ -31,8 +31,8 @@ from flows.cli import options
 @click.option(
     "--rules",
     metavar="RULES",
-    help="Rules to judge by. [default: bird,spider,strict] The benchmark's own is the headline if it is among them, "
-    "else the first.",
+    help="Rules to judge by: bird, spider, strict, subset. [default: bird,spider,strict and the benchmark's own] The "
+    "benchmark's own is the headline if it is among them, else the first.",
 )
 @click.option("--efficiency", is_flag=True, help="Time right answers as well: VES, R-VES and ves_steps.")
 @click.option(
@@ -87,13 +87,12 @@ def command(
     from tasks.settings.home import find_data, find_home
 
     file = Path(predictions).expanduser()
+    asked = benchmark_settings(benchmark, (*overrides, "benchmark.soft_f1=true") if soft_f1 else overrides)
     settings = ScoreSettings(
-        benchmark=benchmark_settings(
-            benchmark, (*overrides, "benchmark.soft_f1=true") if soft_f1 else overrides
-        ),
+        benchmark=asked,
         predictions=file,
         name=name or file.stem,
-        rules=read_rules(rules),
+        rules=read_rules(rules, asked.rule),
         questions=questions,
         limit=limit,
         linking=Path(linking).expanduser() if linking else None,

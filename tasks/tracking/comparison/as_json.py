@@ -3,7 +3,7 @@
 from typing import Any
 
 from tasks.scoring.report import QuestionScore, Ratio
-from tasks.scoring.significance import Comparison, needed_net
+from tasks.scoring.significance import PairedTest, needed_net
 from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
 
 
@@ -33,7 +33,7 @@ def as_object(comparison: RunComparison) -> dict[str, Any]:
     }
 
 
-def _result(result: Comparison) -> dict[str, Any]:
+def _result(result: PairedTest) -> dict[str, Any]:
     return {
         "questions": result.questions,
         "difference": result.difference,

@@ -177,6 +177,31 @@ def test_rules_are_chosen_and_strict_is_always_beside_the_headline(
     assert found["ex"]["rule"] == "bird"
 
 
+def with_a_further_column(sql: str) -> str:
+    return f"SELECT 'further', answer.* FROM ({sql}) AS answer"
+
+
+def test_under_the_rule_subset_further_columns_are_right(demo: list[Question], tmp_path: Path) -> None:
+    """The rule of Spider 2.0-lite, by option and as the benchmark's own; it once scored 0 % in silence."""
+    one_row = [question for question in demo if "COUNT(*)" in str(question["SQL"])][:4]
+    ids = ",".join(str(question["question_id"]) for question in one_row)
+    answers = {key: with_a_further_column(str(sql)) for key, sql in gold(one_row).items()}
+    answers[str(one_row[0]["question_id"])] = "SELECT 'wrong'"
+    file = tmp_path / "wide.json"
+    file.write_text(as_bird(demo, answers), encoding="utf-8")
+    found = score("--predictions", str(file), "--questions", ids, "--rules", "subset")
+    assert found["ex"] == {"rule": "subset", "correct": 3, "total": 4, "value": 0.75}
+    assert found["rules"]["strict"]["correct"] == 0
+    found = score("--predictions", str(file), "--questions", ids, "--set", "benchmark.rule=subset")
+    assert found["ex"] == {"rule": "subset", "correct": 3, "total": 4, "value": 0.75}
+    assert {rule: ratio["correct"] for rule, ratio in found["rules"].items()} == {
+        "subset": 3,
+        "bird": 0,
+        "spider": 0,
+        "strict": 0,
+    }
+
+
 def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
     demo: list[Question], tmp_path: Path
 ) -> None:
@@ -307,7 +332,7 @@ def test_the_message_on_lines_says_both_counts(demo: list[Question], tmp_path: P
     [
         (("--predictions", "nowhere.json"), "nowhere.json cannot be read"),
         (("--predictions", "FILE", "--rules", "brid"), 'Did you mean "bird"?'),
-        (("--predictions", "FILE", "--rules", "subset"), "Spider 2.0-lite"),
+        (("--predictions", "FILE", "--rules", "subst"), 'Did you mean "subset"?'),
         (("--predictions", "FILE", "--rules", ","), "--rules"),
         (("--predictions", "FILE", "--set", "pipeline.k=1"), "only benchmark.*"),
         (("--predictions", "FILE", "--benchmark", "dmo"), 'Did you mean "demo"?'),
