@@ -12,9 +12,9 @@ from tasks.scoring.metrics.efficiency import (
     RightAnswer,
     Spread,
     Timings,
-    score_efficiency,
     measure_efficiency,
     reward_of,
+    score_efficiency,
     ves_of,
 )
 
