@@ -61,7 +61,7 @@ def show_all(console: Console, tables: Iterable[TextTable]) -> None:
 def table(title: str, first: str, *others: str) -> Table:
     """Return an empty table: the first column holds names, the others numbers."""
     made = Table(
-        title=f"\n{title}",
+        title=f"\n{title}" if title else None,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -69,7 +69,7 @@ def table(title: str, first: str, *others: str) -> Table:
         pad_edge=False,
         caption_justify="left",
     )
-    made.add_column(first)
+    made.add_column(first, no_wrap=True)
     for name in others:
         made.add_column(name, justify="right")
     return made
