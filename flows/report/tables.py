@@ -69,7 +69,7 @@ def table(title: str, first: str, *others: str) -> Table:
         pad_edge=False,
         caption_justify="left",
     )
-    made.add_column(first, no_wrap=True)
+    made.add_column(first)
     for name in others:
         made.add_column(name, justify="right")
     return made

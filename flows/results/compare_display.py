@@ -88,7 +88,7 @@ def _parts(comparison: RunComparison) -> Iterator[RenderableType]:
 
 def _sides(comparison: RunComparison) -> Table:
     range_of = f"{100 * comparison.result.confidence:g} % interval"
-    table = make_table("", "", "backbone | pipeline", "run", "EX", "right", range_of)
+    table = _table("", "", "backbone | pipeline", "run", "EX", "right", range_of)
     for column in table.columns[:3]:
         column.justify = "left"
     for side in (comparison.a, comparison.b):
@@ -105,7 +105,7 @@ def _sides(comparison: RunComparison) -> Table:
 
 def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
     headers = ("A", "right", "B", "right", f"B {MINUS} A", "fixed", "broken", "p", "p adj.")
-    table = make_table(title, "", *headers)
+    table = _table(title, "", *headers)
     for each in contrasts:
         table.add_row(
             _text(each.name),
@@ -127,7 +127,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
 
 def _bill(comparison: RunComparison) -> Table:
     headers = ("calls paid", "from cache", "tokens in", "tokens out", "paid", "p50", "p95")
-    table = make_table("Cost", "", *headers)
+    table = _table("Cost", "", *headers)
     for side in (comparison.a, comparison.b):
         table.add_row(f"{side.letter}  {_text(side.name)}", *_cost(side))
     table.caption = "tokens: with what the cache served; paid: what this run paid"
@@ -148,7 +148,7 @@ def _cost(side: Side) -> tuple[str, ...]:
 
 
 def _settings(comparison: RunComparison) -> Table:
-    table = make_table("What differs in the settings", "", "A", "B")
+    table = _table("What differs in the settings", "", "A", "B")
     for column in table.columns:
         column.justify = "left"
         column.overflow = "fold"
@@ -190,6 +190,12 @@ def _print_sql(console: Console, sql: str, *, coloured: bool) -> None:
         return
     for line in text.splitlines():
         console.print(f"    {line}", markup=False, soft_wrap=True)
+
+
+def _table(title: str, *columns: str) -> Table:
+    made = make_table(title, *columns)
+    made.columns[0].no_wrap = True
+    return made
 
 
 def _text(text: str) -> str:
