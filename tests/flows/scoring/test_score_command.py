@@ -202,6 +202,25 @@ def test_under_the_rule_subset_further_columns_are_right(demo: list[Question], t
     }
 
 
+def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from tasks.scoring.metric import result_metric\n\n\n"
+        "@result_metric('Same number of rows')\n"
+        "def same_rows(gold, predicted):\n"
+        "    return float(len(gold) == len(predicted))\n",
+        encoding="utf-8",
+    )
+    file = tmp_path / "mine.json"
+    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
+    own = f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]"
+    ran = run("score", "--predictions", str(file), "--limit", "3", "--set", own, "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["same_rows"] == {"sum": 3.0, "total": 3, "value": 1.0}
+    assert "Same number of rows: 100.00 %" in ran.err
+    wrong = f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]"
+    assert_one_message(run("score", "--predictions", str(file), "--set", wrong), 'Did you mean "same_rows"?')
+
+
 def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
     demo: list[Question], tmp_path: Path
 ) -> None:
