@@ -15,7 +15,7 @@ from flows.cli import options
     "  crosscheck score --benchmark bird-dev --predictions predict_dev.json --questions 717-845\n"
     "  crosscheck score --benchmark spider-dev --predictions dail-sql.txt --rules bird,spider,strict --details\n"
     "  crosscheck score --benchmark bird-dev --predictions mine.csv --efficiency --json > scores.json\n"
-    "\b\nFormats, told apart by their content:\n"
+    "\b\nFormats, recognised by their content:\n"
     "  BIRD's submission  a JSON object: question id -> SQL, tab, ----- bird -----, tab, database\n"
     "  Spider's text      one SQL per line in the order of the questions, each with a tab and its database or not\n"
     "  CSV, JSON lines    with a question_id and a sql (or predicted_sql); a JSON list of such objects, too\n"

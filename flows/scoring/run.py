@@ -116,14 +116,14 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
                 headline=settings.headline,
                 cache=cache,
             )
-            await _hear_all(selected, scorer)
+            await _score_all(selected, scorer)
         efficiency = await _measure(settings, selected, scorer, workers, progress)
     await store
     report = scorer.report(efficiency, link_all=settings.linking is not None)
     return replace(report, cost=Cost())  # what the predictions cost is not in the file: unknown, not nothing
 
 
-async def _hear_all(selected: Selected, scorer: Scorer) -> None:
+async def _score_all(selected: Selected, scorer: Scorer) -> None:
     """Judge every prediction; the groups of one database follow each other, so workers keep it open."""
     questions = sorted(selected.questions, key=lambda question: question.database_id)
     await asyncio.gather(

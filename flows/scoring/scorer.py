@@ -164,7 +164,7 @@ class Scorer:
 
         Args:
             efficiency: as measured; None: not asked for.
-            link_all: score links also where the database is not at hand, since linking needs its schema only.
+            link_all: score links also where the database is missing, since linking needs its schema only.
         """
         schemas = {name: database.schema for name, database in self._scorable.databases.items()}
         known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
@@ -182,9 +182,7 @@ class Scorer:
         return replace(report, details=measure(run, self._metrics))
 
     def _without_database(self, question: Question) -> QuestionScore:
-        failure = Failure(
-            "missing_database", "", f"the database {question.database_id} is not at hand", False
-        )
+        failure = Failure("missing_database", "", f"the database {question.database_id} is missing", False)
         return _unscored(
             question,
             Outcome(question.id, None, failure=failure),

@@ -114,8 +114,8 @@ def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
 def _permutable(gold: list[Cells], predicted: list[Cells]) -> bool:
     """Whether some order of the predicted columns gives the gold's multiset of rows.
 
-    Trying all permutations would be factorial. Instead columns are told apart by their values, then rows by
-    their cells in such columns, then columns by such rows, until nothing more can be told apart (colour
+    Trying all permutations would be factorial. Instead columns are distinguished by their values, then rows by
+    their cells in such columns, then columns by such rows, until nothing more can be distinguished (colour
     refinement). Whatever then still looks alike is tried, one pair of columns at a time.
     """
     return _match(gold, predicted, [0] * len(gold), [0] * len(predicted))
