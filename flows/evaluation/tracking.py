@@ -23,7 +23,7 @@ from tasks.settings.pipeline import dac_of, has_oracle
 from tasks.tracking.evaluation import EvaluationRun, describe
 from tasks.tracking.mlflow.run import Ending, Tracker
 from tasks.tracking.mlflow.store import ui_command, ui_url
-from tasks.tracking.summary import TaskRuns, summary
+from tasks.tracking.summary import TaskRuns
 from tasks.tracking.warehouse.warehouse import Warehouse
 
 log = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ class Tracking:
             remarks=[traced],
             genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
         )
-        told = summary(self.run, report, seconds=seconds, prefect=prefect, mlflow=tracked) | dict(facts or {})
+        told = self._tracker.summary
         problems = [tracked.problem or untraced]
         try:
             await asyncio.to_thread(self._warehouse.finish, self.run, report, told, status)

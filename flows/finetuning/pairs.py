@@ -28,6 +28,7 @@ from tasks.finetuning.pairs import TrainingPair, deduplicated, make_pair, write_
 from tasks.finetuning.splits import hold_out, without_likeness
 from tasks.records import ColumnValues, Outcome, Question
 from tasks.scoring.execution.accuracy import judge
+from tasks.scoring.report import is_right
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -157,7 +158,7 @@ class PairMaker:
         shown = elimination_prompt(
             question, schema, prompt, settings.pipeline.descriptions, rows, outcome.sql, execution
         )
-        right = verdict.correct.get(RULE, False)
+        right = is_right(verdict, RULE)
         self.pairs[question.id] = make_pair(question, shown, outcome.sql, gold, right=right)
 
 

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from flows.gold.run import Verified
-from flows.report.tables import open_console, show, table
-from tasks.scoring.execution.gold_check import GoldCheck
+from flows.report.tables import open_console, show_all
+from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
+from tasks.tables import TextTable
+from tasks.wording import and_more, number, seconds, shorten
 
 MOST_LISTED = 20
 MOST_IDS = 8
@@ -57,16 +59,7 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
         f"{len(report.checks):,} gold queries of {escape(str(verified.golds.source))}",
         soft_wrap=True,
     )
-    shown = table("Gold", "", "queries")
-    for name, count in report.counts.items():
-        if count or name in ("rows", "empty", "error"):
-            shown.add_row(CLASSES[name], f"{count:,}")
-    shown.add_section()
-    shown.add_row("in all", f"{len(report.checks):,}")
-    shown.add_row(f"slow (over {report.slow_s:g} s)", f"{len(report.slow):,}")
-    if report.p95_s is not None:
-        shown.caption = f"95 % take at most {report.p95_s:.2g} s"
-    show(console, shown)
+    show_all(console, [_counts(report)])
     _list(console, "Failing, stopped or too large", report.faults)
     _list(console, "Slow", report.slow)
     _per_database(console, "Empty", [check for check in report.checks if check.found == "empty"])
@@ -85,20 +78,38 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
         console.print("\nNothing to quarantine.")
 
 
+def _counts(report: GoldReport) -> TextTable:
+    return TextTable(
+        "Gold",
+        ("", "queries"),
+        (
+            *(
+                (CLASSES[name], number(count))
+                for name, count in report.counts.items()
+                if count or name in ("rows", "empty", "error")
+            ),
+            None,
+            ("in all", number(len(report.checks))),
+            (f"slow (over {report.slow_s:g} s)", number(len(report.slow))),
+        ),
+        "" if report.p95_s is None else f"95 % take at most {report.p95_s:.2g} s",
+    )
+
+
 def _list(console: Console, title: str, checks: Sequence[GoldCheck]) -> None:
     if not checks:
         return
     console.print(f"\n[bold]{title}[/] ({len(checks):,})")
     for check in checks[:MOST_LISTED]:
-        seconds = "" if check.seconds is None else f", {check.seconds:.2f} s"
+        took = "" if check.seconds is None else f", {seconds(check.seconds)}"
         why = f": {check.error}" if check.error else ""
         console.print(
-            f"  {escape(check.id)} [dim]({escape(check.database_id)}{seconds})[/]{escape(why)}\n"
+            f"  {escape(check.id)} [dim]({escape(check.database_id)}{took})[/]{escape(why)}\n"
             f"    [dim]{escape(' '.join(check.sql.split())[:200])}[/]",
             soft_wrap=True,
         )
-    if len(checks) > MOST_LISTED:
-        console.print(f"  [dim]and {len(checks) - MOST_LISTED:,} more: --json lists all[/]")
+    if rest := and_more(checks, MOST_LISTED):
+        console.print(f"  [dim]{rest}: --json lists all[/]")
 
 
 def _per_database(console: Console, title: str, checks: Sequence[GoldCheck]) -> None:
@@ -111,12 +122,11 @@ def _per_database(console: Console, title: str, checks: Sequence[GoldCheck]) -> 
         ids.setdefault(check.database_id, []).append(check.id)
     databases = sorted(ids, key=lambda name: -len(ids[name]))
     for name in databases[:MOST_LISTED]:
-        more = f" and {len(ids[name]) - MOST_IDS:,} more" if len(ids[name]) > MOST_IDS else ""
         console.print(
-            escape(f"  {name} ({len(ids[name]):,}): {', '.join(ids[name][:MOST_IDS])}{more}"), soft_wrap=True
+            escape(f"  {name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}"), soft_wrap=True
         )
-    if len(databases) > MOST_LISTED:
-        console.print(f"  [dim]and {len(databases) - MOST_LISTED:,} more databases: --json lists all[/]")
+    if rest := and_more(databases, MOST_LISTED, noun="databases"):
+        console.print(f"  [dim]{rest}: --json lists all[/]")
 
 
 def _object(check: GoldCheck) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Verified:
     Attributes:
         benchmark: its settings.
         golds: what was run.
-        report: how it fared.
+        report: what running it gave.
         digest: sha256 of the evaluated questions' file.
     """
 
@@ -54,7 +54,7 @@ def run_verify_gold(
     """Run every gold query and classify it.
 
     Raises:
-        DataError: a file is missing or malformed, or none of the databases is at hand.
+        DataError: a file is missing or malformed, or no database is there.
     """
     progress.step(f"Reading {settings.name}")
     benchmark = load_benchmark(settings, data=data, home=home.path, conf=find_conf(), progress=progress.step)
@@ -63,7 +63,7 @@ def run_verify_gold(
     present = [name for name in wanted if benchmark.database_path(name).is_file()]
     if not present:
         raise DataError(
-            f"{settings.name}: none of the {len(wanted)} databases of {golds.source} is at hand; the first would be "
+            f"{settings.name}: none of the {len(wanted)} databases of {golds.source} is there; the first would be "
             f"{benchmark.database_path(next(iter(wanted)))}."
         )
     databases: dict[str, Database] = {}
@@ -76,7 +76,7 @@ def run_verify_gold(
             broken[name] = str(error)
     done = 0
 
-    def heard(check: GoldCheck) -> None:
+    def count(check: GoldCheck) -> None:
         nonlocal done
         done += 1
         if done % 10 == 0:
@@ -91,7 +91,7 @@ def run_verify_gold(
                 timeout_s=settings.timeout_s,
                 slow_s=slow_s,
                 broken=broken,
-                heard=heard,
+                on_check=count,
             )
 
     return Verified(settings, golds, asyncio.run(run()), benchmark.digest)

@@ -35,5 +35,5 @@ class Evaluated:
 
     @property
     def exit_code(self) -> int:
-        """0 when finished; 3 when a re-run can mend some of the failures."""
+        """0 when finished; 3 when a re-run can answer some of the failed questions."""
         return MENDABLE_FAILURES if self.report.mendable else FINISHED

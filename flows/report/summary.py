@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from rich.markup import escape
-from rich.table import Table
 
-from flows.report.details import brief, print_details
 from flows.report.result import Evaluated
-from flows.report.tables import counts, open_console, percent, show, table
+from flows.report.tables import open_console, show_all
 from tasks.scoring.report import Cost, Report
+from tasks.tables import TextTable
+from tasks.wording import DASH, counts, money, number, percent, seconds, shorten, signed
 
-MOST_SAID = 300
+MOST_SAID, MOST_IDS = 300, 10
 
 
 def print_summary(evaluated: Evaluated, stream: TextIO, *, details: bool = False) -> None:
@@ -21,7 +21,7 @@ def print_summary(evaluated: Evaluated, stream: TextIO, *, details: bool = False
     Args:
         evaluated: what came of it.
         stream: where to.
-        details: also print all that lies behind the score.
+        details: also print the tables of every metric.
     """
     console = open_console(stream)
     report, summary = evaluated.report, evaluated.summary
@@ -30,18 +30,17 @@ def print_summary(evaluated: Evaluated, stream: TextIO, *, details: bool = False
         f"  execution accuracy [bold]{percent(report.ex)}[/] ({counts(report.ex)}, rule {report.rule})",
         sep="",
     )
-    if report.stages:
-        show(console, _stages(report))
-    show(console, _difficulties(report))
+    tables = [*([_stages(report)] if report.stages else []), _difficulties(report)]
     if report.linking:
-        show(console, _linking(report))
-    if report.details and details:
-        print_details(report, report.details, console)
+        tables.append(_linking(report))
+    if details:
+        tables += [each for found in report.measurements.values() for each in found.tables]
     if report.stage_cost:
-        show(console, _bill(report, summary))
-    else:
+        tables.append(_bill(report, summary))
+    show_all(console, tables)
+    if not report.stage_cost:
         console.print(f"{summary['seconds']:.1f} seconds in all")
-    for line in (*(brief(report, report.details) if report.details else ()), *_remarks(evaluated)):
+    for line in (*_metrics(report), *_remarks(evaluated)):
         console.print(line, soft_wrap=not console.is_terminal)
     console.print(
         f"\nMLflow   {escape(evaluated.mlflow_command)}\n         {escape(evaluated.mlflow_page)}",
@@ -54,41 +53,44 @@ def print_summary(evaluated: Evaluated, stream: TextIO, *, details: bool = False
         )
 
 
-def _stages(report: Report) -> Table:
-    shown = table("Execution accuracy by stage", "stage", "EX", "right", "fixed", "broken", "net")
-    for stage in report.stages:
-        net = (
-            ""
-            if stage.fixed is None or stage.broken is None
-            else f"{stage.fixed - stage.broken:+d}".replace("+0", "0")
-        )
-        shown.add_row(
+def _metrics(report: Report) -> list[str]:
+    """Return what every registered metric says in the summary."""
+    return [
+        f"[dim]·[/] {escape(line)}" for found in report.measurements.values() for line in found.lines or ()
+    ]
+
+
+def _stages(report: Report) -> TextTable:
+    rows = [
+        (
             stage.name,
             percent(stage.ex),
             counts(stage.ex),
-            _number(stage.fixed),
-            _number(stage.broken),
-            net,
+            number(stage.fixed, missing=""),
+            number(stage.broken, missing=""),
+            "" if stage.fixed is None or stage.broken is None else signed(stage.fixed - stage.broken),
         )
-    return shown
+        for stage in report.stages
+    ]
+    headers = ("stage", "EX", "right", "fixed", "broken", "net")
+    return TextTable("Execution accuracy by stage", headers, tuple(rows))
 
 
-def _difficulties(report: Report) -> Table:
-    shown = table("Final answer", "", "EX", "right")
-    for name, ratio in report.by_difficulty.items():
-        shown.add_row(name, percent(ratio), counts(ratio))
-    for name, ratio in report.rules.items():
-        label = f"rule {name}" + (" (headline)" if name == report.rule else "")
-        shown.add_row(label, percent(ratio), counts(ratio))
-    return shown
+def _difficulties(report: Report) -> TextTable:
+    shares = {
+        **report.by_difficulty,
+        **{
+            f"rule {name}" + (" (headline)" if name == report.rule else ""): ratio
+            for name, ratio in report.rules.items()
+        },
+    }
+    rows = tuple((name, percent(ratio), counts(ratio)) for name, ratio in shares.items())
+    return TextTable("Final answer", ("", "EX", "right"), rows)
 
 
-def _linking(report: Report) -> Table:
-    shown = table(
-        "Schema linking", "link", "NSR", "strict recall", "precision", "tables", "columns", "reduction"
-    )
-    for link in report.linking:
-        shown.add_row(
+def _linking(report: Report) -> TextTable:
+    rows = [
+        (
             link.name,
             percent(link.nsr),
             f"{percent(link.strict_recall)} ({counts(link.strict_recall)})",
@@ -97,33 +99,32 @@ def _linking(report: Report) -> Table:
             f"{link.avg_columns:.2f}",
             "unknown" if link.reduction is None else f"{100 * link.reduction:.1f} %",
         )
-    return shown
+        for link in report.linking
+    ]
+    headers = ("link", "NSR", "strict recall", "precision", "tables", "columns", "reduction")
+    return TextTable("Schema linking", headers, tuple(rows))
 
 
-def _bill(report: Report, summary: Mapping[str, object]) -> Table:
-    shown = table(
-        "Model calls", "stage", "calls", "from cache", "input tokens", "output tokens", "cost", "p50", "p95"
-    )
-    for name, cost in report.stage_cost.items():
-        if cost.calls or cost.cached_calls:
-            shown.add_row(name, *_cost(cost))
-    shown.add_section()
-    shown.add_row("all", *_cost(report.cost))
-    shown.caption = f"{summary['seconds']:.1f} seconds in all"
-    return shown
+def _bill(report: Report, summary: Mapping[str, object]) -> TextTable:
+    stages = [
+        (name, *_cost(cost)) for name, cost in report.stage_cost.items() if cost.calls or cost.cached_calls
+    ]
+    headers = ("stage", "calls", "from cache", "input tokens", "output tokens", "cost", "p50", "p95")
+    rows = (*stages, None, ("all", *_cost(report.cost)))
+    return TextTable("Model calls", headers, rows, f"{summary['seconds']:.1f} seconds in all")
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:
     if not cost.calls:
-        return ("0", f"{cost.cached_calls:,}", *"–––––")
+        return ("0", number(cost.cached_calls), *5 * DASH)
     return (
-        f"{cost.calls:,}",
-        f"{cost.cached_calls:,}",
-        "unknown" if cost.input_tokens is None else f"{cost.input_tokens:,}",
-        "unknown" if cost.output_tokens is None else f"{cost.output_tokens:,}",
-        "unknown" if cost.cost_usd is None else f"${cost.cost_usd:,.4f}",
-        "–" if cost.p50_s is None else f"{cost.p50_s:.2f} s",
-        "–" if cost.p95_s is None else f"{cost.p95_s:.2f} s",
+        number(cost.calls),
+        number(cost.cached_calls),
+        number(cost.input_tokens),
+        number(cost.output_tokens),
+        money(cost.cost_usd),
+        seconds(cost.p50_s),
+        seconds(cost.p95_s),
     )
 
 
@@ -134,10 +135,10 @@ def _remarks(evaluated: Evaluated) -> list[str]:
         missing = ", ".join(f"{name} ({count})" for name, count in report.missing_databases.items())
         lines.append(
             f"[yellow]![/] {report.questions - report.scored:,} of {report.questions:,} questions are not scored, "
-            f"their database is not at hand: {escape(missing)}"
+            f"their database is missing: {escape(missing)}"
         )
     if report.gold_faults:
-        faults = ", ".join(f"{name} ({status})" for name, status in list(report.gold_faults.items())[:10])
+        faults = shorten([f"{name} ({status})" for name, status in report.gold_faults.items()], MOST_IDS)
         lines.append(
             f"[yellow]![/] the gold of {len(report.gold_faults)} questions does not run, a fault of the benchmark; "
             f"they count as wrong: {escape(faults)}"
@@ -151,7 +152,7 @@ def _remarks(evaluated: Evaluated) -> list[str]:
         )
     if report.mendable:
         lines.append(
-            f"[red]✗[/] {report.mendable:,} of these can be mended: the same command asks only them again"
+            f"[red]✗[/] {report.mendable:,} of these may succeed when repeated: the same command asks only them again"
         )
     if prefect["task_runs"] is None:
         return lines
@@ -172,7 +173,3 @@ def _reason(evaluated: Evaluated, kind: str) -> str:
     message = " ".join(said.most_common(1)[0][0].split())
     place = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
     return f": {message[:MOST_SAID]}{place}"
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else str(value)

@@ -1,12 +1,14 @@
-"""Tables and numbers as every summary shows them."""
+"""Tables as every summary shows them."""
 
+from collections.abc import Iterable
 from typing import TextIO
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from tasks.scoring.report import Ratio
+from tasks.tables import TextTable
 
 PAGE = 110
 """Width of what is no terminal."""
@@ -25,7 +27,7 @@ def fits(console: Console, made: Table) -> bool:
 
 
 def show(console: Console, made: Table) -> None:
-    """Print a table whole where it fits; else with less air, then without its last columns, which it says.
+    """Print a table whole where it fits; else with less padding, then without its last columns, which it names.
 
     Left to itself, a table that is too wide cuts its names off.
     """
@@ -43,10 +45,23 @@ def show(console: Console, made: Table) -> None:
     console.print(made)
 
 
+def show_all(console: Console, tables: Iterable[TextTable]) -> None:
+    """Print tables, one below the other."""
+    for described in tables:
+        made = table(described.title, *described.columns)
+        for row in described.rows:
+            if row is None:
+                made.add_section()
+            else:
+                made.add_row(*map(escape, row))
+        made.caption = escape(described.caption) or None
+        show(console, made)
+
+
 def table(title: str, first: str, *others: str) -> Table:
     """Return an empty table: the first column holds names, the others numbers."""
     made = Table(
-        title=f"\n{title}",
+        title=f"\n{title}" if title else None,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -58,13 +73,3 @@ def table(title: str, first: str, *others: str) -> Table:
     for name in others:
         made.add_column(name, justify="right")
     return made
-
-
-def percent(ratio: Ratio) -> str:
-    """Write a share in percent, a dash where there is nothing to share."""
-    return "–" if ratio.value is None else f"{100 * ratio.value:.2f} %"
-
-
-def counts(ratio: Ratio) -> str:
-    """Write numerator and denominator."""
-    return f"{ratio.correct:g} of {ratio.total:g}"

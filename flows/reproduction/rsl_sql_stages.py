@@ -7,8 +7,9 @@ from flows.reproduction.sources import Sources
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.rsl_sql_release import Release
 from tasks.records import Outcome
-from tasks.scoring.build_details import build_details
 from tasks.scoring.build_report import build_report
+from tasks.scoring.metric import ScoredRun
+from tasks.scoring.metrics.selection import selection_score
 from tasks.scoring.report import QuestionScore, Report, Verdict
 
 NAME = "rsl-sql-stages"
@@ -32,7 +33,7 @@ async def reproduce(sources: Sources) -> Reproduction:
     benchmark, release = sources.benchmark(settings), sources.release(settings)
     every = _report(benchmark, release, tuple(STAGES))
     selected = _report(benchmark, release, ("1_preliminary_sql", "3_binary_selection"))
-    selection = build_details(every, {}).selection
+    selection = selection_score(ScoredRun(every, {}))
     assert selection is not None, "four stages, of which the third selects"
     total = len(benchmark.questions)
     second, third = every.stages[1], selected.stages[1]

@@ -11,7 +11,7 @@ from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.pairing import pair
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Outcome
-from tasks.scoring.exact_match import exact_match
+from tasks.scoring.metrics.exact_match import match_clauses
 
 NAME = "spider-dail"
 PREDICTIONS = "predictions/spider-dev-dail-sql-gpt-4.txt"
@@ -78,7 +78,7 @@ async def reproduce(sources: Sources) -> Reproduction:
     matched = {
         question.id
         for question in questions
-        if exact_match(
+        if match_clauses(
             predictions.get(question.id), benchmark.gold[question.id], benchmark.schemas[question.database_id]
         ).matched
     }

@@ -7,7 +7,7 @@ from typing import Any
 from flows.questions.runner import Again
 from flows.scoring.scorer import Scorer
 from tasks.records import Outcome, Question
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.report import QuestionScore, is_right
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Merge:
         }
 
     def _right(self, score: QuestionScore) -> bool:
-        return score.final.correct.get(self.rule, False)
+        return is_right(score.final, self.rule)
 
 
 def paid_before(score: QuestionScore) -> QuestionScore:

@@ -14,7 +14,7 @@ from flows.questions.schema_only import MISSING_DATABASE
 from tasks.benchmarks.selection import select
 from tasks.errors import ConfigurationError, DataError, did_you_mean
 from tasks.records import Outcome
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings, RerunSettings
 from tasks.settings.home import Home
@@ -183,7 +183,7 @@ def _is_error(row: QuestionScore, rule: str) -> bool:
 
 
 def _is_wrong(row: QuestionScore, rule: str) -> bool:
-    return row.outcome.failure is None and not row.final.correct.get(rule, False)
+    return row.outcome.failure is None and not is_right(row.final, rule)
 
 
 def _is_empty(row: QuestionScore, rule: str) -> bool:

@@ -3,25 +3,27 @@
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 
+from flows.report.tables import table as make_table
 from tasks.records import Question
 from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
-from tasks.tracking.pages.wording import (
-    answer_in_words,
+from tasks.tracking.pages.wording import answer_in_words, left_out, visible
+from tasks.wording import (
+    MINUS,
+    and_more,
     counts,
-    left_out,
+    interval,
     money,
     number,
     p_value,
     percent,
     points,
-    visible,
+    seconds,
 )
 
 WIDTH = 110
@@ -85,8 +87,8 @@ def _parts(comparison: RunComparison) -> Iterator[RenderableType]:
 
 
 def _sides(comparison: RunComparison) -> Table:
-    interval = f"{100 * comparison.result.confidence:g} % interval"
-    table = _table("", "backbone | pipeline", "run", "EX", "right", interval, title="")
+    range_of = f"{100 * comparison.result.confidence:g} % interval"
+    table = _table("", "", "backbone | pipeline", "run", "EX", "right", range_of)
     for column in table.columns[:3]:
         column.justify = "left"
     for side in (comparison.a, comparison.b):
@@ -96,25 +98,14 @@ def _sides(comparison: RunComparison) -> Table:
             f"[dim]{_text(side.run.run_id)}[/]",
             f"[bold]{percent(side.ex)}[/]",
             counts(side.ex),
-            f"{100 * side.low:.1f} to {100 * side.high:.1f} %",
+            interval(side.low, side.high),
         )
     return table
 
 
 def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
-    table = _table(
-        "",
-        "A",
-        "right",
-        "B",
-        "right",
-        "B \N{MINUS SIGN} A",
-        "fixed",
-        "broken",
-        "p",
-        "p adj.",
-        title=title,
-    )
+    headers = ("A", "right", "B", "right", f"B {MINUS} A", "fixed", "broken", "p", "p adj.")
+    table = _table(title, "", *headers)
     for each in contrasts:
         table.add_row(
             _text(each.name),
@@ -123,8 +114,8 @@ def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
             percent(each.b),
             counts(each.b),
             points(each.difference),
-            "" if each.fixed is None else f"{each.fixed:,}",
-            "" if each.broken is None else f"{each.broken:,}",
+            number(each.fixed, missing=""),
+            number(each.broken, missing=""),
             "" if each.p_value is None else p_value(each.p_value),
             "" if each.adjusted_p is None else p_value(each.adjusted_p),
         )
@@ -135,9 +126,8 @@ def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
 
 
 def _bill(comparison: RunComparison) -> Table:
-    table = _table(
-        "", "calls paid", "from cache", "tokens in", "tokens out", "paid", "p50", "p95", title="Cost"
-    )
+    headers = ("calls paid", "from cache", "tokens in", "tokens out", "paid", "p50", "p95")
+    table = _table("Cost", "", *headers)
     for side in (comparison.a, comparison.b):
         table.add_row(f"{side.letter}  {_text(side.name)}", *_cost(side))
     table.caption = "tokens: with what the cache served; paid: what this run paid"
@@ -147,25 +137,25 @@ def _bill(comparison: RunComparison) -> Table:
 def _cost(side: Side) -> tuple[str, ...]:
     cost = side.cost
     return (
-        f"{cost.calls:,}",
-        f"{cost.cached_calls:,}",
+        number(cost.calls),
+        number(cost.cached_calls),
         number(side.input_tokens),
         number(side.output_tokens),
-        money(side),
-        "\N{EN DASH}" if cost.p50_s is None else f"{cost.p50_s:.2f} s",
-        "\N{EN DASH}" if cost.p95_s is None else f"{cost.p95_s:.2f} s",
+        money(cost.cost_usd),
+        seconds(cost.p50_s),
+        seconds(cost.p95_s),
     )
 
 
 def _settings(comparison: RunComparison) -> Table:
-    table = _table("", "A", "B", title="What differs in the settings")
+    table = _table("What differs in the settings", "", "A", "B")
     for column in table.columns:
         column.justify = "left"
         column.overflow = "fold"
     for change in comparison.settings[:SETTINGS_SHOWN]:
         table.add_row(_text(change.key), _setting(change.a), _setting(change.b))
-    if len(comparison.settings) > SETTINGS_SHOWN:
-        table.caption = f"and {len(comparison.settings) - SETTINGS_SHOWN} more: --json or --html"
+    if rest := and_more(comparison.settings, SETTINGS_SHOWN):
+        table.caption = f"{rest}: --json or --html"
     return table
 
 
@@ -202,19 +192,10 @@ def _print_sql(console: Console, sql: str, *, coloured: bool) -> None:
         console.print(f"    {line}", markup=False, soft_wrap=True)
 
 
-def _table(*columns: str, title: str) -> Table:
-    table = Table(
-        title=f"\n{title}" if title else None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        caption_justify="left",
-    )
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left", no_wrap=not place)
-    return table
+def _table(title: str, *columns: str) -> Table:
+    made = make_table(title, *columns)
+    made.columns[0].no_wrap = True
+    return made
 
 
 def _text(text: str) -> str:

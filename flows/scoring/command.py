@@ -32,8 +32,8 @@ class ScoreOptions(
     rules: str | None = options.option(
         "--rules",
         metavar="RULES",
-        help="Rules to judge by. [default: bird,spider,strict] The benchmark's own is the headline if it is among "
-        "them, else the first.",
+        help="Rules to judge by: bird, spider, strict, subset. [default: bird,spider,strict and the benchmark's own] "
+        "The benchmark's own is the headline if it is among them, else the first.",
     )
     efficiency: bool = options.option(
         "--efficiency", is_flag=True, help="Time right answers as well: VES, R-VES and ves_steps."
@@ -64,11 +64,12 @@ class ScoreOptions(
 
         file = Path(self.predictions).expanduser()
         soft_f1 = ("benchmark.soft_f1=true",) if self.soft_f1 else ()
+        benchmark = benchmark_settings(self.benchmark, (*self.overrides, *soft_f1))
         return ScoreSettings(
-            benchmark=benchmark_settings(self.benchmark, (*self.overrides, *soft_f1)),
+            benchmark=benchmark,
             predictions=file,
             name=self.name or file.stem,
-            rules=read_rules(self.rules),
+            rules=read_rules(self.rules, benchmark.rule),
             questions=self.questions,
             limit=self.limit,
             linking=Path(self.linking).expanduser() if self.linking else None,
@@ -84,7 +85,7 @@ class ScoreOptions(
     "  crosscheck score --benchmark bird-dev --predictions predict_dev.json --questions 717-845\n"
     "  crosscheck score --benchmark spider-dev --predictions dail-sql.txt --rules bird,spider,strict --details\n"
     "  crosscheck score --benchmark bird-dev --predictions mine.csv --efficiency --json > scores.json\n"
-    "\b\nFormats, told apart by their content:\n"
+    "\b\nFormats, recognised by their content:\n"
     "  BIRD's submission  a JSON object: question id -> SQL, tab, ----- bird -----, tab, database\n"
     "  Spider's text      one SQL per line in the order of the questions, each with a tab and its database or not\n"
     "  CSV, JSON lines    with a question_id and a sql (or predicted_sql); a JSON list of such objects, too\n"

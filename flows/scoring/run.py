@@ -20,8 +20,8 @@ from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.records import Link, Outcome, Question
-from tasks.scoring.execution.efficiency import Efficiency, measure_efficiency
 from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.metrics.efficiency import Efficiency, measure_efficiency
 from tasks.scoring.report import Cost, Report
 from tasks.settings.home import find_conf
 from tasks.stages.links import read_link
@@ -45,7 +45,7 @@ def run_score(settings: ScoreSettings, progress: Progress) -> Evaluated:
     """Score a file of predictions and log it like an evaluation.
 
     Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        CrosscheckError: in the user's words, what is wrong and what to do about it.
     """
     started = time.monotonic()
     progress.step(f"Reading {settings.benchmark.name}")
@@ -70,7 +70,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     present = [name for name in wanted if name not in benchmark.missing]
     if not present and settings.linking is None:
         raise DataError(
-            f"{settings.benchmark.name}: none of the databases of the selected questions is at hand; the first would "
+            f"{settings.benchmark.name}: none of the databases of the selected questions is there; the first would "
             f"be {benchmark.database_path(next(iter(wanted)))}."
             + (f" Get the data from {settings.benchmark.source}" if settings.benchmark.source else "")
         )
@@ -116,14 +116,14 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
                 headline=settings.headline,
                 cache=cache,
             )
-            await _hear_all(selected, scorer)
+            await _score_all(selected, scorer)
         efficiency = await _measure(settings, selected, scorer, workers, progress)
     await store
     report = scorer.report(efficiency, link_all=settings.linking is not None)
     return replace(report, cost=Cost())  # what the predictions cost is not in the file: unknown, not nothing
 
 
-async def _hear_all(selected: Selected, scorer: Scorer) -> None:
+async def _score_all(selected: Selected, scorer: Scorer) -> None:
     """Judge every prediction; the groups of one database follow each other, so workers keep it open."""
     questions = sorted(selected.questions, key=lambda question: question.database_id)
     await asyncio.gather(
@@ -158,7 +158,7 @@ async def _measure(
 
 
 class _Judging(Silence):
-    """Tells how many predictions have been judged, in steps."""
+    """Shows how many predictions are judged, in steps."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Scores questions while others are still being asked."""
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -10,20 +10,21 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.records import Failure, Outcome, Question
-from tasks.scoring.build_details import build_details
 from tasks.scoring.build_report import build_report
-from tasks.scoring.execution.accuracy import VerdictKey, judge
-from tasks.scoring.execution.efficiency import Efficiency, RightAnswer
-from tasks.scoring.execution.rules import RULES, Rule
-from tasks.scoring.execution.soft_f1 import judge_soft_f1
+from tasks.scoring.execution.accuracy import Verdicts, judge
+from tasks.scoring.execution.result_metrics import measure_results
+from tasks.scoring.execution.rules import rules_beside
+from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.linking import score_links
-from tasks.scoring.report import QuestionScore, Report, Verdict
+from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
+from tasks.scoring.metrics.efficiency import Efficiency, RightAnswer
+from tasks.scoring.report import QuestionScore, Report, Verdict, is_right
 
 FINAL = "final"
 
 
 class Scorable(Protocol):
-    """What is scored: a benchmark, the questions selected from it, and the databases at hand."""
+    """What is scored: a benchmark, the questions selected from it, and their databases."""
 
     @property
     def benchmark(self) -> Benchmark:
@@ -42,16 +43,20 @@ class Scorable(Protocol):
 
 
 class Scorer:
-    """Hears outcomes, runs their SQL against the gold, and makes the report.
+    """Runs the SQL of outcomes against the gold, and builds the report.
 
     Args:
         scorable: what is scored.
         workers: the pool that executes.
-        keep: told each score.
-        progress: told how far it is.
-        rules: the rules to judge by.
+        keep: called with each score.
+        progress: shows how many are judged.
+        rules: names of the rules to judge by; None: the default ones and the benchmark's own.
         headline: the rule of the headline; None: the benchmark's own.
         cache: verdicts known from earlier runs.
+        accepted: results that count as right under "subset", by question id, where a benchmark has such.
+
+    Raises:
+        ConfigurationError: a metric that is asked for cannot be found.
     """
 
     def __init__(
@@ -61,25 +66,31 @@ class Scorer:
         keep: Callable[[QuestionScore], None],
         progress: Progress,
         *,
-        rules: Sequence[Rule] = RULES,
+        rules: Sequence[str] | None = None,
         headline: str | None = None,
-        cache: MutableMapping[VerdictKey, Verdict] | None = None,
+        cache: Verdicts | None = None,
+        accepted: Mapping[str, SubsetGold] | None = None,
     ) -> None:
         self._scorable = scorable
         self._settings = scorable.benchmark.settings
         self._workers = workers
         self._keep = keep
         self._progress = progress
-        self._rules = tuple(rules)
         self._headline = headline or self._settings.rule
+        self._rules = tuple(rules or rules_beside(self._headline))
         self._cache = cache
         self._scores: dict[str, QuestionScore] = {}
-        self._soft_f1: dict[str, float | None] = {}
+        self._accepted = accepted or {}
+        asked = (*self._settings.metrics, *(("soft_f1",) if self._settings.soft_f1 else ()))
+        self._metrics = find_metrics(asked)
+        wanted = [METRICS.get(name) for name in asked]
+        self._executed = [one for one in self._metrics if one.compare and one in wanted]
+        self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
 
     async def hear(self, question: Question, outcome: Outcome) -> None:
         """Score one question: every candidate's SQL once, beside the gold.
 
-        A question whose database is not at hand keeps its outcome, and is not scored.
+        A question whose database is missing keeps its outcome, and is not scored.
         """
         database = self._scorable.databases.get(question.database_id)
         gold = self._scorable.benchmark.gold[question.id]
@@ -95,31 +106,37 @@ class Scorer:
                 rules=self._rules,
                 timeout_s=self._settings.timeout_s,
                 cache=self._cache,
+                accepted=self._accepted.get(question.id),
             )
         )
         final = verdicts.pop(FINAL)
-        if self._settings.soft_f1:
-            found = await judge_soft_f1(
-                self._workers, database, gold, {FINAL: outcome.sql}, timeout_s=self._settings.timeout_s
-            )
-            self._soft_f1[question.id] = found[FINAL]
         score = QuestionScore(question, outcome, final, verdicts, gold)
+        await self._measure(score, database)
         self._scores[question.id] = score
         self._keep(score)
-        self._progress.judged(correct=final.correct.get(self._headline, False))
+        self._progress.judged(correct=is_right(final, self._headline))
 
     async def take(self, score: QuestionScore) -> None:
-        """Take over a question as an earlier run scored it; its soft-F1, which runs do not keep, is scored anew."""
+        """Take over a question as an earlier run scored it; metrics that compare results are computed again."""
         name = score.question.id
         database = self._scorable.databases.get(score.question.database_id)
-        if self._settings.soft_f1 and database:
-            sql = {FINAL: score.outcome.sql}
-            found = await judge_soft_f1(
-                self._workers, database, score.gold_sql, sql, timeout_s=self._settings.timeout_s
-            )
-            self._soft_f1[name] = found[FINAL]
+        if database:
+            await self._measure(score, database)
         self._scores[name] = score
         self._keep(score)
+
+    async def _measure(self, score: QuestionScore, database: Database) -> None:
+        """Compute the metrics of one question that compare results."""
+        found = await measure_results(
+            self._workers,
+            database,
+            score.gold_sql,
+            score.outcome.sql,
+            self._executed,
+            timeout_s=self._settings.timeout_s,
+        )
+        for name, value in found.items():
+            self._measured[name][score.question.id] = value
 
     @property
     def scores(self) -> tuple[QuestionScore, ...]:
@@ -139,36 +156,33 @@ class Scorer:
                 self._scorable.databases[score.question.database_id], score.gold_sql, score.outcome.sql
             )
             for score in self.scores
-            if score.outcome.sql and score.final.correct.get(self._headline)
+            if score.outcome.sql and is_right(score.final, self._headline)
         )
 
     def report(self, efficiency: Efficiency | None = None, *, link_all: bool = False) -> Report:
-        """Return the report over all selected questions, and what lies behind its score.
+        """Return the report over all selected questions, with every metric.
 
         Args:
             efficiency: as measured; None: not asked for.
-            link_all: score links also where the database is not at hand, since linking needs its schema only.
+            link_all: score links also where the database is missing, since linking needs its schema only.
         """
         schemas = {name: database.schema for name, database in self._scorable.databases.items()}
         known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
         report = build_report(self.scores, rule=self._headline, schemas=known)
         if link_all:
             report = replace(report, linking=score_links(report.rows, known))
-        details = build_details(
+        run = ScoredRun(
             report,
             known,
-            with_exact_match=self._settings.layout == "spider",
+            layout=self._settings.layout,
             quarantine=self._settings.quarantine,
-            soft_f1=self._soft_f1 if self._settings.soft_f1 else None,
-            efficiency=efficiency,
             link_rows=report.rows if link_all else None,
+            measured={**self._measured, **({"efficiency": efficiency} if efficiency else {})},
         )
-        return replace(report, details=details)
+        return replace(report, details=measure(run, self._metrics))
 
     def _without_database(self, question: Question) -> QuestionScore:
-        failure = Failure(
-            "missing_database", "", f"the database {question.database_id} is not at hand", False
-        )
+        failure = Failure("missing_database", "", f"the database {question.database_id} is missing", False)
         return _unscored(
             question,
             Outcome(question.id, None, failure=failure),

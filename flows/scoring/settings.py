@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.errors import ConfigurationError, did_you_mean
-from tasks.scoring.execution.rules import RULES, Rule
+from tasks.scoring.execution.rules import RULES, rules_beside
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.home import Home
 
@@ -28,7 +28,7 @@ class ScoreSettings:
     benchmark: BenchmarkSettings
     predictions: Path
     name: str
-    rules: tuple[Rule, ...]
+    rules: tuple[str, ...]
     questions: str | None
     limit: int | None
     linking: Path | None
@@ -42,21 +42,21 @@ class ScoreSettings:
         return self.benchmark.rule if self.benchmark.rule in self.rules else self.rules[0]
 
 
-def read_rules(text: str | None) -> tuple[Rule, ...]:
+def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
     """Read `--rules`: names separated by commas; "strict" is always among them, beside any headline.
 
+    Args:
+        text: the option; None: the default rules and the benchmark's own.
+        headline: the benchmark's own rule.
+
     Raises:
-        ConfigurationError: an unknown name, or one that no gold SQL can be judged by.
+        ConfigurationError: an unknown name.
     """
-    names = [name.strip() for name in (text or ",".join(RULES)).split(",") if name.strip()]
-    if "subset" in names:
-        raise ConfigurationError(
-            '--rules: "subset" compares with the gold results of Spider 2.0-lite, and this benchmark has gold SQL. '
-            f"Choose from {', '.join(RULES)}."
-        )
+    if text is None:
+        return rules_beside(headline)
+    names = [name.strip() for name in text.split(",") if name.strip()]
     wrong = [name for name in names if name not in RULES]
     if wrong or not names:
         name = wrong[0] if wrong else ""
         raise ConfigurationError(f'--rules: there is no rule "{name}". {did_you_mean(name, RULES)}')
-    chosen = [rule for name in (*names, "strict") for rule in RULES if rule == name]
-    return tuple(dict.fromkeys(chosen))
+    return tuple(dict.fromkeys((*names, "strict")))

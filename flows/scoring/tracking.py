@@ -1,19 +1,18 @@
 """Keeps what scoring a file of predictions found, in MLflow and the warehouse, like an evaluation."""
 
 from dataclasses import replace
-from typing import Any
 
 from flows.report.result import Evaluated
 from flows.runtime.control import Progress
 from flows.scoring.settings import ScoreSettings
 from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.predictions.formats import PredictionFile
 from tasks.benchmarks.predictions.pairing import Predictions
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun, describe
 from tasks.tracking.mlflow.run import Tracker
 from tasks.tracking.mlflow.store import ui_command, ui_url
-from tasks.tracking.summary import Tracked, summary
 from tasks.tracking.warehouse.warehouse import Warehouse
 
 PIPELINE = "predictions"
@@ -22,11 +21,10 @@ PIPELINE = "predictions"
 def describe_score(settings: ScoreSettings, benchmark: Benchmark, predictions: Predictions) -> EvaluationRun:
     """Return what is scored: the system's name stands where an evaluation has its backbone."""
     file = predictions.file
-    told = {"file": str(file.path), "format": file.format, "sha256": file.sha256}
     linking = {"linking": str(settings.linking)} if settings.linking else {}
     run = describe(
         settings.benchmark.model_dump(mode="json"),
-        {"name": settings.name, "kind": PIPELINE, **told},
+        {"name": settings.name, "kind": PIPELINE, **_describe_file(file)},
         {"name": PIPELINE, "kind": PIPELINE, "rules": list(settings.rules), **linking},
         benchmark.folder / settings.benchmark.questions,
         questions_in_benchmark=len(benchmark.questions),
@@ -45,18 +43,17 @@ def log_score(
     """Log a scored file to MLflow and the warehouse, and return what the command line shows."""
     tracker = Tracker(settings.home)
     tracker.start(run)
-    tracked = tracker.finish(report, seconds=seconds)
-    facts = _summary(run, report, predictions, seconds, tracked)
+    tracked = tracker.finish(report, seconds=seconds, facts={"predictions": _describe_file(predictions.file)})
     problems = [tracked.problem]
     try:
-        Warehouse(settings.home.warehouse).finish(run, report, facts)
+        Warehouse(settings.home.warehouse).finish(run, report, tracker.summary)
     except CrosscheckError as error:
         problems.append(f"The warehouse does not have this run: {error}")
     notes = (*predictions.notes, *progress.notes, *problems)
     store = tracker.store
     return Evaluated(
         report=report,
-        summary=facts,
+        summary=tracker.summary,
         notes=tuple(note for note in notes if note),
         mlflow_command=ui_command(store) or f"MLflow's server answers at {store.shown}",
         mlflow_page=ui_url(store, tracked.experiment_id, tracked.run_id) if tracked.experiment_id else "",
@@ -65,11 +62,5 @@ def log_score(
     )
 
 
-def _summary(
-    run: EvaluationRun, report: Report, predictions: Predictions, seconds: float, tracked: Tracked
-) -> dict[str, Any]:
-    file = predictions.file
-    return {
-        **summary(run, report, seconds=seconds, mlflow=tracked),
-        "predictions": {"file": str(file.path), "format": file.format, "sha256": file.sha256},
-    }
+def _describe_file(file: PredictionFile) -> dict[str, str]:
+    return {"file": str(file.path), "format": file.format, "sha256": file.sha256}

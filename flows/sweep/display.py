@@ -6,11 +6,12 @@ from typing import TextIO
 from rich.console import Console
 from rich.markup import escape
 
-from flows.report.tables import counts, percent, table
+from flows.report.tables import table
 from flows.sweep.estimate import SAMPLE, Estimate
 from flows.sweep.plan import Cell
 from flows.sweep.run import Sweep, estimated_usd
 from tasks.scoring.significance import wilson
+from tasks.wording import counts, percent
 
 
 def print_estimate(

@@ -16,7 +16,7 @@ from flows.runtime.logs import logging_to
 from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
 from tasks.errors import CrosscheckError
-from tasks.scoring.report import Report
+from tasks.scoring.report import Report, is_right
 from tasks.scoring.significance import compare_runs, holm, wilson
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import show_sweep
@@ -192,7 +192,7 @@ def _spent(cells: Sequence[Done]) -> float | None:
 
 def _right(report: Report) -> dict[str, bool]:
     rows = (row for row in report.rows if row.executable)
-    return {row.question.id: row.final.correct.get(report.rule, False) for row in rows}
+    return {row.question.id: is_right(row.final, report.rule) for row in rows}
 
 
 def _interval(report: Report) -> list[float]:

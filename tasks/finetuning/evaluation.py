@@ -11,11 +11,10 @@ from tasks.errors import BackboneError
 from tasks.finetuning.pairs import TrainingPair
 from tasks.records import Elimination
 from tasks.scoring.execution.accuracy import judge
-from tasks.scoring.execution.rules import Rule
-from tasks.scoring.report import Ratio
+from tasks.scoring.report import Ratio, is_right
 from tasks.stages.sea_sql.bias_elimination import read_elimination
 
-RULE: Rule = "bird"
+RULE = "bird"
 """What a pair counts as right by, in training and here."""
 
 
@@ -107,7 +106,7 @@ async def judge_pairs(
                 rules=(RULE,),
                 timeout_s=timeout_s,
             )
-            before, after = (verdicts[name].correct.get(RULE, False) for name in ("before", "after"))
+            before, after = (is_right(verdicts[name], RULE) for name in ("before", "after"))
             judged = JudgedPair(pair, elimination, before, after)
             if heard:
                 heard(judged)

@@ -7,12 +7,11 @@ from tasks.database.schema import Schema
 from tasks.records import StageRecord
 from tasks.scoring.cost import total_cost
 from tasks.scoring.linking import score_links
-from tasks.scoring.report import QuestionScore, Ratio, Report, StageScore, Verdict
+from tasks.scoring.report import UNGRADED, QuestionScore, Ratio, Report, StageScore, is_right
 from tasks.sql.elements import GoldElements
 from tasks.sql.hardness import hardness
 
 DIFFICULTIES = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra", "extra hard")
-UNGRADED = "ungraded"
 NO_ANSWER = "no_answer"
 
 
@@ -25,7 +24,7 @@ def build_report(
 ) -> Report:
     """Summarise an evaluation.
 
-    Every share is over the scored questions, those whose database is at hand; a question that failed, or did
+    Every share is over the scored questions, those whose database is available; a question that failed, or did
     not get as far as a stage, is wrong there. `failures` and `answered` add up to `scored`: a scored question
     without SQL whose pipeline reports no failure is counted as "no_answer". Questions without a grade are graded
     by Spider's hardness of their gold if the headline rule is "spider".
@@ -64,11 +63,6 @@ def build_report(
         gold_faults={s.question.id: s.final.gold_status for s in scored if s.final.gold_status != "ok"},
         rows=tuple(scores),
     )
-
-
-def is_right(verdict: Verdict | None, rule: str) -> bool:
-    """Whether a verdict is right under a rule; no verdict, or one that never judged by it, is wrong."""
-    return verdict is not None and verdict.correct.get(rule, False)
 
 
 def _share(scored: Sequence[QuestionScore], rule: str) -> Ratio:

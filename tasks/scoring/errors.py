@@ -1,4 +1,4 @@
-"""Why an answer is wrong: a closed list of causes (spec: metrics, errors), and DAC's four counts."""
+"""Why an answer is wrong: a closed list of causes, and DAC's four counts."""
 
 import re
 from collections.abc import Iterable
@@ -7,8 +7,7 @@ from typing import Literal, get_args
 
 from tasks.database.schema import Schema
 from tasks.records import Failure
-from tasks.scoring.build_report import is_right
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.report import QuestionScore, Verdict, is_right
 from tasks.sql.parsing import parse
 from tasks.sql.usage import Usage, usage
 

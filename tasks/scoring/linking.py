@@ -1,4 +1,4 @@
-"""Schema linking against the elements of the gold SQL (spec: metrics, schema linking; RSL-SQL, section 4)."""
+"""Schema linking against the elements of the gold SQL (RSL-SQL, section 4)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,13 +1,11 @@
 """What an evaluation found, as plain records: the source of the summary, JSON, MLflow and the warehouse."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tasks.records import Outcome, Question
-
-if TYPE_CHECKING:
-    from tasks.scoring.details import Details
+from tasks.tables import TextTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +19,17 @@ class Ratio:
     def value(self) -> float | None:
         """The share in 0..1; None when there is nothing to share."""
         return self.correct / self.total if self.total else None
+
+    def as_object(self) -> dict[str, float | None]:
+        """Return it as plain JSON."""
+        return {"correct": self.correct, "total": self.total, "value": self.value}
+
+
+UNGRADED = "ungraded"
+"""Stands for the difficulty of a question that has none."""
+
+Value = Ratio | int | float
+"""What a metric comes to: a share with numerator and denominator, a count, or a number that is neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +53,18 @@ class Verdict:
     seconds: float = 0.0
 
 
+def is_right(verdict: Verdict | None, rule: str) -> bool:
+    """Return whether a verdict is right under a rule; no verdict, or one that was not judged by it, is wrong."""
+    return verdict is not None and verdict.correct.get(rule, False)
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionScore:
-    """One question, its outcome, and the verdicts on what each stage arrived at.
+    """One question, its outcome, and the verdicts on the SQL of each stage.
 
     Attributes:
         question: the question.
-        outcome: its way through the pipeline.
+        outcome: what the pipeline made of it.
         final: verdict on the final SQL.
         stages: verdict per candidate stage, in order; a stage that the question did not reach is absent.
         gold_sql: the gold, for reports only.
@@ -84,7 +98,7 @@ class StageScore:
 
 @dataclass(frozen=True, slots=True)
 class LinkingScore:
-    """Schema linking over the scored questions, against gold elements (spec/metrics: schema linking).
+    """Schema linking over the scored questions, against gold elements (RSL-SQL, section 4).
 
     Attributes:
         name: "forward", "backward" or "both".
@@ -131,13 +145,38 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a metric found in a run: everything that the summary, MLflow and the predictions show of it.
+
+    A metric need only give `value`, and `by_question` where it has one value per question.
+
+    Attributes:
+        value: the metric's value; None where it has none of its own, only `further` ones.
+        by_question: a cell per question id for the table of predictions; a question that is not named has none.
+        further: further values by their name in MLflow.
+        series: stepped values by their name in MLflow, from step 1 on.
+        data: what the JSON summary says; None: the value, with the metric's unit and which way is better.
+        lines: lines of the terminal's summary and of the run's description; None: one with the title and the value.
+        tables: what `--details` prints.
+    """
+
+    value: Value | None = None
+    by_question: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    further: Mapping[str, Value] = field(default_factory=dict)
+    series: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    data: Any = None
+    lines: tuple[str, ...] | None = None
+    tables: tuple[TextTable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything an evaluation found.
 
     Attributes:
         rule: the headline rule.
         questions: questions selected for the run.
-        scored: of those, the ones whose database is at hand: the denominator of every score.
+        scored: of those, the ones whose database is available: the denominator of every score.
         answered: scored questions that have a final SQL.
         rules: final execution accuracy under each rule.
         by_difficulty, by_database: final accuracy under the headline rule.
@@ -145,11 +184,12 @@ class Report:
         linking: linking scores, by link.
         cost: the whole bill; `stage_cost`: per stage label.
         failures: questions without an answer, counted by the failure's kind.
-        mendable: how many of those a re-run can mend.
-        missing_databases: question count per database that is not at hand.
+        mendable: how many of those a re-run can repair.
+        missing_databases: question count per missing database.
         gold_faults: ids of scored questions whose gold fails or times out, with the status.
         rows: one entry per selected question, in benchmark order.
-        details: what lies behind the score; None where nobody worked it out.
+        details: what the registered metrics found, by name, in the order of the summary; None where a metric does
+            not apply or was not asked for. Empty where none was computed.
     """
 
     rule: str
@@ -168,9 +208,14 @@ class Report:
     missing_databases: Mapping[str, int]
     gold_faults: Mapping[str, str]
     rows: tuple[QuestionScore, ...] = field(repr=False, default=())
-    details: "Details | None" = field(repr=False, default=None)
+    details: Mapping[str, Measurement | None] = field(repr=False, default_factory=dict)
 
     @property
     def ex(self) -> Ratio:
         """The headline execution accuracy."""
         return self.rules[self.rule]
+
+    @property
+    def measurements(self) -> Mapping[str, Measurement]:
+        """What the metrics found that apply."""
+        return {name: found for name, found in self.details.items() if found is not None}

@@ -43,6 +43,8 @@ class BenchmarkSettings(Settings):
     """The rule of the headline execution accuracy."""
     soft_f1: bool = False
     """Whether to score soft-F1 (BIRD mini-dev) as well; it executes every query once more."""
+    metrics: tuple[str, ...] = Field((), strict=False)
+    """Further metrics: `path/to/file.py:name`, or the name of a registered one that executes every query once more."""
     source: str = ""
     """Where a user gets the files, for the message when they are missing."""
     timeout_s: float = Field(30.0, gt=0)

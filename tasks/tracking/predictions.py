@@ -4,23 +4,20 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tasks.scoring.details import Details
-from tasks.scoring.report import QuestionScore, Report
+from tasks.scoring.execution.rules import RULES
+from tasks.scoring.report import QuestionScore, Report, is_right
 
 FILE = "predictions.json"
 """Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""
 
-_RULES = ("bird", "spider", "strict", "subset")
-
 
 def columns(report: Report) -> tuple[str, ...]:
-    """Return the columns: what is the same in every run first, then per stage SQL and verdict, gold last.
+    """Return the columns: what is the same in every run first, then metrics, per stage SQL and verdict, gold last.
 
     MLflow lays tables of several runs side by side by their first column, and shows the second one of each.
     """
-    rules = sorted(
-        report.rules, key=lambda rule: (_RULES.index(rule) if rule in _RULES else len(_RULES), rule)
-    )
+    known = tuple(RULES)
+    rules = sorted(report.rules, key=lambda rule: (known.index(rule) if rule in known else len(known), rule))
     fixed = (
         "asked",
         "answer",
@@ -36,8 +33,8 @@ def columns(report: Report) -> tuple[str, ...]:
         "attempts",
     )
     stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
-    causes = ("errors",) if report.details else ()
-    return (*fixed, *causes, *(f"ex_{rule}" for rule in rules), *_further(report), *stages, "gold_sql")
+    metrics = (name for name, found in report.measurements.items() if found.by_question)
+    return (*fixed, *(f"ex_{rule}" for rule in rules), *metrics, *stages, "gold_sql")
 
 
 def table(report: Report) -> str:
@@ -49,13 +46,13 @@ def table(report: Report) -> str:
     names = columns(report)
     rows = [
         [cells.get(name) for name in names]
-        for cells in (_cells(row, report.rule) | _detail_cells(row, report.details) for row in report.rows)
+        for cells in (_metric_cells(row, report) | _cells(row, report.rule) for row in report.rows)
     ]
     return json.dumps({"columns": names, "data": rows}, ensure_ascii=False)
 
 
 def status(row: QuestionScore) -> str:
-    """Return how the final SQL fared: its execution's status, or why there is none."""
+    """Return the status of the final SQL's execution, or why there is none."""
     if not row.executable:
         return "missing_database"
     return row.outcome.failure.kind if row.outcome.failure else row.final.status
@@ -83,31 +80,21 @@ def _cells(row: QuestionScore, rule: str) -> dict[str, Any]:
     return cells
 
 
+def _metric_cells(row: QuestionScore, report: Report) -> dict[str, Any]:
+    """Return the question's value of every metric that has one; a question it does not know has none."""
+    return {
+        name: found.by_question.get(row.question.id)
+        for name, found in report.measurements.items()
+        if found.by_question
+    }
+
+
 def _answer(row: QuestionScore, rule: str) -> str:
     """Return the SQL with its verdict, for reading."""
     if row.outcome.sql is None:
         return f"– {status(row)}"
     failed = "" if row.final.status == "ok" else f"({status(row)}) "
-    return f"{'✓' if row.final.correct.get(rule) else '✗'} {failed}{row.outcome.sql}"
-
-
-def _further(report: Report) -> tuple[str, ...]:
-    details = report.details
-    matched = ("exact_match",) if details and details.exact_match else ()
-    return (*matched, *(("soft_f1",) if details and details.soft_f1 else ()))
-
-
-def _detail_cells(row: QuestionScore, details: Details | None) -> dict[str, Any]:
-    """Return what lies behind a question's score; its causes as text, since a cell of MLflow's table holds no list."""
-    if details is None:
-        return {}
-    name = row.question.id
-    cells: dict[str, Any] = {"errors": ", ".join(details.errors_by_question.get(name, ()))}
-    if details.exact_match and row.executable:
-        cells["exact_match"] = name in details.exact_match.matched
-    if details.soft_f1:
-        cells["soft_f1"] = details.soft_f1.by_question.get(name)
-    return cells
+    return f"{'✓' if is_right(row.final, rule) else '✗'} {failed}{row.outcome.sql}"
 
 
 def _stage_cells(row: QuestionScore, rule: str) -> Iterable[tuple[str, Any]]:

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.scoring.report import LinkingScore, Ratio, Report
-from tasks.tracking.details import as_object, remarks
+from tasks.scoring.report import LinkingScore, Report
+from tasks.tables import TextTable
 from tasks.tracking.evaluation import EvaluationRun
+from tasks.wording import percent_and_counts as percent
+from tasks.wording import signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Tracked:
         tracking_uri: the store, without password.
         run_id: MLflow's id of the run; None when it could not be made.
         experiment_id: MLflow's id of its experiment; None when it could not be made.
-        problem: what kept the run from being logged in full, and how to mend it; "" when all is well.
+        problem: what kept the run from being logged in full, and what to do about it; "" where nothing did.
     """
 
     tracking_uri: str
@@ -46,15 +48,15 @@ def summary(
     """Return the summary as plain JSON; what is not known is null, never 0."""
     linking = headline_link(report)
     runs = prefect or TaskRuns()
-    return {
+    said = {
         "run_id": run.run_id,
         "benchmark": run.benchmark,
         "backbone": run.backbone,
         "pipeline": run.pipeline,
         "questions": report.questions,
         "answered": report.answered,
-        "ex": {"rule": report.rule} | _ratio(report.ex),
-        "rules": {rule: _ratio(ratio) for rule, ratio in report.rules.items()},
+        "ex": {"rule": report.rule} | report.ex.as_object(),
+        "rules": {rule: ratio.as_object() for rule, ratio in report.rules.items()},
         "stages": [
             {"name": s.name, "ex": s.ex.value, "fixed": s.fixed, "broken": s.broken}
             | {"correct": s.ex.correct, "total": s.ex.total}
@@ -82,8 +84,8 @@ def summary(
         "missing_databases": dict(report.missing_databases),
         "not_executable": _not_executable(report),
         "gold_faults": dict(report.gold_faults),
-        "by_difficulty": {grade: _ratio(ratio) for grade, ratio in report.by_difficulty.items()},
-        "by_database": {database: _ratio(ratio) for database, ratio in report.by_database.items()},
+        "by_difficulty": {grade: ratio.as_object() for grade, ratio in report.by_difficulty.items()},
+        "by_database": {database: ratio.as_object() for database, ratio in report.by_database.items()},
         "links": {link.name: _link(link) for link in report.linking},
         "retries": report.cost.retries,
         "revision": run.revision,
@@ -92,8 +94,9 @@ def summary(
         "version": run.version,
         "git_commit": run.git_commit,
         "started": run.started.isoformat(timespec="seconds"),
-        **(as_object(report.details) if report.details else {}),
     }
+    metrics = {name: found.data if found else None for name, found in report.details.items()}
+    return said | {name: data for name, data in metrics.items() if name not in said}
 
 
 def headline_link(report: Report) -> LinkingScore | None:
@@ -103,36 +106,21 @@ def headline_link(report: Report) -> LinkingScore | None:
 
 
 def markdown(run: EvaluationRun, report: Report, seconds: float | None = None) -> str:
-    """Return the run's description for MLflow's UI: what was evaluated, the score, the stages, the bill."""
+    """Return the run's description for MLflow's UI: what was evaluated, the score, the stages, the cost."""
     return "\n".join([*_head(run, report), *_stage_table(report), *_remarks(run, report, seconds)]) + "\n"
 
 
-def percent(ratio: Ratio) -> str:
-    """Write a share with its numerator and denominator.
-
-    >>> percent(Ratio(104, 129))
-    '80.62 % (104/129)'
-    """
-    if ratio.value is None:
-        return "none to score"
-    return f"{100 * ratio.value:.2f} % ({ratio.correct:g}/{ratio.total:g})"
-
-
 def _not_executable(report: Report) -> dict[str, int]:
-    """Return how many questions ended at each stage that executes SQL, because only their schema is at hand."""
+    """Return how many questions ended at each stage that executes SQL, because only their schema is available."""
     failures = (row.outcome.failure for row in report.rows if not row.executable)
     return dict(Counter(failure.stage for failure in failures if failure and failure.stage))
 
 
-def _ratio(ratio: Ratio) -> dict[str, float | None]:
-    return {"correct": ratio.correct, "total": ratio.total, "value": ratio.value}
-
-
 def _link(link: LinkingScore) -> dict[str, Any]:
     return {
-        "nsr": _ratio(link.nsr),
-        "strict_recall": _ratio(link.strict_recall),
-        "precision": _ratio(link.precision),
+        "nsr": link.nsr.as_object(),
+        "strict_recall": link.strict_recall.as_object(),
+        "precision": link.precision.as_object(),
         "avg_tables": link.avg_tables,
         "avg_columns": link.avg_columns,
         "reduction": link.reduction,
@@ -152,13 +140,22 @@ def _head(run: EvaluationRun, report: Report) -> Iterator[str]:
 def _stage_table(report: Report) -> Iterator[str]:
     if not report.stages:
         return
-    yield "| stage | EX | fixed | broken |"
-    yield "|---|---:|---:|---:|"
-    for stage in report.stages:
-        fixed = "" if stage.fixed is None else f"+{stage.fixed}"
-        broken = "" if stage.broken is None else f"-{stage.broken}"
-        yield f"| {stage.name} | {percent(stage.ex)} | {fixed} | {broken} |"
+    rows = [
+        (
+            stage.name,
+            percent(stage.ex),
+            "" if stage.fixed is None else signed(stage.fixed),
+            "" if stage.broken is None else signed(-stage.broken),
+        )
+        for stage in report.stages
+    ]
+    yield from TextTable("", ("stage", "EX", "fixed", "broken"), tuple(rows)).markdown()
     yield ""
+
+
+def _lower(line: str) -> str:
+    """Return a line that begins small, unless it begins with an abbreviation."""
+    return line[:1].lower() + line[1:] if line[1:2].islower() or line[1:2] == "-" else line
 
 
 def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Iterator[str]:
@@ -168,11 +165,12 @@ def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Itera
         yield f"- not scored, database missing: {left_out}"
     if report.failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in report.failures.items())
-        yield f"- without an answer: {kinds}; a re-run can mend {report.mendable}"
+        yield f"- without an answer: {kinds}; a re-run can answer {report.mendable}"
     if report.gold_faults:
         yield f"- faults of the benchmark's own gold: {len(report.gold_faults)}"
-    if report.details:
-        yield from remarks(report.details, report.rule)
+    for found in report.measurements.values():
+        for line in found.lines or ():
+            yield f"- {_lower(line)}"
     link = headline_link(report)
     if link is not None:
         yield f"- linking ({link.name}): NSR {percent(link.nsr)}, strict recall {percent(link.strict_recall)}"

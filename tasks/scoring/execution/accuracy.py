@@ -1,12 +1,14 @@
-"""Execution accuracy: does a SQL return what the gold returns (spec: metrics, execution accuracy)."""
+"""Execution accuracy: whether a SQL returns what the gold returns, executed in sandboxed workers."""
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
-from tasks.scoring.execution.judge_job import Compared, Comparison, Query, compare
-from tasks.scoring.execution.rules import Rule
+from tasks.scoring.execution.judge_job import Compared, JudgeJob, Query, compare
+from tasks.scoring.execution.rules import GoldOrder
+from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.report import Verdict
 from tasks.sql.distinct import without_distinct
 from tasks.sql.order import ordering
@@ -19,14 +21,27 @@ COMPARING_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class VerdictKey:
-    """What a verdict depends on; `database` is the digest of its file."""
+    """What a verdict depends on; `database` and `accepted` are digests of the file and of accepted results."""
 
     database: str
     gold_sql: str
     sql: str
-    rules: tuple[Rule, ...]
+    rules: tuple[str, ...]
     timeout_s: float
     keep_distinct: bool
+    accepted: str = ""
+
+
+class Verdicts(Protocol):
+    """Known verdicts: a dict will do, and `VerdictCache` keeps them in a file."""
+
+    def get(self, key: VerdictKey, /) -> Verdict | None:
+        """Return a verdict; None when it is not known."""
+        ...
+
+    def __setitem__(self, key: VerdictKey, verdict: Verdict, /) -> None:
+        """Keep a verdict."""
+        ...
 
 
 async def judge(
@@ -35,89 +50,96 @@ async def judge(
     gold_sql: str,
     candidates: Mapping[str, str | None],
     *,
-    rules: Sequence[Rule],
+    rules: Sequence[str],
     timeout_s: float,
     keep_distinct: bool = False,
-    cache: MutableMapping[VerdictKey, Verdict] | None = None,
+    cache: Verdicts | None = None,
+    accepted: SubsetGold | None = None,
 ) -> Mapping[str, Verdict]:
     """Judge the candidates of one question; each distinct SQL is executed once.
 
-    All of them share one worker call. If that worker is lost, each goes alone, so that one killer query costs
-    no other its verdict. A gold that does not finish makes every candidate wrong; `gold_status` says so.
+    All of them share one worker call. If that worker is lost, each goes alone, so that a query that kills its
+    worker costs no other its verdict. A gold that does not finish makes every candidate wrong, but for rules that
+    have accepted results; `gold_status` says so.
 
     Args:
         workers: the pool that executes.
         database: the database of the question.
-        gold_sql: the gold.
+        gold_sql: the gold; "" where there are accepted results only.
         candidates: SQL by name; None or blank is "no_answer".
-        rules: rules to judge by.
+        rules: names of the rules to judge by.
         timeout_s: limit per query, in seconds.
         keep_distinct: do not strip DISTINCT under "spider".
         cache: verdicts known already; verdicts that a repetition could change are not put into it.
+        accepted: results that count as right under "subset"; None: those of the gold.
 
     Returns:
         A verdict per name, in the order of `candidates`.
     """
+    stored: Verdicts = {} if cache is None else cache
+    digest = accepted.digest if accepted else ""
 
     def key(sql: str) -> VerdictKey:
-        return VerdictKey(database.digest, gold_sql, sql, tuple(rules), timeout_s, keep_distinct)
+        return VerdictKey(
+            database.digest, gold_sql, sql, tuple(rules), timeout_s, keep_distinct, accepted=digest
+        )
 
     def query(sql: str) -> Query:
         return Query(sql, sql if keep_distinct else without_distinct(sql, database.dialect))
 
     distinct = list(dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()))
-    known = {sql: cache[key(sql)] for sql in distinct if key(sql) in cache} if cache is not None else {}
+    known = {sql: verdict for sql in distinct if (verdict := stored.get(key(sql))) is not None}
     unknown = [sql for sql in distinct if sql not in known]
     nothing = key("")
     gold_status = next((verdict.gold_status for verdict in known.values()), "")
-    if not (unknown or gold_status) and cache is not None and nothing in cache:
-        gold_status = cache[nothing].gold_status
+    if not (unknown or gold_status) and (without := stored.get(nothing)) is not None:
+        gold_status = without.gold_status
     if unknown or not gold_status:
-        order = ordering(gold_sql, database.dialect)
-        comparison = Comparison(
-            query(gold_sql),
+        order = ordering(gold_sql, database.dialect) if gold_sql else None
+        job = JudgeJob(
+            query(gold_sql) if gold_sql else None,
             tuple(query(sql) for sql in unknown),
             tuple(rules),
-            order.anywhere,
-            order.outermost,
+            GoldOrder(order.anywhere, order.outermost) if order else GoldOrder(),
             timeout_s,
+            accepted,
         )
-        compared = await _compare(workers, database, comparison)
+        compared = await _compare(workers, database, job)
         gold_status = compared.gold_status
         known.update(zip(unknown, compared.verdicts, strict=True))
     missing = Verdict(_all_wrong(rules), "no_answer", gold_status=gold_status)
-    if cache is not None and gold_status in REPEATABLE:
+    if gold_status in REPEATABLE:
         for sql in unknown:
             if known[sql].status in REPEATABLE:
-                cache[key(sql)] = known[sql]
+                stored[key(sql)] = known[sql]
         if not distinct:
-            cache[nothing] = missing
+            stored[nothing] = missing
     return {name: known.get(sql or "", missing) for name, sql in candidates.items()}
 
 
-async def _compare(workers: SqlWorkers, database: Database, comparison: Comparison) -> Compared:
+async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:
     """Compare in one call, or, when that kills its worker, query by query."""
     try:
-        return await _call(workers, database, comparison)
+        return await _call(workers, database, job)
     except WorkerLost as lost:
-        if not comparison.predicted:
+        if not job.predicted:
             return Compared(lost.status, ())
-    alone = await _compare(workers, database, replace(comparison, predicted=()))
-    gold = comparison.gold if alone.gold_status == "ok" else None
+    alone = await _compare(workers, database, replace(job, predicted=()))
+    gold = job.gold if alone.gold_status == "ok" else None
     verdicts = []
-    for query in comparison.predicted:
+    for query in job.predicted:
         try:
-            one = await _call(workers, database, replace(comparison, gold=gold, predicted=(query,)))
+            one = await _call(workers, database, replace(job, gold=gold, predicted=(query,)))
             verdicts.append(replace(one.verdicts[0], gold_status=alone.gold_status))
         except WorkerLost as lost:
-            wrong = _all_wrong(comparison.rules)
+            wrong = _all_wrong(job.rules)
             verdicts.append(Verdict(wrong, lost.status, str(lost), gold_status=alone.gold_status))
     return Compared(alone.gold_status, tuple(verdicts))
 
 
-async def _call(workers: SqlWorkers, database: Database, comparison: Comparison) -> Compared:
-    budget = comparison.timeout_s * comparison.executions + COMPARING_S
-    compared: Compared = await workers.call(compare, database, comparison, timeout_s=budget)
+async def _call(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:
+    budget = job.timeout_s * job.executions + COMPARING_S
+    compared: Compared = await workers.call(compare, database, job, timeout_s=budget)
     return compared
 
 

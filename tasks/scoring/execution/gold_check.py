@@ -1,4 +1,4 @@
-"""Runs gold SQL and says which of it is fit to be scored against (spec: a failing or slow gold is the benchmark's)."""
+"""Runs gold SQL and classifies it: a gold that fails or is slow is a fault of the benchmark, not of a prediction."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ FAULTS: frozenset[GoldClass] = frozenset({"error", "timeout", "too_large"})
 
 @dataclass(frozen=True, slots=True)
 class GoldCheck:
-    """How one gold SQL fared.
+    """What running one gold SQL gave.
 
     Attributes:
         id: its id, as in `Gold`.
@@ -44,7 +44,7 @@ class GoldCheck:
 
 @dataclass(frozen=True, slots=True)
 class GoldReport:
-    """How the gold of a split fared.
+    """What running the gold of a split gave.
 
     Attributes:
         checks: one per gold, in file order.
@@ -86,18 +86,18 @@ async def check_golds(
     timeout_s: float,
     slow_s: float,
     broken: Mapping[str, str] | None = None,
-    heard: Callable[[GoldCheck], None] | None = None,
+    on_check: Callable[[GoldCheck], None] | None = None,
 ) -> GoldReport:
     """Run every gold once.
 
     Args:
         workers: the pool that executes.
-        databases: the databases at hand, by id.
+        databases: the opened databases, by id.
         golds: what to run.
         timeout_s: limit per query, in seconds.
         slow_s: seconds above which a query is slow.
         broken: databases whose file is there but cannot be read, with the reason: their gold fails.
-        heard: told each result.
+        on_check: called with each result.
     """
     unreadable = broken or {}
 
@@ -108,8 +108,8 @@ async def check_golds(
             found = GoldCheck(gold.id, gold.database_id, gold.sql, "error", unreadable[gold.database_id])
         else:
             found = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
-        if heard:
-            heard(found)
+        if on_check:
+            on_check(found)
         return found
 
     ordered = sorted(range(len(golds)), key=lambda place: golds[place].database_id)

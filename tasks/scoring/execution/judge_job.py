@@ -6,7 +6,8 @@ Imported by every worker, so it imports nothing heavy; what needs a parser was w
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.scoring.execution.rules import Rule, matches
+from tasks.scoring.execution.rules import RULES, GoldOrder
+from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.report import Verdict
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class Query:
 
     Attributes:
         sql: as it was written.
-        plain: without its DISTINCT, for the rule "spider"; equal to `sql` where there is nothing to strip.
+        plain: without its DISTINCT, for rules that strip it; equal to `sql` where there is nothing to strip.
     """
 
     sql: str
@@ -27,30 +28,35 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class JudgeJob:
     """What a worker is asked to compare.
 
     Attributes:
         gold: the gold; None to execute the predictions only.
         predicted: the SQLs to judge, each once.
-        rules: the rules to judge by.
-        ordered_anywhere: whether the gold has ORDER BY.
-        ordered_outermost: whether its outermost query has.
+        rules: names of the rules to judge by.
+        order: where the gold has ORDER BY.
         timeout_s: limit per query, in seconds.
+        accepted: results that count as right under rules that know such; None where there is only a gold SQL.
     """
 
     gold: Query | None
     predicted: tuple[Query, ...]
-    rules: tuple[Rule, ...]
-    ordered_anywhere: bool
-    ordered_outermost: bool
+    rules: tuple[str, ...]
+    order: GoldOrder
     timeout_s: float
+    accepted: SubsetGold | None = None
+
+    @property
+    def strips_distinct(self) -> bool:
+        """Whether any rule compares results without DISTINCT."""
+        return any(RULES[rule].strips_distinct for rule in self.rules)
 
     @property
     def executions(self) -> int:
         """Queries that a worker may have to run."""
         queries = (*self.predicted, *([self.gold] if self.gold else []))
-        return sum(1 + (query.plain != query.sql) for query in queries) + ("spider" in self.rules)
+        return sum(1 + (query.plain != query.sql) for query in queries) + self.strips_distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class Compared:
     """What a worker found.
 
     Attributes:
-        gold_status: status of the gold, "" where it was not executed.
+        gold_status: status of the gold, "" where it was not executed; "ok" where accepted results stand for it.
         verdicts: one per prediction, in order.
     """
 
@@ -66,57 +72,55 @@ class Compared:
     verdicts: tuple[Verdict, ...]
 
 
-def compare(session: "Session", comparison: Comparison) -> Compared:
+def compare(session: "Session", job: JudgeJob) -> Compared:
     """Run the gold once and each prediction once, and judge each under every rule.
 
-    "spider" needs a second run of a query whose DISTINCT was stripped. If the gold does not finish without
+    A rule that strips DISTINCT needs a second run of a query that has one. If the gold does not finish without
     its DISTINCT, both sides keep theirs.
     """
-    limit = comparison.timeout_s
-    gold = session.run(comparison.gold.sql, timeout_s=limit) if comparison.gold else None
-    plain_gold = _without_distinct(session, comparison, gold)
+    limit = job.timeout_s
+    gold = session.run(job.gold.sql, timeout_s=limit) if job.gold else None
+    status = gold.status if gold else "ok" if job.accepted and not job.gold else ""
+    plain_gold = _without_distinct(session, job, gold)
     verdicts = []
-    for query in comparison.predicted:
+    for query in job.predicted:
         result = session.run(query.sql, timeout_s=limit)
         correct: dict[str, bool] = {}
-        for rule in comparison.rules:
+        for rule in job.rules:
             one, other = gold, result
-            if rule == "spider" and plain_gold is not None:
+            if RULES[rule].strips_distinct and plain_gold is not None:
                 one = plain_gold
                 if query.plain != query.sql:
                     other = session.run(query.plain, timeout_s=limit)
-            correct[rule] = _is_right(rule, comparison, one, other)
+            correct[rule] = _is_right(rule, job, one, other)
         verdicts.append(
             Verdict(
                 correct=correct,
                 status=result.status,
                 error=result.error,
                 row_count=result.row_count,
-                gold_status=gold.status if gold else "",
+                gold_status=status,
                 seconds=result.seconds,
             )
         )
-    return Compared(gold.status if gold else "", tuple(verdicts))
+    return Compared(status, tuple(verdicts))
 
 
-def _without_distinct(session: "Session", comparison: Comparison, gold: "Result | None") -> "Result | None":
-    """Return the gold's result for "spider"; None where DISTINCT is to stay on both sides."""
-    query = comparison.gold
-    if query is None or gold is None or "spider" not in comparison.rules or gold.status != "ok":
+def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") -> "Result | None":
+    """Return the gold's result without DISTINCT; None where DISTINCT is to stay on both sides."""
+    query = job.gold
+    if query is None or gold is None or not job.strips_distinct or gold.status != "ok":
         return None
     if query.plain == query.sql:
         return gold
-    plain = session.run(query.plain, timeout_s=comparison.timeout_s)
+    plain = session.run(query.plain, timeout_s=job.timeout_s)
     return plain if plain.status == "ok" else None
 
 
-def _is_right(rule: Rule, comparison: Comparison, gold: "Result | None", predicted: "Result") -> bool:
-    if gold is None or gold.status != "ok" or predicted.status != "ok":
+def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Result") -> bool:
+    rule = RULES[name]
+    if predicted.status != "ok":
         return False
-    return matches(
-        rule,
-        gold.rows,
-        predicted.rows,
-        ordered_anywhere=comparison.ordered_anywhere,
-        ordered_outermost=comparison.ordered_outermost,
-    )
+    if job.accepted and rule.matches_accepted:
+        return rule.matches_accepted(job.accepted, predicted.rows)
+    return gold is not None and gold.status == "ok" and rule.matches(gold.rows, predicted.rows, job.order)

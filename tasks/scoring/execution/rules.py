@@ -1,46 +1,68 @@
-"""When two results are equal: the rules of execution accuracy (spec: metrics, execution accuracy).
+"""When two results are equal: the rules of execution accuracy, by name in `RULES`.
 
-Runs inside the sandboxed workers, so it imports nothing heavy. Rows are tuples, all of one width per result.
-Cells compare as Python compares them: 1 == 1.0 == True, NULL == NULL, '1' != 1, no tolerance; NaN equals
-itself. No rule raises on any pair of results.
+| rule | rows | row order | columns |
+|--|--|--|--|
+| bird | sets | ignored | in order |
+| spider | multisets, DISTINCT stripped from both SQLs | matters where the gold has ORDER BY | any permutation |
+| strict | multisets | matters where the gold's outermost query has ORDER BY | in order |
+| subset | each column a multiset, numbers within 0.01 | ignored | the gold's among the predicted ones |
+
+Runs inside the sandboxed workers, so it imports nothing heavy. Rows are tuples, all of one width per result. No rule
+raises on any pair of results.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-Rule = Literal["bird", "spider", "strict"]
-RULES: tuple[Rule, ...] = ("bird", "spider", "strict")
-Row = tuple[Any, ...]
-Cells = tuple[Hashable, ...]
+from tasks.scoring.execution.cells import Cells, Row, comparable_rows
+from tasks.scoring.execution.subset import AcceptedResult, SubsetGold, subset
+
 Colours = list[int]
 
-_PLAIN = frozenset({int, str, bytes, bool, type(None)})
-_NAN = ("not a number",)
+
+@dataclass(frozen=True, slots=True)
+class GoldOrder:
+    """Where a gold SQL has ORDER BY: anywhere, and in its outermost query."""
+
+    anywhere: bool = False
+    outermost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of execution accuracy.
+
+    Attributes:
+        matches: whether predicted rows (second) are right given the gold's rows (first).
+        strips_distinct: whether it compares the results of both SQLs without their DISTINCT.
+        matches_accepted: whether predicted rows are right given accepted results in the place of a gold SQL;
+            None where the rule knows none.
+    """
+
+    matches: Callable[[Sequence[Row], Sequence[Row], GoldOrder], bool]
+    strips_distinct: bool = False
+    matches_accepted: Callable[[SubsetGold, Sequence[Row]], bool] | None = None
 
 
 def matches(
-    rule: Rule,
+    rule: str,
     gold: Sequence[Row],
     predicted: Sequence[Row],
     *,
     ordered_anywhere: bool = False,
     ordered_outermost: bool = False,
 ) -> bool:
-    """Whether the predicted rows are right under a rule.
+    """Return whether the predicted rows are right under a rule.
 
     Args:
-        rule: which rule.
+        rule: name of the rule.
         gold: rows of the gold SQL.
         predicted: rows of the predicted SQL.
-        ordered_anywhere: the gold has ORDER BY: rows must come in its order under "spider".
-        ordered_outermost: the gold's outermost query has ORDER BY: the same for "strict".
+        ordered_anywhere: the gold has ORDER BY.
+        ordered_outermost: the gold's outermost query has ORDER BY.
     """
-    if rule == "bird":
-        return bird(gold, predicted)
-    if rule == "spider":
-        return spider(gold, predicted, ordered=ordered_anywhere)
-    return strict(gold, predicted, ordered=ordered_outermost)
+    return RULES[rule].matches(gold, predicted, GoldOrder(ordered_anywhere, ordered_outermost))
 
 
 def bird(gold: Sequence[Row], predicted: Sequence[Row]) -> bool:
@@ -49,7 +71,7 @@ def bird(gold: Sequence[Row], predicted: Sequence[Row]) -> bool:
     >>> bird([(1, "a"), (1, "a")], [(1.0, "a")])
     True
     """
-    return set(_comparable(gold)) == set(_comparable(predicted))
+    return set(comparable_rows(gold)) == set(comparable_rows(predicted))
 
 
 def strict(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> bool:
@@ -60,7 +82,7 @@ def strict(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
     """
     if len(gold) != len(predicted):
         return False
-    one, other = _comparable(gold), _comparable(predicted)
+    one, other = comparable_rows(gold), comparable_rows(predicted)
     return one == other if ordered else Counter(one) == Counter(other)
 
 
@@ -80,7 +102,7 @@ def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
         return True
     if len(gold[0]) != len(predicted[0]):
         return False
-    one, other = _comparable(gold), _comparable(predicted)
+    one, other = comparable_rows(gold), comparable_rows(predicted)
     columns, others = list(zip(*one, strict=False)), list(zip(*other, strict=False))
     if ordered:
         return Counter(columns) == Counter(others)
@@ -92,8 +114,8 @@ def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
 def _permutable(gold: list[Cells], predicted: list[Cells]) -> bool:
     """Whether some order of the predicted columns gives the gold's multiset of rows.
 
-    Trying all permutations would be factorial. Instead columns are told apart by their values, then rows by
-    their cells in such columns, then columns by such rows, until nothing more can be told apart (colour
+    Trying all permutations would be factorial. Instead columns are distinguished by their values, then rows by
+    their cells in such columns, then columns by such rows, until nothing more can be distinguished (colour
     refinement). Whatever then still looks alike is tried, one pair of columns at a time.
     """
     return _match(gold, predicted, [0] * len(gold), [0] * len(predicted))
@@ -158,28 +180,29 @@ def _single_out(colours: Colours, index: int) -> Colours:
     return [*colours[:index], -1, *colours[index + 1 :]]
 
 
-def _comparable(rows: Iterable[Row]) -> list[Cells]:
-    return [tuple([v if type(v) in _PLAIN else comparable(v) for v in row]) for row in rows]
+RULES: Mapping[str, Rule] = {
+    "bird": Rule(lambda gold, predicted, order: bird(gold, predicted)),
+    "spider": Rule(
+        lambda gold, predicted, order: spider(gold, predicted, ordered=order.anywhere), strips_distinct=True
+    ),
+    "strict": Rule(lambda gold, predicted, order: strict(gold, predicted, ordered=order.outermost)),
+    "subset": Rule(
+        lambda gold, predicted, order: subset(
+            SubsetGold((AcceptedResult(tuple(gold)),), ignore_order=True), predicted
+        ),
+        matches_accepted=subset,
+    ),
+}
+"""Every rule by its name: a new one is an entry here, and a name in `tasks.settings.benchmark.Rule`."""
+
+DEFAULT_RULES = ("bird", "spider", "strict")
+"""The rules of every evaluation, beside the benchmark's own."""
 
 
-def comparable(value: Any) -> Hashable:
-    """Return a hashable stand-in that is equal exactly when the values are; NaN gets one of its own.
+def rules_beside(headline: str) -> tuple[str, ...]:
+    """Return the rules of an evaluation: the default ones, and the benchmark's own.
 
-    >>> comparable(float("nan")) == comparable(float("nan"))
-    True
+    >>> rules_beside("bird"), rules_beside("subset")
+    (('bird', 'spider', 'strict'), ('subset', 'bird', 'spider', 'strict'))
     """
-    if isinstance(value, list | tuple):
-        return tuple(comparable(v) for v in value)
-    if isinstance(value, dict):
-        return frozenset((comparable(k), comparable(v)) for k, v in value.items())
-    if isinstance(value, set | frozenset):
-        return frozenset(comparable(v) for v in value)
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    try:
-        if value != value:
-            return _NAN
-        hash(value)
-    except (TypeError, ValueError, ArithmeticError):  # a signalling NaN, an array, an unhashable object
-        return (type(value).__name__, repr(value))
-    return value  # type: ignore[no-any-return]
+    return DEFAULT_RULES if headline in DEFAULT_RULES else (headline, *DEFAULT_RULES)

@@ -1,26 +1,22 @@
 """The rule "subset" of Spider 2.0-lite: the gold's columns must be among the predicted ones.
 
 Runs inside the sandboxed workers, so it imports nothing heavy. As published, each column is compared as a
-vector of its own, several gold results may be accepted, and further predicted columns do no harm. Deviations:
+vector of its own, several gold results may be accepted, and further predicted columns do no harm. A gold SQL
+is one accepted result whose row order is ignored. Deviations:
 NULL equals NULL and nothing else (published: also 0), and numbers are sorted as numbers where the order is
 ignored (published: as text, so that 9.999 and 10 are no pair).
 """
 
 import csv
+import hashlib
 import io
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tasks.scoring.execution.rules import Row, comparable
-from tasks.scoring.report import Verdict
-
-if TYPE_CHECKING:
-    from tasks.database.database import Database
-    from tasks.database.sandbox.connection import Session
-    from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.execution.cells import Row, comparable
 
 TOLERANCE = 1e-2
 
@@ -44,6 +40,11 @@ class SubsetGold:
 
     accepted: tuple[AcceptedResult, ...]
     ignore_order: bool = False
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of what is accepted: a verdict depends on it."""
+        return hashlib.sha256(repr(self).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_gold_csv(text: str) -> tuple[Row, ...]:
@@ -78,45 +79,6 @@ def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order
         return False
     pairs = zip(sorted(numbers), sorted(predicted_numbers), strict=True)
     return all(_same(one, other) for one, other in pairs)
-
-
-def compare_subset(
-    session: "Session", gold: SubsetGold, sqls: tuple[str, ...], timeout_s: float
-) -> tuple[Verdict, ...]:
-    """Execute predictions inside a worker and judge each by the rule."""
-    verdicts = []
-    for sql in sqls:
-        result = session.run(sql, timeout_s=timeout_s)
-        right = result.ok and subset(gold, result.rows)
-        verdicts.append(
-            Verdict({"subset": right}, result.status, result.error, result.row_count, seconds=result.seconds)
-        )
-    return tuple(verdicts)
-
-
-async def judge_subset(
-    workers: "SqlWorkers",
-    database: "Database",
-    gold: SubsetGold,
-    candidates: Mapping[str, str | None],
-    *,
-    timeout_s: float,
-) -> Mapping[str, Verdict]:
-    """Judge the candidates of one question against results instead of a gold SQL; each distinct SQL runs once."""
-    from tasks.database.sandbox.workers import WorkerLost
-
-    known: dict[str, Verdict] = {}
-    for sql in dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()):
-        try:
-            (known[sql],) = await workers.call(
-                compare_subset, database, gold, (sql,), timeout_s, timeout_s=timeout_s
-            )
-        except WorkerLost as lost:
-            known[sql] = Verdict({"subset": False}, lost.status, str(lost))
-    return {
-        name: known.get(sql or "", Verdict({"subset": False}, "no_answer"))
-        for name, sql in candidates.items()
-    }
 
 
 def _contains(result: AcceptedResult, predicted: Sequence[Row], ignore_order: bool) -> bool:

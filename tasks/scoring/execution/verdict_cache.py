@@ -1,4 +1,4 @@
-"""Verdicts that are known from earlier runs, in one SQLite file: the same SQL is not executed twice for nothing.
+"""Verdicts of earlier runs in one SQLite file, so that the same SQL is not executed again.
 
 A verdict is kept, never a result: rows stay inside the worker processes. It holds for the same content of the
 database, gold, SQL, rules, limits, SQLite and scoring code, and is forgotten as soon as one of them changes.
@@ -9,8 +9,7 @@ import json
 import logging
 import re
 import sqlite3
-from collections.abc import Iterator, MutableMapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -30,6 +29,8 @@ DECISIVE = (
     "tasks/scoring/execution/judge_job.py",
     "tasks/scoring/execution/accuracy.py",
     "tasks/scoring/execution/rules.py",
+    "tasks/scoring/execution/cells.py",
+    "tasks/scoring/execution/subset.py",
     "tasks/sql/distinct.py",
     "tasks/sql/order.py",
     "tasks/sql/parsing.py",
@@ -47,12 +48,12 @@ _VOLATILE = re.compile(
 )
 
 
-class VerdictCache(MutableMapping[VerdictKey, Verdict]):
+class VerdictCache:
     """Verdicts by what they depend on, for `judge(..., cache=...)`.
 
     Queries that ask for the time or for random numbers are never kept. Calls are made inline: they take
-    microseconds. WAL, several processes may use the file at once; a write that fails is a verdict to find
-    again, so it is logged and no more.
+    microseconds. Several processes may use the file at once (WAL). A write that fails is logged and no more: the
+    verdict is found again by executing.
     """
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
@@ -66,10 +67,8 @@ class VerdictCache(MutableMapping[VerdictKey, Verdict]):
             CrosscheckError: the file cannot be opened or is no SQLite database.
         """
         self.path = Path(path)
-        self.hits = 0
         facts = (sqlite3.sqlite_version, asdict(limits or Limits()), code_digest())
         self._context = json.dumps(facts, sort_keys=True)
-        self._read: tuple[bytes, Verdict] | None = None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(
@@ -96,62 +95,31 @@ class VerdictCache(MutableMapping[VerdictKey, Verdict]):
         """Close the file."""
         self._database.close()
 
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, VerdictKey) and self._find(key) is not None
-
-    def __getitem__(self, key: VerdictKey) -> Verdict:
-        """Return a verdict. Raises KeyError when it is not known."""
-        found = self._find(key)
-        if found is None:
-            raise KeyError(key)
-        self.hits += 1
-        return found
+    def get(self, key: VerdictKey) -> Verdict | None:
+        """Return a verdict; None when it is not known."""
+        if _volatile(key):
+            return None
+        try:
+            row = self._database.execute(
+                "SELECT verdict FROM verdict WHERE key = ?", (self._digest(key),)
+            ).fetchone()
+        except sqlite3.Error as error:
+            log.warning("%s cannot be read: %s", self.path, error)
+            return None
+        return None if row is None else Verdict(**json.loads(row[0]))
 
     def __setitem__(self, key: VerdictKey, verdict: Verdict) -> None:
         """Keep a verdict, unless the next execution may give another."""
         if _volatile(key):
             return
-        self._read = None
         text = json.dumps(asdict(verdict), ensure_ascii=False).encode("utf-8", "replace").decode()
         try:
             self._database.execute("INSERT OR REPLACE INTO verdict VALUES (?, ?)", (self._digest(key), text))
         except sqlite3.Error as error:
             log.warning("%s does not keep a verdict: %s", self.path, error)
 
-    def __delitem__(self, key: VerdictKey) -> None:
-        """Forget a verdict. Raises KeyError when it is not known."""
-        if key not in self:
-            raise KeyError(key)
-        self._read = None
-        self._database.execute("DELETE FROM verdict WHERE key = ?", (self._digest(key),))
-
-    def __iter__(self) -> Iterator[VerdictKey]:
-        """Raise TypeError: the file holds digests of keys."""
-        raise TypeError("a cache of verdicts keeps digests of its keys, so it cannot list them")
-
-    def __len__(self) -> int:
-        """Return how many verdicts the file holds, outdated ones included."""
-        return int(self._database.execute("SELECT count(*) FROM verdict").fetchone()[0])
-
-    def _find(self, key: VerdictKey) -> Verdict | None:
-        if _volatile(key):
-            return None
-        digest = self._digest(key)
-        if self._read is not None and self._read[0] == digest:  # `in` was asked just before
-            return self._read[1]
-        try:
-            row = self._database.execute("SELECT verdict FROM verdict WHERE key = ?", (digest,)).fetchone()
-        except sqlite3.Error as error:
-            log.warning("%s cannot be read: %s", self.path, error)
-            return None
-        if row is None:
-            return None
-        self._read = (digest, Verdict(**json.loads(row[0])))
-        return self._read[1]
-
     def _digest(self, key: VerdictKey) -> bytes:
-        facts = (key.database, key.gold_sql, key.sql, key.rules, key.timeout_s, key.keep_distinct)
-        text = json.dumps([facts, self._context])
+        text = json.dumps([astuple(key), self._context])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -1,4 +1,4 @@
-"""What DAC reports of its sub-tasks and its corrections, beside execution accuracy (DAC, section 5; spec: dac)."""
+"""What DAC reports of its sub-tasks and its corrections, beside execution accuracy (DAC, section 5)."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +17,9 @@ from tasks.dac_records import (
     RevisionOutcome,
 )
 from tasks.database.schema import Schema
-from tasks.scoring.build_report import is_right
 from tasks.scoring.errors import DacCounts, classify, classify_sql, dac_counts
 from tasks.scoring.papers.dac_oracle import gold_entities, gold_skeleton
-from tasks.scoring.report import QuestionScore, Ratio, Verdict
+from tasks.scoring.report import QuestionScore, Ratio, Verdict, is_right
 from tasks.sql.skeleton import skeleton
 from tasks.sql.used_elements import used_elements
 

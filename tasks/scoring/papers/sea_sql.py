@@ -8,8 +8,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from tasks.records import Correction, Elimination
-from tasks.scoring.build_report import is_right
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.report import QuestionScore, Ratio, is_right
 
 T = TypeVar("T")
 

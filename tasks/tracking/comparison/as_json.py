@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tasks.scoring.report import QuestionScore, Ratio
-from tasks.scoring.significance import Comparison, needed_net
+from tasks.scoring.report import QuestionScore, Ratio, is_right
+from tasks.scoring.significance import PairedTest, needed_net
 from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
 
 
@@ -33,7 +33,7 @@ def as_object(comparison: RunComparison) -> dict[str, Any]:
     }
 
 
-def _result(result: Comparison) -> dict[str, Any]:
+def _result(result: PairedTest) -> dict[str, Any]:
     return {
         "questions": result.questions,
         "difference": result.difference,
@@ -107,12 +107,12 @@ def _answer(score: QuestionScore, rule: str) -> dict[str, Any]:
     final = score.final
     return {
         "sql": score.outcome.sql,
-        "correct": final.correct.get(rule, False),
+        "correct": is_right(final, rule),
         "status": final.status,
         "error": final.error or None,
         "row_count": final.row_count,
         "failure": score.outcome.failure.message if score.outcome.failure else None,
-        "stages": {stage: verdict.correct.get(rule, False) for stage, verdict in score.stages.items()},
+        "stages": {stage: is_right(verdict, rule) for stage, verdict in score.stages.items()},
     }
 
 

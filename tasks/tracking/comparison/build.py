@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Literal
 
 from tasks.errors import ConfigurationError
-from tasks.scoring.build_report import is_right
 from tasks.scoring.cost import total_cost
-from tasks.scoring.report import QuestionScore, Ratio
-from tasks.scoring.significance import Comparison, compare_runs, wilson
+from tasks.scoring.report import QuestionScore, Ratio, is_right
+from tasks.scoring.significance import PairedTest, compare_runs, wilson
 from tasks.tracking.comparison.comparability import common_rule, warnings, why_not_ranked
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
 from tasks.tracking.comparison.records import Pair, RunComparison, SettingChange, Side
@@ -82,7 +81,7 @@ def _quarantine(stored: StoredRun) -> dict[str, None]:
 
 def _without(
     right_a: Mapping[str, bool], right_b: Mapping[str, bool], quarantined: Sequence[str], confidence: float
-) -> Comparison | None:
+) -> PairedTest | None:
     left = {id_: right for id_, right in right_a.items() if id_ not in quarantined}
     if not quarantined or not any(id_ in right_b for id_ in left):
         return None
@@ -94,7 +93,7 @@ def _side(
     letter: Literal["A", "B"],
     stored: StoredRun,
     rows: Sequence[QuestionScore],
-    result: Comparison,
+    result: PairedTest,
     only: tuple[str, ...],
 ) -> Side:
     ex = Ratio(result.right_a if letter == "A" else result.right_b, result.questions)

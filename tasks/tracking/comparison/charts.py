@@ -7,7 +7,7 @@ solid, so that the two are told apart in grey and with any colour vision.
 from markupsafe import Markup
 
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import Comparison, needed_net, wilson
+from tasks.scoring.significance import PairedTest, needed_net, wilson
 from tasks.tracking.comparison.records import Contrast, RunComparison, Side
 from tasks.tracking.pages.drawing import Scale, axis, dot, element, svg, whisker
 from tasks.tracking.pages.wording import counts, percent, points
@@ -29,7 +29,7 @@ def accuracy_chart(comparison: RunComparison) -> Markup:
     return svg(_WIDTH, 142, f"Execution accuracy. {label}", parts)
 
 
-def difference_chart(result: Comparison) -> Markup:
+def difference_chart(result: PairedTest) -> Markup:
     """Draw the difference with its interval, over the band in which the test cannot tell it from chance."""
     net = needed_net(result.differing, result.level)
     needed = None if net is None else 100 * net / result.questions
@@ -65,7 +65,7 @@ def difference_chart(result: Comparison) -> Markup:
     return svg(_WIDTH, 116, label, parts)
 
 
-def outcome_bar(result: Comparison) -> Markup:
+def outcome_bar(result: PairedTest) -> Markup:
     """Draw the questions as one bar: right in both, fixed, broken, wrong in both."""
     scale = Scale(0, max(result.questions, 1), 0, _WIDTH)
     named = (

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tasks.scoring.build_report import DIFFICULTIES, UNGRADED, is_right
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.build_report import DIFFICULTIES
+from tasks.scoring.report import UNGRADED, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import holm, mcnemar
 from tasks.tracking.comparison.records import Contrast, Pair
 

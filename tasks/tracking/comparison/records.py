@@ -5,7 +5,7 @@ from typing import Literal
 
 from tasks.records import Question
 from tasks.scoring.report import Cost, QuestionScore, Ratio
-from tasks.scoring.significance import Comparison
+from tasks.scoring.significance import PairedTest
 from tasks.tracking.evaluation import EvaluationRun
 
 Change = Literal["fixed", "broken"]
@@ -138,7 +138,7 @@ class RunComparison:
     rule: str
     a: Side
     b: Side
-    result: Comparison
+    result: PairedTest
     by_difficulty: tuple[Contrast, ...]
     by_database: tuple[Contrast, ...]
     stages: tuple[Contrast, ...]
@@ -147,7 +147,7 @@ class RunComparison:
     settings: tuple[SettingChange, ...]
     warnings: tuple[str, ...]
     quarantined: tuple[str, ...] = ()
-    without_quarantine: Comparison | None = None
+    without_quarantine: PairedTest | None = None
     not_ranked: str = ""
 
     @property

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.scoring.details import Details
-from tasks.scoring.report import Cost, Ratio, Report
+from tasks.scoring.report import Cost, Ratio, Report, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
         *_stages(report),
         *_linking(report),
         *_counts(report),
-        *(_details(report.details, report.rule) if report.details else ()),
+        *_registered(report),
         *_usage(report.cost, "usage"),
         *(
             measure
@@ -74,52 +73,20 @@ def _linking(report: Report) -> Iterator[Measure | None]:
             yield Measure(f"{prefix}/reduction", link.reduction)
 
 
-def _details(details: Details, rule: str) -> Iterator[Measure | None]:
-    for cause, count in details.errors.items():
-        yield Measure(f"ex_errors/{cause}", float(count))
-    for kind in ("table", "column", "skeleton", "execution"):
-        yield Measure(f"ex_errors_dac/{kind}", float(getattr(details.dac, kind)))
-    yield Measure("questions/rules_disagree", float(len(details.disagreements)))
-    yield Measure("questions/unanswered", float(len(details.unanswered)))
-    if details.selection:
-        yield _ratio("selection/oracle", details.selection.oracle)
-        yield _ratio("selection/chosen_right", details.selection.chosen_right)
-        if details.selection.new_queries:
-            yield _ratio("selection/new_queries", details.selection.new_queries)
-    if recall := details.strict_recall_or_correct:
-        yield _ratio(f"linking/{recall.link}/strict_recall_or_correct", recall.ratio)
-    for link in details.linking_resolved:
-        yield _ratio(f"linking_resolved/{link.name}/nsr", link.nsr)
-        yield _ratio(f"linking_resolved/{link.name}/strict_recall", link.strict_recall)
-        yield _ratio(f"linking_resolved/{link.name}/precision", link.precision)
-    if details.exact_match:
-        yield _ratio("exact_match", details.exact_match.total)
-        for grade, ratio in details.exact_match.by_hardness.items():
-            yield _ratio(f"exact_match_by_hardness/{grade}", ratio)
-    if details.soft_f1:
-        yield _ratio("soft_f1", details.soft_f1.total)
-    if details.without_quarantine:
-        yield _ratio("ex_without_quarantine", details.without_quarantine.rules[rule])
-    for figure in details.figures:
-        if isinstance(figure.value, Ratio):
-            yield _ratio(figure.name, figure.value)
-        else:
-            yield Measure(figure.name, float(figure.value))
-    yield from _efficiency(details)
+def _registered(report: Report) -> Iterator[Measure | None]:
+    """Yield what the registered metrics found: a metric's value under its name, further ones under theirs."""
+    for name, found in report.measurements.items():
+        if found.value is not None:
+            yield _measure(name, found.value)
+        for further, value in found.further.items():
+            yield _measure(further, value)
+        for stepped, values in found.series.items():
+            for step, value in enumerate(values, start=1):
+                yield _measure(stepped, value, step)
 
 
-def _efficiency(details: Details) -> Iterator[Measure]:
-    found = details.efficiency
-    if found is None:
-        return
-    for name, spread in (("ves", found.ves), ("r_ves", found.r_ves)):
-        if spread is not None:
-            yield Measure(f"ves/{name}", spread.mean)
-            yield Measure(f"ves/{name}_low", spread.low)
-            yield Measure(f"ves/{name}_high", spread.high)
-    if found.ves_steps is not None:
-        yield Measure("ves/ves_steps", found.ves_steps)
-    yield Measure("ves/measured", float(found.measured))
+def _measure(name: str, value: Value, step: int = 0) -> Measure | None:
+    return _ratio(name, value, step) if isinstance(value, Ratio) else Measure(name, float(value), step)
 
 
 def _counts(report: Report) -> Iterator[Measure]:

@@ -47,6 +47,8 @@ class Tracker:
         self._run: EvaluationRun | None = None
         self._tracked = Tracked(self.store.shown)
         self._opened = False
+        self.summary: dict[str, Any] = {}
+        """The run's summary as plain JSON, once it is finished."""
 
     def check(self) -> None:
         """Open the store.
@@ -108,13 +110,13 @@ class Tracker:
         """
         run = self._started()
         problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
-        told = summary(run, report, seconds=seconds, prefect=prefect, mlflow=self._tracked) | dict(
+        self.summary = summary(run, report, seconds=seconds, prefect=prefect, mlflow=self._tracked) | dict(
             facts or {}
         )
         package = closing(
             run,
             report,
-            told,
+            self.summary,
             status=status,
             seconds=seconds,
             remarks=remarks,

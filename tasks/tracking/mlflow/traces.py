@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.report import QuestionScore, is_right
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.question_spans import Exchanges, QuestionSpan, question_span
 from tasks.tracking.mlflow.quiet import patience
@@ -126,7 +126,7 @@ class _Maker:
             "difficulty": score.question.difficulty,
             "backbone": self._run.backbone,
             "pipeline": self._run.pipeline,
-            "correct": str(score.final.correct.get(self._run.rule, False)).lower(),
+            "correct": str(is_right(score.final, self._run.rule)).lower(),
             "failure": status(score) if told.error else None,
             "crosscheck_run_id": self._run.run_id,
         }
@@ -135,7 +135,7 @@ class _Maker:
     def _assessments(self, score: QuestionScore, told: QuestionSpan, span_id: str) -> "list[Assessment]":
         from mlflow.entities import AssessmentSource, Expectation, Feedback
 
-        correct = score.final.correct.get(self._run.rule, False)
+        correct = is_right(score.final, self._run.rule)
         source = AssessmentSource("CODE", f"crosscheck, rule {self._run.rule}")
         of_run = {"mlflow.assessment.sourceRunId": self._run_id}
         why = "the same result as the gold SQL" if correct else "another result than the gold SQL"

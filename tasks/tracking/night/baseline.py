@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from tasks.errors import ConfigurationError, DataError
-from tasks.scoring.build_report import is_right
-from tasks.scoring.significance import Comparison, compare_runs
+from tasks.scoring.report import is_right
+from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.tracking.comparison.comparability import common_rule
 from tasks.tracking.ranking import why_unranked
 from tasks.tracking.warehouse.run_names import find_run
@@ -52,7 +52,7 @@ def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
     return stored
 
 
-def compare_with(baseline: StoredRun, tonight: StoredRun, level: float) -> Comparison:
+def compare_with(baseline: StoredRun, tonight: StoredRun, level: float) -> PairedTest:
     """Compare tonight's run (B) with its baseline (A), without questions that either has no answer to.
 
     A question that an endpoint did not answer says nothing about the model: it stays in the denominator of the

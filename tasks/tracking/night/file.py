@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import Comparison
+from tasks.scoring.significance import PairedTest
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
 from tasks.tracking.night.records import CONFIDENCE, Entry, Judged, Night, Past
@@ -198,9 +198,9 @@ def _judged(data: Mapping[str, Any]) -> Judged:
     return Judged(entry, data["standing"], data["adjusted_p"])
 
 
-def _comparison(data: Mapping[str, Any]) -> Comparison:
+def _comparison(data: Mapping[str, Any]) -> PairedTest:
     interval, left_out = data["interval"], data["left_out"]
-    return Comparison(
+    return PairedTest(
         questions=data["questions_compared"],
         right_a=data["right_before"],
         right_b=data["right"],

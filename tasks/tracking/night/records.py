@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import Comparison, holm, wilson
+from tasks.scoring.significance import PairedTest, holm, wilson
 from tasks.settings.night import Gate
 
 Standing = Literal["regression", "infrastructure", "better", "no worse", "no baseline", "not ranked"]
@@ -78,7 +78,7 @@ class Entry:
     notes: tuple[str, ...] = ()
     not_ranked: str = ""
     baseline: str | None = None
-    comparison: Comparison | None = None
+    comparison: PairedTest | None = None
     trend: tuple[Past, ...] = ()
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tasks.scoring.build_report import is_right
+from tasks.scoring.report import is_right
 from tasks.tracking.pages import wording as words
 from tasks.tracking.pages.sql_markup import mark_sql
 

@@ -2,8 +2,7 @@
 
 import re
 
-from tasks.scoring.build_report import is_right
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.report import QuestionScore, Ratio, is_right
 from tasks.tracking.comparison.records import RunComparison, Side
 
 MINUS = "\N{MINUS SIGN}"

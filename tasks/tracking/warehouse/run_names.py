@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Ratio
-from tasks.tracking.summary import percent
 from tasks.tracking.warehouse.warehouse import RunHeader
+from tasks.wording import percent_and_counts as percent
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _SHOWN = 5

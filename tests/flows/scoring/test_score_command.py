@@ -177,6 +177,50 @@ def test_rules_are_chosen_and_strict_is_always_beside_the_headline(
     assert found["ex"]["rule"] == "bird"
 
 
+def with_a_further_column(sql: str) -> str:
+    return f"SELECT 'further', answer.* FROM ({sql}) AS answer"
+
+
+def test_under_the_rule_subset_further_columns_are_right(demo: list[Question], tmp_path: Path) -> None:
+    """The rule of Spider 2.0-lite, by option and as the benchmark's own; it once scored 0 % in silence."""
+    one_row = [question for question in demo if "COUNT(*)" in str(question["SQL"])][:4]
+    ids = ",".join(str(question["question_id"]) for question in one_row)
+    answers = {key: with_a_further_column(str(sql)) for key, sql in gold(one_row).items()}
+    answers[str(one_row[0]["question_id"])] = "SELECT 'wrong'"
+    file = tmp_path / "wide.json"
+    file.write_text(as_bird(demo, answers), encoding="utf-8")
+    found = score("--predictions", str(file), "--questions", ids, "--rules", "subset")
+    assert found["ex"] == {"rule": "subset", "correct": 3, "total": 4, "value": 0.75}
+    assert found["rules"]["strict"]["correct"] == 0
+    found = score("--predictions", str(file), "--questions", ids, "--set", "benchmark.rule=subset")
+    assert found["ex"] == {"rule": "subset", "correct": 3, "total": 4, "value": 0.75}
+    assert {rule: ratio["correct"] for rule, ratio in found["rules"].items()} == {
+        "subset": 3,
+        "bird": 0,
+        "spider": 0,
+        "strict": 0,
+    }
+
+
+def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from tasks.scoring.metric import result_metric\n\n\n"
+        "@result_metric('Same number of rows')\n"
+        "def same_rows(gold, predicted):\n"
+        "    return float(len(gold) == len(predicted))\n",
+        encoding="utf-8",
+    )
+    file = tmp_path / "mine.json"
+    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
+    own = f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]"
+    ran = run("score", "--predictions", str(file), "--limit", "3", "--set", own, "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["same_rows"] == {"sum": 3.0, "total": 3, "value": 1.0}
+    assert "Same number of rows: 100.00 %" in ran.err
+    wrong = f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]"
+    assert_one_message(run("score", "--predictions", str(file), "--set", wrong), 'Did you mean "same_rows"?')
+
+
 def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
     demo: list[Question], tmp_path: Path
 ) -> None:
@@ -307,7 +351,7 @@ def test_the_message_on_lines_says_both_counts(demo: list[Question], tmp_path: P
     [
         (("--predictions", "nowhere.json"), "nowhere.json cannot be read"),
         (("--predictions", "FILE", "--rules", "brid"), 'Did you mean "bird"?'),
-        (("--predictions", "FILE", "--rules", "subset"), "Spider 2.0-lite"),
+        (("--predictions", "FILE", "--rules", "subst"), 'Did you mean "subset"?'),
         (("--predictions", "FILE", "--rules", ","), "--rules"),
         (("--predictions", "FILE", "--set", "pipeline.k=1"), "only benchmark.*"),
         (("--predictions", "FILE", "--benchmark", "dmo"), 'Did you mean "demo"?'),

@@ -1,6 +1,6 @@
 """Where the rules disagree."""
 
-from tasks.scoring.disagreement import Disagreement, disagreements
+from tasks.scoring.metrics.disagreements import Disagreement, find_disagreements
 from tests.tasks.scoring.samples import score
 
 
@@ -12,7 +12,7 @@ def test_only_questions_on_which_rules_disagree_are_listed() -> None:
         score("3", "spider strict"),
         score("4", sql=None, executable=False),
     ]
-    assert disagreements(scores) == (
+    assert find_disagreements(scores) == (
         Disagreement("1", ("bird",), ("spider", "strict")),
         Disagreement("3", ("spider", "strict"), ("bird",)),
     )

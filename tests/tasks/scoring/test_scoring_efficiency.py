@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.execution.efficiency import (
+from tasks.scoring.metrics.efficiency import (
     RightAnswer,
     Spread,
     Timings,
-    efficiency,
     measure_efficiency,
     reward_of,
+    score_efficiency,
     ves_of,
 )
 
@@ -42,7 +42,7 @@ def test_ves_lies_between_the_roots_of_the_extremes(ratios: list[float]) -> None
 
 
 def test_wrong_answers_count_zero_and_trials_give_the_spread() -> None:
-    found = efficiency([Timings(((1.0,), (4.0,)), 4.0), Timings(((1.0,), (1.0,)), 1.0)], questions=4)
+    found = score_efficiency([Timings(((1.0,), (4.0,)), 4.0), Timings(((1.0,), (1.0,)), 1.0)], questions=4)
     assert (found.questions, found.measured) == (4, 2)
     assert found.ves == Spread(mean=62.5, low=50.0, high=75.0)
     assert found.r_ves is not None
@@ -52,13 +52,15 @@ def test_wrong_answers_count_zero_and_trials_give_the_spread() -> None:
 
 
 def test_nothing_right_scores_zero_and_nothing_asked_is_unknown() -> None:
-    assert efficiency([], questions=3).ves == Spread(0.0, 0.0, 0.0)
-    assert efficiency([], questions=0).ves is None
-    assert efficiency([], questions=0).ves_steps is None
+    assert score_efficiency([], questions=3).ves == Spread(0.0, 0.0, 0.0)
+    assert score_efficiency([], questions=0).ves is None
+    assert score_efficiency([], questions=0).ves_steps is None
 
 
 def test_steps_that_were_not_counted_leave_their_score_unknown() -> None:
-    assert efficiency([Timings(((1.0,),), 1.0), Timings(((1.0,),), None)], questions=2).ves_steps is None
+    assert (
+        score_efficiency([Timings(((1.0,),), 1.0), Timings(((1.0,),), None)], questions=2).ves_steps is None
+    )
 
 
 async def test_the_steps_score_repeats_exactly(workers: SqlWorkers, shop: Database) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.benchmarks.schemas import read_schemas
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.scoring.exact_match import exact_match
+from tasks.scoring.metrics.exact_match import match_clauses
 
 SCHEMA = Schema(
     "concerts",
@@ -21,7 +21,7 @@ SCHEMA = Schema(
 
 
 def differing(predicted: str | None, gold: str) -> str:
-    found = exact_match(predicted, gold, SCHEMA)
+    found = match_clauses(predicted, gold, SCHEMA)
     return " ".join(name for name, same in asdict(found).items() if not same)
 
 
@@ -58,7 +58,7 @@ def differing(predicted: str | None, gold: str) -> str:
 )
 def test_writing_values_and_distinct_do_not_matter(predicted: str, gold: str) -> None:
     assert differing(predicted, gold) == ""
-    assert exact_match(predicted, gold, SCHEMA).matched
+    assert match_clauses(predicted, gold, SCHEMA).matched
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_dail_sql_differs_from_the_official_count_only_where_the_official_parser
     schemas = read_schemas(shared_data / "spider" / "tables.json")
     lines = (shared_data / "predictions" / "spider-dev-dail-sql-gpt-4.txt").read_text().split("\n")
     matched = {
-        index: exact_match(line, question["query"], schemas[question["db_id"]]).matched
+        index: match_clauses(line, question["query"], schemas[question["db_id"]]).matched
         for index, (line, question) in enumerate(zip(lines, questions, strict=False))
         if (shared_data / "spider" / "database" / question["db_id"]).is_dir()
     }
@@ -134,4 +134,4 @@ def test_dail_sql_differs_from_the_official_count_only_where_the_official_parser
 def test_every_gold_of_spider_matches_itself(shared_data: Path) -> None:
     schemas = read_schemas(shared_data / "spider" / "tables.json")
     for question in json.loads((shared_data / "spider" / "dev.json").read_text()):
-        assert exact_match(question["query"], question["query"], schemas[question["db_id"]]).matched
+        assert match_clauses(question["query"], question["query"], schemas[question["db_id"]]).matched

@@ -13,7 +13,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.scoring.execution import accuracy as execution_accuracy
 from tasks.scoring.execution.accuracy import VerdictKey, judge
-from tasks.scoring.execution.rules import RULES
+from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
 from tasks.scoring.report import Verdict
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"

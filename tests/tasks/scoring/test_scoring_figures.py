@@ -1,6 +1,6 @@
 from tasks.scoring.errors import DacCounts
+from tasks.scoring.metrics.figures import figures_of
 from tasks.scoring.papers.dac import DacStatistics, EntityScore, RevisionCount, SqlParts
-from tasks.scoring.papers.figures import figures_of
 from tasks.scoring.papers.sea_sql import AdjustmentStatistics, RoundCount, SeaStatistics
 from tasks.scoring.report import Ratio
 

@@ -4,13 +4,14 @@ import itertools
 import math
 import time
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring.execution.rules import bird, matches, spider, strict
+from tasks.scoring.execution.rules import RULES, bird, matches, rules_beside, spider, strict
+from tasks.settings.benchmark import Rule as RuleName
 
 CELLS = st.sampled_from([0, 1, 2, 1.0, True, "1", "a", None, b"a"])
 ANYTHING = st.one_of(
@@ -174,3 +175,12 @@ def test_a_long_result_with_moved_columns_takes_no_time() -> None:
     started = time.perf_counter()
     assert spider(gold, predicted, ordered=False)
     assert time.perf_counter() - started < 5
+
+
+def test_every_rule_of_the_settings_is_one_that_answers_are_judged_by() -> None:
+    """`benchmark.rule=subset` was once accepted by the settings and unknown to scoring: 0 % in silence."""
+    assert set(get_args(RuleName)) == set(RULES)
+    for name in RULES:
+        assert name in rules_beside(name)
+        assert matches(name, [(1, "a"), (2, "b")], [(1, "a"), (2, "b")])
+        assert not matches(name, [(1,), (2,)], [(1,), (3,)])

@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.execution.soft_f1 import judge_soft_f1, soft_f1
+from tasks.scoring.execution.result_metrics import measure_results
+from tasks.scoring.metrics.soft_f1 import soft_f1 as metric
 
+assert metric.compare is not None
+soft_f1 = metric.compare
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=5)
 
 
@@ -44,10 +47,13 @@ async def test_candidates_are_executed(workers: SqlWorkers, shop: Database) -> N
         "none": None,
     }
     gold = "SELECT name FROM item ORDER BY id"
-    scores = await judge_soft_f1(workers, shop, gold, candidates, timeout_s=5)
-    assert scores == {"same": 1.0, "bad": 0.0, "none": 0.0}
+    scores = {
+        name: await measure_results(workers, shop, gold, sql, [metric], timeout_s=5)
+        for name, sql in candidates.items()
+    }
+    assert scores == {"same": {"soft_f1": 1.0}, "bad": {"soft_f1": 0.0}, "none": {"soft_f1": 0.0}}
 
 
 async def test_a_gold_that_fails_leaves_the_score_unknown(workers: SqlWorkers, shop: Database) -> None:
-    scores = await judge_soft_f1(workers, shop, "SELECT nope", {"p": "SELECT 1"}, timeout_s=5)
-    assert scores == {"p": None}
+    scores = await measure_results(workers, shop, "SELECT nope", "SELECT 1", [metric], timeout_s=5)
+    assert scores == {"soft_f1": None}

@@ -1,6 +1,8 @@
 """The subset rule against brute force, and executed in a worker."""
 
 import itertools
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,14 +11,15 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.execution.accuracy import VerdictKey, judge
 from tasks.scoring.execution.subset import (
     AcceptedResult,
     SubsetGold,
-    judge_subset,
     read_gold_csv,
     subset,
     vectors_match,
 )
+from tasks.scoring.report import Verdict
 
 CELLS = st.sampled_from([0, 1, 1.005, 1.02, 9.995, 10, "a", "b", None])
 VECTORS = st.lists(CELLS, max_size=5)
@@ -80,18 +83,79 @@ def test_gold_csv_keeps_numbers_texts_and_gaps_apart() -> None:
     assert read_gold_csv('a,b,c\n1,2.5,x\n,"1,000",\n') == ((1, 2.5, "x"), (None, "1,000", None))
 
 
-async def test_predictions_are_executed_and_judged(workers: SqlWorkers, shop: Database) -> None:
-    verdicts = await judge_subset(
+async def test_predictions_are_judged_by_accepted_results(workers: SqlWorkers, shop: Database) -> None:
+    verdicts = await judge(
         workers,
         shop,
-        gold(("cup",), ("jar",), ("pot",), ignore_order=True),
+        "",
         {
             "right": "SELECT DISTINCT kind, name FROM item WHERE id <> 3",
             "wrong": "SELECT name FROM item",
             "bad": "SELECT nope FROM item",
             "none": None,
         },
+        rules=("subset", "strict"),
+        timeout_s=5,
+        accepted=gold(("cup",), ("jar",), ("pot",), ignore_order=True),
+    )
+    assert [v.correct["subset"] for v in verdicts.values()] == [True, False, False, False]
+    assert [v.correct["strict"] for v in verdicts.values()] == [False] * 4, "there is no gold SQL"
+    assert [v.status for v in verdicts.values()] == ["ok", "ok", "error", "no_answer"]
+    assert {v.gold_status for v in verdicts.values()} == {"ok"}
+
+
+async def test_a_gold_sql_is_an_accepted_result_whose_order_is_ignored(
+    workers: SqlWorkers, shop: Database
+) -> None:
+    verdicts = await judge(
+        workers,
+        shop,
+        "SELECT name, price FROM item ORDER BY id",
+        {
+            "more columns, other order": "SELECT id, price + 0.005, kind, name FROM item ORDER BY id DESC",
+            "a column less": "SELECT name FROM item",
+            "beyond the tolerance": "SELECT name, price + 0.5 FROM item",
+            "a row less": "SELECT name, price FROM item WHERE id > 1",
+        },
+        rules=("subset", "bird"),
         timeout_s=5,
     )
     assert [v.correct["subset"] for v in verdicts.values()] == [True, False, False, False]
-    assert [v.status for v in verdicts.values()] == ["ok", "ok", "error", "no_answer"]
+    assert [v.correct["bird"] for v in verdicts.values()] == [False, False, False, True]
+
+
+async def test_other_accepted_results_are_another_verdict(workers: SqlWorkers, shop: Database) -> None:
+    cache: dict[VerdictKey, Verdict] = {}
+    found = [
+        await judge(
+            workers,
+            shop,
+            "",
+            {"a": "SELECT 1"},
+            rules=["subset"],
+            timeout_s=5,
+            cache=cache,
+            accepted=accepted,
+        )
+        for accepted in (gold((1,)), gold((2,)), gold((1,)))
+    ]
+    assert [each["a"].correct["subset"] for each in found] == [True, False, True]
+    assert len(cache) == 2
+
+
+def test_the_gold_of_spider_2_lite_accepts_what_its_files_hold(shared_data: Path) -> None:
+    folder = shared_data / "spider2-lite"
+    rules = {
+        line["instance_id"]: line
+        for line in map(json.loads, (folder / "gold/spider2lite_eval.jsonl").read_text().splitlines())
+    }
+    files = sorted((folder / "gold/exec_result").glob("local055*.csv"))
+    assert len(files) == 2
+    accepted = SubsetGold(
+        tuple(AcceptedResult(read_gold_csv(file.read_text())) for file in files),
+        ignore_order=rules["local055"]["ignore_order"],
+    )
+    for file in files:
+        rows = read_gold_csv(file.read_text())
+        assert subset(accepted, [(*row, "further column") for row in rows])
+    assert not subset(accepted, [(0,)])

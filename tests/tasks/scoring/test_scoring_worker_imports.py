@@ -8,8 +8,18 @@ import pytest
 HEAVY = {"sqlglot", "pydantic", "numpy", "pandas", "prefect", "mlflow", "asyncio"}
 
 
-@pytest.mark.parametrize("module", ["judge_job", "rules", "subset", "soft_f1", "efficiency"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "execution.judge_job",
+        "execution.rules",
+        "execution.subset",
+        "execution.result_metrics",
+        "metrics.soft_f1",
+        "metrics.efficiency",
+    ],
+)
 def test_worker_modules_import_nothing_heavy(module: str) -> None:
-    code = f"import sys, tasks.scoring.execution.{module}; print(*sys.modules)"
+    code = f"import sys, tasks.scoring.{module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert HEAVY.isdisjoint(done.stdout.split())

@@ -3,8 +3,8 @@
 import json
 from dataclasses import replace
 
-from tasks.scoring.build_details import build_details
-from tasks.scoring.execution.efficiency import Efficiency, Spread
+from tasks.scoring.metric import ScoredRun, measure
+from tasks.scoring.metrics.efficiency import Efficiency, Spread
 from tasks.scoring.report import Report
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
@@ -17,7 +17,7 @@ def detailed(report: Report, **options: object) -> Report:
 
     hero = (Table("hero", (Column("power"), Column("name"))),)
     schemas = {name: Schema(name, hero) for name in ("superhero", "card games")}
-    return replace(report, details=build_details(report, schemas, **options))  # type: ignore[arg-type]
+    return replace(report, details=measure(ScoredRun(report, schemas, **options)))  # type: ignore[arg-type]
 
 
 def test_the_json_object_has_the_details_after_everything_it_had_before() -> None:
@@ -26,7 +26,12 @@ def test_the_json_object_has_the_details_after_everything_it_had_before() -> Non
     efficiency = Efficiency(40, 20, Spread(50.0, 49.0, 51.0), Spread(48.0, 47.0, 49.0), 51.5)
     found = summary(
         make_run(),
-        detailed(report, efficiency=efficiency, quarantine=("3",), soft_f1={}, with_exact_match=True),
+        detailed(
+            report,
+            measured={"efficiency": efficiency, "soft_f1": {}},
+            quarantine=("3",),
+            layout="spider",
+        ),
     )
     assert list(found)[: len(before)] == list(before)
     assert {name: found[name] for name in before} == before
@@ -48,17 +53,16 @@ def test_what_was_not_asked_for_is_null_in_json_and_no_metric() -> None:
 def test_every_cause_is_a_metric_also_where_there_is_none_of_it() -> None:
     report = detailed(make_report(40))
     found = {measure.name: measure.value for measure in measures(report)}
-    assert report.details is not None
-    for cause, count in report.details.errors.items():
+    for cause, count in report.measurements["errors"].data.items():
         assert found[f"ex_errors/{cause}"] == count
     assert found["ex_errors/gold_timeout"] == 0
-    assert found["questions/rules_disagree"] == len(report.details.disagreements) > 0
+    assert found["questions/rules_disagree"] == len(report.measurements["disagreements"].data) > 0
     assert found["selection/oracle"] > 0
     assert min(found) == "ex", "MLflow sorts metrics by name, and this one comes first"
 
 
 def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
-    report = detailed(make_report(40), with_exact_match=True, soft_f1={"0": 0.25})
+    report = detailed(make_report(40), layout="spider", measured={"soft_f1": {"0": 0.25}})
     content = json.loads(table(report))
     names = content["columns"]
     plain = json.loads(table(make_report(40)))["columns"]

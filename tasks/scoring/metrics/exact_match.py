@@ -1,10 +1,18 @@
 """Exact set match of Spider: two queries clause by clause, without values (Yu et al., 2018, section 4)."""
 
-from collections import Counter
-from dataclasses import dataclass, fields
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 from tasks.database.schema import Schema
+from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.report import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses
+from tasks.sql.hardness import grade
+from tasks.tables import TextTable
+from tasks.wording import counts, percent
+
+HARDNESS = ("easy", "medium", "hard", "extra")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,67 @@ class ExactMatch:
 NOTHING = ExactMatch(False, False, False, False, False, False, False, False)
 
 
-def exact_match(predicted: str | None, gold: str, schema: Schema) -> ExactMatch:
+@dataclass(frozen=True, slots=True)
+class ExactMatchScore:
+    """Exact set match of the final SQL of a run.
+
+    Attributes:
+        total: matching questions of all scored.
+        by_hardness: the same by Spider's hardness of the gold, easiest first.
+        matched: ids of the matching questions.
+    """
+
+    total: Ratio
+    by_hardness: Mapping[str, Ratio]
+    matched: frozenset[str] = field(repr=False)
+
+
+@METRICS.register("exact_match")
+@metric("Exact set match", needs=("layout:spider",), order=50)
+def exact_match(run: ScoredRun) -> Measurement:
+    """Match the final SQL of every question with its gold, as Spider does, in all and by hardness."""
+    found = score_exact_match(run)
+    return Measurement(
+        found.total,
+        by_question={row.question.id: row.question.id in found.matched for row in run.scored},
+        further={f"exact_match_by_hardness/{name}": ratio for name, ratio in found.by_hardness.items()},
+        data={
+            **found.total.as_object(),
+            "by_hardness": {name: ratio.as_object() for name, ratio in found.by_hardness.items()},
+        },
+        tables=(
+            TextTable(
+                "Exact set match",
+                ("hardness", "share", "matched"),
+                tuple((name, percent(ratio), counts(ratio)) for name, ratio in found.by_hardness.items()),
+            ),
+        ),
+    )
+
+
+def score_exact_match(run: ScoredRun) -> ExactMatchScore:
+    """Match clause by clause; a question whose gold cannot be parsed matches nothing, and has no grade."""
+    matched: set[str] = set()
+    by_hardness: dict[str, list[str]] = defaultdict(list)
+    for row in run.scored:
+        schema = run.schemas.get(row.question.database_id)
+        gold = clauses(row.gold_sql, schema) if schema else None
+        by_hardness[grade(gold) if gold else UNGRADED].append(row.question.id)
+        predicted = clauses(row.outcome.sql, schema) if gold and schema and row.outcome.sql else None
+        if gold and predicted and compare_clauses(predicted, gold).matched:
+            matched.add(row.question.id)
+    return ExactMatchScore(
+        Ratio(len(matched), len(run.scored)),
+        {
+            name: Ratio(len(matched.intersection(by_hardness[name])), len(by_hardness[name]))
+            for name in (*HARDNESS, UNGRADED)
+            if name in by_hardness
+        },
+        frozenset(matched),
+    )
+
+
+def match_clauses(predicted: str | None, gold: str, schema: Schema) -> ExactMatch:
     """Compare a predicted SQL with the gold clause by clause.
 
     A prediction that is missing or cannot be parsed matches nothing, and so does everything if the gold cannot

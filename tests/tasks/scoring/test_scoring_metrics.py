@@ -1,13 +1,17 @@
-"""What lies behind a score, from rows made up so that every number can be counted by hand."""
+"""The built-in metrics, from rows made up so that every number can be counted by hand."""
 
 from dataclasses import replace
 
 from tasks.database.schema import Column, Schema, Table
 from tasks.records import ColumnName, Failure, Link, StageRecord
-from tasks.scoring.build_details import build_details
 from tasks.scoring.build_report import build_report
-from tasks.scoring.details import Details
 from tasks.scoring.errors import ERROR_CLASSES
+from tasks.scoring.metric import METRICS, ScoredRun
+from tasks.scoring.metrics.causes import causes, unanswered_questions
+from tasks.scoring.metrics.exact_match import score_exact_match
+from tasks.scoring.metrics.quarantine import score_without_quarantine
+from tasks.scoring.metrics.resolved_links import recall_or_correct, resolved_linking
+from tasks.scoring.metrics.selection import selection_score
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score
 
@@ -16,9 +20,9 @@ SCHEMAS = {"shop": SHOP}
 FIRST, SECOND, CHOSEN = "1_preliminary_sql", "2_augmented_sql", "3_binary_selection"
 
 
-def details(*rows: QuestionScore, rule: str = "bird", **options: object) -> Details:
+def run_of(*rows: QuestionScore, rule: str = "bird", **options: object) -> ScoredRun:
     report = build_report(rows, rule=rule, schemas=SCHEMAS)
-    return build_details(report, SCHEMAS, **options)  # type: ignore[arg-type]
+    return ScoredRun(report, SCHEMAS, **options)  # type: ignore[arg-type]
 
 
 def selected(name: str, first: str, second: str, chosen: str, choice: str = "first") -> QuestionScore:
@@ -28,13 +32,15 @@ def selected(name: str, first: str, second: str, chosen: str, choice: str = "fir
 
 
 def test_selection_is_judged_where_exactly_one_candidate_is_right() -> None:
-    found = details(
-        selected("1", "bird", "bird", "bird", "same"),
-        selected("2", "bird", "", "bird"),
-        selected("3", "", "bird", ""),
-        selected("4", "", "bird", "bird", "second"),
-        selected("5", "", "", "bird", "new"),
-    ).selection
+    found = selection_score(
+        run_of(
+            selected("1", "bird", "bird", "bird", "same"),
+            selected("2", "bird", "", "bird"),
+            selected("3", "", "bird", ""),
+            selected("4", "", "bird", "bird", "second"),
+            selected("5", "", "", "bird", "new"),
+        )
+    )
     assert found is not None
     assert found.candidates == (FIRST, SECOND)
     assert found.oracle == Ratio(4, 5)
@@ -44,45 +50,50 @@ def test_selection_is_judged_where_exactly_one_candidate_is_right() -> None:
 
 def test_a_question_that_failed_before_selection_stays_in_the_oracles_denominator() -> None:
     lost = score("2", sql=None, failure=Failure("backbone_error", "", "no answer", True))
-    found = details(selected("1", "bird", "", "bird"), lost).selection
+    found = selection_score(run_of(selected("1", "bird", "", "bird"), lost))
     assert found is not None
     assert (found.oracle, found.chosen_right, found.new_queries) == (Ratio(1, 2), Ratio(1, 1), Ratio(0, 1))
 
 
 def test_without_a_selection_stage_there_is_nothing_to_say() -> None:
-    assert details(score("1", "bird", stages={FIRST: "bird", SECOND: "bird"})).selection is None
-    assert details(score("1", "bird")).selection is None
+    assert selection_score(run_of(score("1", "bird", stages={FIRST: "bird", SECOND: "bird"}))) is None
+    assert selection_score(run_of(score("1", "bird"))) is None
+    assert METRICS.get("selection").of(run_of(score("1", "bird"))) is None
 
 
 def test_causes_are_counted_for_wrong_answers_only_and_all_kinds_are_named() -> None:
-    found = details(
+    run = run_of(
         score("1", "bird", sql="SELECT name FROM item", gold_sql="SELECT name FROM item"),
         score("2", sql="SELECT price FROM item", gold_sql="SELECT name FROM item"),
         score("3", sql=None),
         score("4", sql="SELECT name FROM item", gold_sql="SELECT name FROM item", executable=False),
     )
-    assert tuple(found.errors) == ERROR_CLASSES
-    assert {name: count for name, count in found.errors.items() if count} == {
+    found, dac = METRICS.get("errors").of(run), METRICS.get("errors_dac").of(run)
+    assert found is not None
+    assert dac is not None
+    assert tuple(found.data) == ERROR_CLASSES
+    assert {name: count for name, count in found.data.items() if count} == {
         "no_answer": 1,
         "wrong_column": 1,
     }
-    assert found.errors_by_question == {"2": ("wrong_column",), "3": ("no_answer",)}
-    assert (found.dac.column, found.dac.table) == (1, 0)
-    assert found.unanswered == ("3",)
+    assert causes(run) == {"2": ("wrong_column",), "3": ("no_answer",)}
+    assert found.by_question == {"1": "", "2": "wrong_column", "3": "no_answer", "4": ""}
+    assert (dac.data["column"], dac.data["table"]) == (1, 0)
+    assert unanswered_questions(run) == ("3",)
 
 
 def test_questions_that_nobody_asked_are_not_called_unanswered() -> None:
     absent = score("1", sql=None, executable=False, failure=Failure("missing_database", "", "absent", False))
-    assert details(absent, score("2", "bird")).unanswered == ()
+    assert unanswered_questions(run_of(absent, score("2", "bird"))) == ()
 
 
 def test_the_quarantine_changes_numerator_and_denominator_of_every_rule() -> None:
     rows = [score("1", "bird spider strict"), score("2", "bird"), score("3"), score("4")]
-    found = details(*rows, quarantine=("3", "2", "77")).without_quarantine
+    found = score_without_quarantine(run_of(*rows, quarantine=("3", "2", "77")))
     assert found is not None
     assert found.left_out == ("2", "3")
     assert found.rules == {"bird": Ratio(1, 2), "spider": Ratio(1, 2), "strict": Ratio(1, 2)}
-    assert details(*rows, quarantine=("77",)).without_quarantine is None
+    assert score_without_quarantine(run_of(*rows, quarantine=("77",))) is None
 
 
 def test_exact_match_is_counted_by_hardness_over_all_scored_questions() -> None:
@@ -90,26 +101,33 @@ def test_exact_match_is_counted_by_hardness_over_all_scored_questions() -> None:
         "SELECT name FROM item",
         "SELECT name FROM item WHERE price = (SELECT max(price) FROM item)",
     )
-    found = details(
+    run = run_of(
         score("1", sql=easy, gold_sql=easy),
         score("2", sql=nested, gold_sql=easy),
         score("3", sql=nested, gold_sql=nested),
         score("4", sql=None, gold_sql=easy),
         score("5", sql=easy, gold_sql="this is no query"),
-        with_exact_match=True,
-    ).exact_match
-    assert found is not None
+        layout="spider",
+    )
+    found = score_exact_match(run)
     assert found.total == Ratio(2, 5)
     assert found.matched == {"1", "3"}
     assert found.by_hardness["easy"] == Ratio(1, 3)
     assert sum(ratio.total for ratio in found.by_hardness.values()) == 5
-    assert details(score("1")).exact_match is None
+    measured = METRICS.get("exact_match").of(run)
+    assert measured is not None
+    assert measured.by_question == {"1": True, "2": False, "3": True, "4": False, "5": False}
+    assert METRICS.get("exact_match").of(run_of(score("1"))) is None, "other layouts have no exact match"
 
 
 def test_soft_f1_counts_what_has_no_score_as_nothing() -> None:
-    found = details(score("1"), score("2"), score("3"), soft_f1={"1": 1.0, "2": 0.5, "3": None}).soft_f1
+    values = {"1": 1.0, "2": 0.5, "3": None}
+    found = METRICS.get("soft_f1").of(
+        run_of(score("1"), score("2"), score("3"), measured={"soft_f1": values})
+    )
     assert found is not None
-    assert found.total == Ratio(1.5, 3)
+    assert found.value == Ratio(1.5, 3)
+    assert found.by_question == values
 
 
 def test_strict_recall_or_correct_looks_at_the_sql_that_was_made_from_the_link() -> None:
@@ -121,10 +139,10 @@ def test_strict_recall_or_correct_looks_at_the_sql_that_was_made_from_the_link()
         score("2", stages={FIRST: "", SECOND: "bird"}, gold_sql=gold, links={"both": part, "forward": part}),
         score("3", stages={FIRST: "bird", SECOND: ""}, gold_sql=gold, links={"both": part, "forward": full}),
     ]
-    found = details(*rows).strict_recall_or_correct
+    found = recall_or_correct(run_of(*rows))
     assert found is not None
     assert (found.link, found.stage, found.ratio) == ("both", SECOND, Ratio(2, 3))
-    final = details(*(replace(row, stages={}) for row in rows)).strict_recall_or_correct
+    final = recall_or_correct(run_of(*(replace(row, stages={}) for row in rows)))
     assert final is not None
     assert (final.stage, final.ratio) == ("", Ratio(1, 3))
 
@@ -133,6 +151,6 @@ def test_links_are_scored_against_resolved_gold_as_well() -> None:
     schema = Schema("shop", (Table("a", (Column("id"),)), Table("b", (Column("id"), Column("x")))))
     row = score("1", gold_sql="SELECT t.x FROM a JOIN b AS t ON a.id = t.x", links={"both": Link()})
     report = build_report([row], rule="bird", schemas={"shop": schema})
-    found = build_details(report, {"shop": schema})
+    found = resolved_linking(ScoredRun(report, {"shop": schema}))
     assert report.linking[0].nsr.total == 3  # a.id, b.id, b.x: names crossed with tables
-    assert found.linking_resolved[0].nsr.total == 2  # a.id, b.x
+    assert found[0].nsr.total == 2  # a.id, b.x

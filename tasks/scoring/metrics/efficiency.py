@@ -1,13 +1,16 @@
-"""How fast right answers are: VES, R-VES, and `ves_steps`, their deterministic companion (spec: efficiency).
+"""How fast right answers are: VES, R-VES, and `ves_steps`, their deterministic companion.
 
 The measuring half runs inside a sandboxed worker, so nothing heavy is imported.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import sqrt
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
+
+from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.report import Measurement, Value
 
 if TYPE_CHECKING:
     from tasks.database.database import Database
@@ -87,7 +90,36 @@ def reward_of(ratios: Sequence[float]) -> float:
     return next((reward for least, reward in REWARDS if mean >= least), SLOWEST_REWARD)
 
 
-def efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
+@METRICS.register("efficiency")
+@metric("Efficiency", unit="points", needs=("measured:efficiency",), order=70)
+def efficiency(run: ScoredRun) -> Measurement:
+    """Report VES, R-VES and ves_steps, each as 100 times its mean over all questions."""
+    found: Efficiency = run.measured["efficiency"]
+    further: dict[str, Value] = {"ves/measured": found.measured}
+    for name, spread in (("ves", found.ves), ("r_ves", found.r_ves)):
+        if spread is not None:
+            further |= {f"ves/{name}": spread.mean}
+            further |= {f"ves/{name}_low": spread.low, f"ves/{name}_high": spread.high}
+    if found.ves_steps is not None:
+        further["ves/ves_steps"] = found.ves_steps
+    return Measurement(further=further, data=asdict(found), lines=(_line(found),))
+
+
+def _line(found: Efficiency) -> str:
+    if found.ves is None or found.r_ves is None:
+        return "Efficiency: no question to measure"
+    steps = "unknown" if found.ves_steps is None else f"{found.ves_steps:.2f}"
+    return (
+        f"Efficiency over {found.questions:,} questions, {found.measured:,} timed: VES {_range(found.ves)}, "
+        f"R-VES {_range(found.r_ves)}, ves_steps {steps} (this one repeats exactly)"
+    )
+
+
+def _range(spread: Spread) -> str:
+    return f"{spread.mean:.2f} ({spread.low:.2f} to {spread.high:.2f})"
+
+
+def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
     """Score a run.
 
     Args:
@@ -124,7 +156,7 @@ def measure(
     for _ in range(trials):
         ratios = []
         for repeat in range(repeats):
-            # whoever goes second finds a warmer cache, so they take turns
+            # the second one finds a warmer cache, so they take turns
             first, second = (gold_sql, sql) if repeat % 2 == 0 else (sql, gold_sql)
             one, other = seconds(first), seconds(second)
             if one is None or other is None:
@@ -175,7 +207,7 @@ async def measure_efficiency(
             timing = None
         if timing is not None:
             timings.append(timing)
-    return efficiency(timings, questions)
+    return score_efficiency(timings, questions)
 
 
 def _robust_mean(ratios: Sequence[float]) -> float:

@@ -1,11 +1,23 @@
-"""The figures that DAC and SEA-SQL report of themselves, by name: one list for the summary, the JSON and MLflow."""
+"""The figures that DAC and SEA-SQL report of themselves, by name, where they took part."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from tasks.scoring.papers.dac import DacStatistics, SqlParts
-from tasks.scoring.papers.sea_sql import SeaStatistics
-from tasks.scoring.report import Ratio
+from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.papers.dac import DacStatistics, SqlParts, dac_statistics
+from tasks.scoring.papers.sea_sql import SeaStatistics, sea_statistics
+from tasks.scoring.report import Measurement, Ratio, Value
+from tasks.tables import TextTable
+from tasks.wording import counts, percent
+
+HEADLINE = {
+    "dac/linking_tables/f1": "DAC: tables linked, F1",
+    "dac/linking_columns/f1": "columns linked, F1",
+    "dac/parsed_skeleton": "skeletons parsed right",
+    "sea/execution_adjustment/failing_before": "SEA-SQL: SQL that failed to execute, before",
+    "sea/execution_adjustment/failing_after": "after adjustment",
+}
+"""The figures of every summary; `--details` has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +30,49 @@ class Figure:
     """
 
     name: str
-    value: Ratio | int | float
+    value: Value
+
+
+@METRICS.register("figures")
+@metric("What the systems report of themselves", better=None, order=40)
+def figures(run: ScoredRun) -> Measurement:
+    """Report DAC's and SEA-SQL's own figures."""
+    found = figures_of(
+        dac_statistics(run.report.rows, run.rule, run.schemas), sea_statistics(run.report.rows, run.rule)
+    )
+    return Measurement(
+        further={one.name: one.value for one in found},
+        data={
+            one.name: one.value.as_object() if isinstance(one.value, Ratio) else one.value for one in found
+        },
+        lines=tuple(_lines({one.name: one.value for one in found})),
+        tables=(_table(found),) if found else (),
+    )
+
+
+def _lines(found: Mapping[str, Value]) -> Iterator[str]:
+    """Yield a line per system."""
+    for system in ("dac/", "sea/"):
+        said = [
+            f"{text} {counts(value) if isinstance(value, Ratio) else f'{value:.2f}'}"
+            for name, text in HEADLINE.items()
+            if name.startswith(system) and (value := found.get(name)) is not None
+        ]
+        if said:
+            yield ", ".join(said)
+
+
+def _table(found: Sequence[Figure]) -> TextTable:
+    def cells(value: Value) -> tuple[str, str]:
+        if isinstance(value, Ratio):
+            return percent(value), counts(value)
+        return ("", f"{value:,}") if isinstance(value, int) else (f"{value:.3f}", "")
+
+    return TextTable(
+        "What the systems report of themselves",
+        ("figure", "value", "questions"),
+        tuple((one.name, *cells(one.value)) for one in found),
+    )
 
 
 def figures_of(dac: DacStatistics | None, sea: SeaStatistics | None) -> tuple[Figure, ...]:

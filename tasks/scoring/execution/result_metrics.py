@@ -1,0 +1,93 @@
+"""Metrics that compare results: gold and predictions executed inside a worker, which returns numbers only.
+
+The worker imports a metric by the place of its function; one of a user's file is imported from the file.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tasks.registry import import_file
+from tasks.scoring.metric import Compare, Metric, QuestionValue, Rows
+
+if TYPE_CHECKING:
+    from tasks.database.database import Database
+    from tasks.database.sandbox.connection import Session
+    from tasks.database.sandbox.workers import SqlWorkers
+
+USER_FILES = "crosscheck_user_files."
+"""How the names of modules begin that `tasks.registry.import_file` imports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a worker finds a metric: its module, the file where the module is a user's, and its attribute."""
+
+    module: str
+    file: str
+    attribute: str
+
+    @classmethod
+    def of(cls, metric: Metric) -> "Place":
+        """Return the place of a metric that compares results."""
+        module = metric.compare.__module__ if metric.compare else ""
+        file = str(sys.modules[module].__file__) if module.startswith(USER_FILES) else ""
+        return cls(module, file, metric.name)
+
+    def load(self) -> Compare:
+        """Return the metric's function."""
+        module = import_file(Path(self.file), "metric") if self.file else import_module(self.module)
+        found: Metric = getattr(module, self.attribute)
+        assert found.compare is not None, f"{self.attribute} compares no results"
+        return found.compare
+
+
+def compare_results(
+    session: "Session", gold_sql: str, sql: str, places: tuple[Place, ...], timeout_s: float
+) -> tuple[QuestionValue, ...]:
+    """Execute gold and prediction inside a worker and compute each metric."""
+    gold = session.run(gold_sql, timeout_s=timeout_s)
+    result = session.run(sql, timeout_s=timeout_s)
+    if not gold.ok:
+        return tuple(None for _ in places)
+    return tuple(_value(place, gold.rows, result.rows) if result.ok else 0.0 for place in places)
+
+
+def _value(place: Place, gold: Rows, predicted: Rows) -> QuestionValue:
+    try:
+        return place.load()(gold, predicted)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+async def measure_results(
+    workers: "SqlWorkers",
+    database: "Database",
+    gold_sql: str,
+    sql: str | None,
+    metrics: Sequence[Metric],
+    *,
+    timeout_s: float,
+) -> Mapping[str, QuestionValue]:
+    """Compute metrics of one question, by name; without SQL, or with one that does not finish, 0.
+
+    None where the gold does not finish: there is nothing to compare with, which is no fault of the prediction. A text
+    says why a metric's function failed.
+    """
+    from tasks.database.sandbox.workers import WorkerLost
+
+    names = [metric.name for metric in metrics]
+    if not metrics or not sql or sql.isspace():
+        return dict.fromkeys(names, 0.0)
+    places = tuple(Place.of(metric) for metric in metrics)
+    try:
+        values = await workers.call(
+            compare_results, database, gold_sql, sql, places, timeout_s, timeout_s=2 * timeout_s
+        )
+    except WorkerLost:
+        finishes = (await workers.execute(database, gold_sql, rows=0, timeout_s=timeout_s)).ok
+        return dict.fromkeys(names, 0.0 if finishes else None)
+    return dict(zip(names, values, strict=True))

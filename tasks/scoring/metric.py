@@ -1,0 +1,218 @@
+"""How a metric is declared: one function with its title, unit, which way is better, and what it needs.
+
+    @METRICS.register("sql_length")  # built-in metrics only: a module of tasks/scoring/metrics
+    @metric("Length of the SQL", unit="characters", better="lower")
+    def sql_length(run: ScoredRun) -> Measurement:
+        lengths = {row.question.id: len(row.outcome.sql or "") for row in run.scored}
+        return Measurement(Ratio(sum(lengths.values()), len(lengths)), by_question=lengths)
+
+The JSON and terminal summaries, MLflow, the table of predictions and, through the summary, the warehouse show every
+metric that applies. Imported by the sandboxed workers, so nothing heavy is imported.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from tasks.errors import ConfigurationError
+from tasks.registry import Registry
+from tasks.scoring.report import Measurement, QuestionScore, Ratio, Report, Value
+from tasks.wording import DASH, counts, percent
+
+if TYPE_CHECKING:
+    from tasks.database.schema import Schema
+
+log = logging.getLogger(__name__)
+
+Rows = Sequence[tuple[Any, ...]]
+Compare = Callable[[Rows, Rows], float]
+QuestionValue = float | str | None
+"""A question's value; None where the gold does not finish, a text that says why the metric's function failed."""
+Better = Literal["higher", "lower"] | None
+SHARE = "share"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """What metrics are computed from.
+
+    Attributes:
+        report: every verdict, with the rows of the selected questions.
+        schemas: full schema by database.
+        layout: how the benchmark's files are laid out.
+        quarantine: ids of questions whose gold is known to be wrong.
+        link_rows: the questions that linking scores are about; None: the scored ones.
+        measured: what was measured by executing queries again, by the metric's name.
+    """
+
+    report: Report
+    schemas: Mapping[str, "Schema"]
+    layout: str = "bird"
+    quarantine: Collection[str] = ()
+    link_rows: Sequence[QuestionScore] | None = None
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rule(self) -> str:
+        """The headline rule."""
+        return self.report.rule
+
+    @property
+    def scored(self) -> tuple[QuestionScore, ...]:
+        """The scored questions: the denominator of every share of "all"."""
+        return tuple(row for row in self.report.rows if row.executable)
+
+    def has(self, need: str) -> bool:
+        """Return whether the run has what a metric needs (see `Metric.needs`)."""
+        kind, _, name = need.partition(":")
+        if kind == "layout":
+            return self.layout == name
+        if kind == "stage":
+            return any(record.stage.endswith(name) for row in self.scored for record in row.outcome.stages)
+        if kind == "measured":
+            return name in self.measured
+        return {"schemas": bool(self.schemas), "quarantine": bool(self.quarantine)}[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric.
+
+    Attributes:
+        name: in the JSON summary, in MLflow and as a column of the predictions.
+        title: in the terminal's summary.
+        measure: computes it; None: it does not apply to this run.
+        unit: "share", or what is counted.
+        better: which way is better; None where neither is.
+        needs: what the run must have, else the metric is unknown: "schemas", "quarantine", "layout:spider",
+            "stage:selection" (a stage whose name ends so), "measured:soft_f1" (executed for this metric on request).
+        order: place in the summary; those of lower order come first.
+        compare: computes one question's value from the rows of the gold and of the final SQL, inside a worker;
+            None where no result is needed.
+    """
+
+    name: str
+    title: str
+    measure: Callable[[ScoredRun], Measurement | None]
+    unit: str = SHARE
+    better: Better = "higher"
+    needs: tuple[str, ...] = ()
+    order: int = 100
+    compare: Compare | None = None
+
+    def of(self, run: ScoredRun) -> Measurement | None:
+        """Compute the metric; None where the run lacks what it needs."""
+        if not all(run.has(need) for need in self.needs):
+            return None
+        found = self.measure(run)
+        if found is None:
+            return None
+        lines = (f"{self.title}: {self.text(found.value)}",) if found.lines is None else found.lines
+        return replace(found, lines=lines, data=self._data(found) if found.data is None else found.data)
+
+    def text(self, value: Value | None) -> str:
+        """Write a value of the metric."""
+        if isinstance(value, Ratio):
+            if self.unit == SHARE:
+                return f"{percent(value)} ({counts(value)})"
+            return DASH if value.value is None else f"{value.value:,.2f} {self.unit} ({counts(value)})"
+        return DASH if value is None else f"{value:,g} {self.unit}"
+
+    def _data(self, found: Measurement) -> dict[str, Any]:
+        value = found.value
+        facts = value.as_object() if isinstance(value, Ratio) else {"value": value}
+        return {**facts, "unit": self.unit, "better": self.better}
+
+
+METRICS: Registry[Metric] = Registry("metric", package="tasks.scoring.metrics", group="crosscheck.metrics")
+
+
+def metric(
+    title: str,
+    *,
+    unit: str = SHARE,
+    better: Better = "higher",
+    needs: tuple[str, ...] = (),
+    order: int = 100,
+) -> Callable[[Callable[[ScoredRun], Measurement | None]], Metric]:
+    """Return a decorator that makes a metric of a function; its name is the function's."""
+
+    def decorate(measure: Callable[[ScoredRun], Measurement | None]) -> Metric:
+        return Metric(measure.__name__, title, measure, unit, better, needs, order)
+
+    return decorate
+
+
+def result_metric(
+    title: str, *, unit: str = SHARE, better: Better = "higher", order: int = 100, remark: str = ""
+) -> Callable[[Compare], Metric]:
+    """Return a decorator that makes a metric of a function from two results: the gold's rows and the predicted ones.
+
+    The value of a run is the mean over the scored questions; without SQL, or with one that does not finish, a
+    question counts 0. It executes every query once more, so it is computed where it is asked for by name only.
+    """
+
+    def decorate(compare: Compare) -> Metric:
+        name = compare.__name__
+
+        def measure(run: ScoredRun) -> Measurement:
+            values: Mapping[str, QuestionValue] = run.measured[name]
+            if failed := [value for value in values.values() if isinstance(value, str)]:
+                return _failed(title, failed[0])
+            known = {key: value for key, value in values.items() if not isinstance(value, str)}
+            total = Ratio(sum(known.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
+            text = f"{percent(total)}{f' ({remark})' if remark else ''}"
+            return Measurement(
+                total,
+                by_question=known,
+                data={"sum": total.correct, "total": total.total, "value": total.value},
+                lines=(f"{title}: {text}",) if unit == SHARE else None,
+            )
+
+        return Metric(name, title, measure, unit, better, (f"measured:{name}",), order, compare)
+
+    return decorate
+
+
+def find_metrics(names: Sequence[str] = ()) -> tuple[Metric, ...]:
+    """Return every registered metric and those named, in the order of the summary.
+
+    Args:
+        names: registered names, or `path/to/file.py:name`.
+
+    Raises:
+        ConfigurationError: there is no such metric, it cannot be imported, or it has the name of another.
+    """
+    found: dict[str, Metric] = {}
+    for name in dict.fromkeys((*METRICS.names(), *names)):
+        one = METRICS.get(name)
+        if not isinstance(one, Metric):
+            raise ConfigurationError(
+                f'The metric "{name}" is a {type(one).__name__}: put @metric("its title") above its function.'
+            )
+        if found.setdefault(one.name, one) is not one:
+            raise ConfigurationError(f'The metric "{name}" has the name of another, "{one.name}": rename it.')
+    return tuple(sorted(found.values(), key=lambda one: one.order))
+
+
+def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str, Measurement | None]:
+    """Compute metrics; None: every registered one.
+
+    One of a user's own that raises is unknown, and says so in the summary: an evaluation that was paid for is not
+    lost to it.
+    """
+    found: dict[str, Measurement | None] = {}
+    for one in find_metrics() if metrics is None else metrics:
+        try:
+            found[one.name] = one.of(run)
+        except Exception as error:
+            if one.measure.__module__.startswith("tasks."):
+                raise
+            log.warning("the metric %s failed", one.name, exc_info=True)
+            found[one.name] = _failed(one.title, f"{type(error).__name__}: {error}")
+    return found
+
+
+def _failed(title: str, why: str) -> Measurement:
+    return Measurement(data={"error": why}, lines=(f"{title}: unknown, {why}",))

@@ -1,0 +1,1 @@
+"""The built-in metrics: a module declares and computes each."""

@@ -1,0 +1,92 @@
+"""Why answers are wrong: causes of the closed list, DAC's four kinds of error, and questions without SQL."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from tasks.scoring.errors import ERROR_CLASSES, ErrorClass, classify, dac_counts
+from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.report import Measurement
+from tasks.tables import TextTable
+from tasks.wording import counted, shorten
+
+MOST_CAUSES, MOST_IDS = 5, 10
+NOT_ASKED = "missing_database"
+"""The failure of a question that was not asked."""
+
+
+def causes(run: ScoredRun) -> dict[str, tuple[ErrorClass, ...]]:
+    """Return the causes of each wrong question, by id; a right one has none."""
+    return {
+        row.question.id: found
+        for row in run.scored
+        if row.question.database_id in run.schemas
+        and (found := classify(row, run.rule, run.schemas[row.question.database_id]))
+    }
+
+
+def unanswered_questions(run: ScoredRun) -> tuple[str, ...]:
+    """Return the ids of questions that were asked, or handed in, without a SQL."""
+    return tuple(
+        row.question.id
+        for row in run.report.rows
+        if not row.outcome.sql and not (row.outcome.failure and row.outcome.failure.kind == NOT_ASKED)
+    )
+
+
+@METRICS.register("errors")
+@metric("Causes of wrong answers", unit="questions", better="lower", order=10)
+def errors(run: ScoredRun) -> Measurement:
+    """Count the wrong questions of each cause of the closed list; one question may have several."""
+    found = causes(run)
+    counter = Counter(name for names in found.values() for name in names)
+    counted_causes = {name: counter[name] for name in ERROR_CLASSES}
+    return Measurement(
+        by_question={row.question.id: ", ".join(found.get(row.question.id, ())) for row in run.report.rows},
+        further={f"ex_errors/{name}": count for name, count in counted_causes.items()},
+        data=counted_causes,
+        lines=_line(counted_causes),
+        tables=(_table(counted_causes, asdict(dac_counts(found.values()))),),
+    )
+
+
+@METRICS.register("errors_dac")
+@metric("Wrong answers by DAC's kinds of error", unit="questions", better="lower", order=10)
+def errors_dac(run: ScoredRun) -> Measurement:
+    """Count the wrong questions by DAC's kinds: table, column, skeleton, execution."""
+    found = asdict(dac_counts(causes(run).values()))
+    return Measurement(
+        further={f"ex_errors_dac/{kind}": count for kind, count in found.items()}, data=found, lines=()
+    )
+
+
+@METRICS.register("unanswered")
+@metric("Questions without SQL", unit="questions", better="lower", order=900)
+def unanswered(run: ScoredRun) -> Measurement:
+    """Count the questions that were asked, or handed in, without a SQL."""
+    ids = unanswered_questions(run)
+    line = f"{counted(len(ids), 'question')} without SQL: {shorten(ids, MOST_IDS)}"
+    return Measurement(
+        further={"questions/unanswered": len(ids)}, data=list(ids), lines=(line,) if ids else ()
+    )
+
+
+def _line(found: Mapping[ErrorClass, int]) -> tuple[str, ...]:
+    shown = sorted(((n, name) for name, n in found.items() if n), key=lambda cause: -cause[0])
+    if not shown:
+        return ()
+    more = f", {len(shown) - MOST_CAUSES} more kinds" if len(shown) > MOST_CAUSES else ""
+    listed = ", ".join(f"{name} {count:,}" for count, name in shown[:MOST_CAUSES])
+    return (f"Causes of wrong answers: {listed}{more}",)
+
+
+def _table(found: Mapping[ErrorClass, int], dac: Mapping[str, int]) -> TextTable:
+    return TextTable(
+        "Causes of wrong answers",
+        ("cause, one of several perhaps", "questions"),
+        (
+            *((name, f"{count:,}") for name, count in found.items() if count),
+            None,
+            *((f"DAC: {kind}", f"{count:,}") for kind, count in dac.items()),
+        ),
+    )

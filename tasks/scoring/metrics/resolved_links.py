@@ -1,0 +1,109 @@
+"""Schema linking against the alias-resolved gold elements, and the recall that the RSL-SQL paper prints."""
+
+from dataclasses import dataclass
+
+from tasks.scoring.linking import LinkedQuestion, score_links
+from tasks.scoring.linking import strict_recall_or_correct as count_recall_or_correct
+from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.report import LinkingScore, Measurement, Ratio, Value, is_right
+from tasks.tables import TextTable
+from tasks.wording import counts, percent
+
+FROM_LINK = "augmented_sql"
+"""The stage that writes its SQL from the linked schema alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallOrCorrect:
+    """What the RSL-SQL paper prints as SRR: every gold column linked, or the SQL made from the link right.
+
+    Attributes:
+        link: name of the link.
+        stage: the stage whose SQL was made from it; "" for the final answer.
+        ratio: such questions of all scored.
+    """
+
+    link: str
+    stage: str
+    ratio: Ratio
+
+
+def recall_or_correct(run: ScoredRun) -> RecallOrCorrect | None:
+    """Count the questions with every gold column linked or the SQL right; None without linking."""
+    links = [link.name for link in run.report.linking]
+    if not links:
+        return None
+    link = "both" if "both" in links else links[-1]
+    stage = next((s.name for s in run.report.stages if s.name.endswith(FROM_LINK)), "")
+    rows = [row for row in run.scored if row.question.database_id in run.schemas]
+    questions = [
+        LinkedQuestion(row.gold_sql, run.schemas[row.question.database_id], row.outcome.links.get(link))
+        for row in rows
+    ]
+    correct = [is_right(row.stages.get(stage) if stage else row.final, run.rule) for row in rows]
+    return RecallOrCorrect(link, stage, count_recall_or_correct(questions, correct))
+
+
+def resolved_linking(run: ScoredRun) -> tuple[LinkingScore, ...]:
+    """Score every link against the gold's columns as its aliases resolve them."""
+    rows = run.scored if run.link_rows is None else run.link_rows
+    return score_links(rows, run.schemas, gold_elements="resolved")
+
+
+@METRICS.register("strict_recall_or_correct")
+@metric("Strict recall, or right (RSL-SQL's printed SRR)", order=45)
+def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
+    """Report RSL-SQL's printed SRR for the link that the SQL was made from."""
+    found = recall_or_correct(run)
+    if found is None:
+        return None
+    return Measurement(
+        further={f"linking/{found.link}/strict_recall_or_correct": found.ratio},
+        data={"link": found.link, "stage": found.stage, **found.ratio.as_object()},
+        lines=(),
+    )
+
+
+@METRICS.register("links_resolved")
+@metric("Linking, gold resolved through aliases", order=45)
+def links_resolved(run: ScoredRun) -> Measurement:
+    """Report non-strict recall, strict recall and precision of every link."""
+    links = resolved_linking(run)
+    shares: dict[str, dict[str, Ratio]] = {
+        link.name: {"nsr": link.nsr, "strict_recall": link.strict_recall, "precision": link.precision}
+        for link in links
+    }
+    further: dict[str, Value] = {
+        f"linking_resolved/{name}/{what}": share
+        for name, each in shares.items()
+        for what, share in each.items()
+    }
+    return Measurement(
+        further=further,
+        data={
+            name: {what: share.as_object() for what, share in each.items()} for name, each in shares.items()
+        },
+        lines=(),
+        tables=(_table(links, recall_or_correct(run)),) if links else (),
+    )
+
+
+def _table(links: tuple[LinkingScore, ...], recall: RecallOrCorrect | None) -> TextTable:
+    by = recall and (recall.stage or "the final answer")
+    return TextTable(
+        "Linking, gold resolved through aliases",
+        ("link", "NSR", "strict recall", "precision"),
+        tuple(
+            (
+                link.name,
+                percent(link.nsr),
+                f"{percent(link.strict_recall)} ({counts(link.strict_recall)})",
+                percent(link.precision),
+            )
+            for link in links
+        ),
+        f"{recall.link}: strict recall or {by} right (RSL-SQL's printed SRR) {percent(recall.ratio)} "
+        f"({counts(recall.ratio)})"
+        if recall
+        else "",
+    )

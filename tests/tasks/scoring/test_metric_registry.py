@@ -1,0 +1,156 @@
+"""A metric is one function in one file: declared, it is in every place that shows metrics."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.report.result import Evaluated
+from flows.report.summary import print_summary
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.errors import ConfigurationError
+from tasks.scoring.build_report import build_report
+from tasks.scoring.execution.result_metrics import measure_results
+from tasks.scoring.metric import METRICS, Metric, ScoredRun, find_metrics, measure
+from tasks.scoring.report import QuestionScore, Report
+from tasks.tracking.mlflow.metrics import measures
+from tasks.tracking.predictions import table
+from tasks.tracking.summary import markdown, summary
+from tasks.tracking.warehouse.warehouse import Warehouse
+from tests.tasks.scoring.samples import score
+from tests.tasks.tracking.samples import make_run
+
+LENGTH = """
+from tasks.scoring.metric import ScoredRun, metric
+from tasks.scoring.report import Measurement, Ratio
+
+
+@metric("Length of the SQL", unit="characters", better="lower")
+def sql_length(run: ScoredRun) -> Measurement:
+    lengths = {row.question.id: len(row.outcome.sql or "") for row in run.scored}
+    return Measurement(Ratio(sum(lengths.values()), len(lengths)), by_question=lengths,
+                       series={"sql_length_by_question": list(lengths.values())})
+"""
+ROWS = """
+from tasks.scoring.metric import result_metric
+
+
+@result_metric("Same number of rows")
+def same_rows(gold, predicted) -> float:
+    return float(len(gold) == len(predicted))
+
+
+@result_metric("Broken")
+def broken(gold, predicted) -> float:
+    return 1 / 0
+"""
+SCORES = (score("1", "bird", sql="SELECT 1"), score("2", sql="SELECT 22"), score("3", executable=False))
+
+
+@pytest.fixture
+def length(tmp_path: Path) -> Metric:
+    (tmp_path / "mine.py").write_text(LENGTH, encoding="utf-8")
+    name = f"{tmp_path}/mine.py:sql_length"
+    return next(one for one in find_metrics([name]) if one.name == "sql_length")
+
+
+def report_with(*metrics: Metric, rows: tuple[QuestionScore, ...] = SCORES) -> Report:
+    from dataclasses import replace
+
+    report = build_report(rows, rule="bird", schemas={})
+    return replace(report, details=measure(ScoredRun(report, {}), metrics))
+
+
+def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehouse(
+    length: Metric, tmp_path: Path
+) -> None:
+    report = report_with(*find_metrics(), length)
+    run = make_run()
+    told = summary(run, report, seconds=1.0)
+    expected = {"correct": 17, "total": 2, "value": 8.5, "unit": "characters", "better": "lower"}
+    assert told["sql_length"] == expected
+
+    with Path.open(tmp_path / "terminal.txt", "w") as stream:
+        print_summary(Evaluated(report, told, (), "mlflow ui", "", "", ""), stream)
+    assert "Length of the SQL: 8.50 characters (17 of 2)" in (tmp_path / "terminal.txt").read_text()
+    assert "- length of the SQL: 8.50 characters (17 of 2)" in markdown(run, report)
+
+    found = [(one.value, one.step) for one in measures(report) if one.name.startswith("sql_length")]
+    assert found == [(8.5, 0), (8.0, 1), (9.0, 2)]
+
+    predictions = json.loads(table(report))
+    column = predictions["columns"].index("sql_length")
+    assert [row[column] for row in predictions["data"]] == [8, 9, None]
+
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb")
+    warehouse.finish(run, report, told)
+    assert stored_summary(tmp_path / "warehouse.duckdb")["sql_length"] == expected
+
+
+def stored_summary(file: Path) -> dict[str, object]:
+    import duckdb
+
+    with duckdb.connect(str(file), read_only=True) as connection:
+        (found,) = connection.execute("SELECT summary FROM runs").fetchall()[0]
+    return dict(json.loads(found))
+
+
+async def test_a_metric_of_results_is_computed_in_a_worker_from_its_own_file(
+    tmp_path: Path, workers: SqlWorkers, shop: Database
+) -> None:
+    file = tmp_path / "rows.py"
+    file.write_text(ROWS, encoding="utf-8")
+    metrics = [one for one in find_metrics([f"{file}:same_rows", f"{file}:broken"]) if one.compare]
+    mine = [one for one in metrics if one.name != "soft_f1"]
+    gold = "SELECT name FROM item"
+    values = {
+        id_: await measure_results(workers, shop, gold, sql, mine, timeout_s=5)
+        for id_, sql in {"1": "SELECT id FROM item", "2": "SELECT 1"}.items()
+    }
+    assert {id_: value["same_rows"] for id_, value in values.items()} == {"1": 1.0, "2": 0.0}
+    report = build_report(SCORES, rule="bird", schemas={})
+    measured = {name: {id_: value[name] for id_, value in values.items()} for name in ("same_rows", "broken")}
+    found = measure(ScoredRun(report, {}, measured=measured), mine)
+    same, broken = found["same_rows"], found["broken"]
+    assert same is not None
+    assert same.lines == ("Same number of rows: 50.00 %",)
+    assert broken is not None
+    assert (broken.value, broken.data) == (None, {"error": "ZeroDivisionError: division by zero"})
+
+
+def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:
+    found = report_with(*find_metrics()).details
+    assert {name for name, one in found.items() if one is None} == {
+        "selection", "strict_recall_or_correct", "exact_match", "soft_f1", "efficiency", "without_quarantine",
+    }  # fmt: skip
+
+
+def test_a_metric_of_the_users_that_raises_does_not_lose_the_run() -> None:
+    def wrong(run: ScoredRun) -> None:
+        raise KeyError("nope")
+
+    found = report_with(Metric("mine", "Mine", wrong)).measurements["mine"]
+    assert found.value is None
+    assert found.lines == ("Mine: unknown, KeyError: 'nope'",)
+
+
+def test_every_built_in_metric_has_the_name_it_is_registered_under() -> None:
+    assert [METRICS.get(name).name for name in METRICS.names()] == list(METRICS.names())
+    assert {"errors", "selection", "exact_match", "soft_f1", "efficiency"} <= set(METRICS.names())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("soft-f1", 'Did you mean "soft_f1"'),
+        ("nowhere.py:x", "no such file"),
+        ("{file}:sql_lenght", "sql_length"),
+        ("{file}:plain", "put @metric"),
+    ],
+)
+def test_a_metric_that_cannot_be_found_is_one_message(tmp_path: Path, name: str, said: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"{LENGTH}\n\ndef plain(run): ...\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=said):
+        find_metrics([name.format(file=file)])
