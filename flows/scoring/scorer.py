@@ -157,7 +157,7 @@ class Scorer:
         details = build_details(
             report,
             known,
-            with_exact_match=self._settings.layout == "spider",
+            with_exact_match=self._scorable.benchmark.layout.exact_match,
             quarantine=self._settings.quarantine,
             soft_f1=self._soft_f1 if self._settings.soft_f1 else None,
             efficiency=efficiency,

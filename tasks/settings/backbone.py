@@ -33,8 +33,9 @@ class BackboneSettings(Settings):
 
     name: str
     """Name on the command line and in MLflow."""
-    kind: Literal["openai", "offline", "replay"] = "openai"
-    """"openai": anything that speaks its chat protocol; "offline": the rule-based floor; "replay": a recording."""
+    kind: str = "openai"
+    """"openai": anything that speaks its chat protocol; "offline": the rule-based floor; "replay": a recording;
+    or `path/to/file.py:name` of one of your own."""
     description: str = ""
     """One line for `crosscheck list`."""
     model: str = "offline"
