@@ -7,6 +7,7 @@ import sys
 import click
 
 from flows.cli import options
+from tasks.settings.home import DEFAULT_BENCHMARK
 
 NO_ANSWER = 1
 
@@ -26,7 +27,7 @@ NO_ANSWER = 1
 @click.option("--evidence", default="", metavar="TEXT", help="A hint, as BIRD gives them.")
 @click.option(
     "--demonstrations",
-    default="demo",
+    default=DEFAULT_BENCHMARK,
     show_default=True,
     metavar="NAME",
     help='The benchmark whose training questions serve as examples; "none" for none.',
@@ -68,7 +69,7 @@ def command(
     from tasks.settings.pipeline import without_demonstrations
 
     settings = evaluation_settings(
-        benchmark="demo" if demonstrations == "none" else demonstrations,
+        benchmark=DEFAULT_BENCHMARK if demonstrations == "none" else demonstrations,
         backbone=backbone,
         pipeline=pipeline,
         overrides=overrides,

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -71,7 +73,7 @@ def backbone(function: F) -> F:
     """Add `--backbone`."""
     return click.option(
         "--backbone",
-        default="offline",
+        default=DEFAULT_BACKBONE,
         show_default=True,
         metavar="NAME",
         help="The model: `crosscheck list backbones`.",
@@ -82,17 +84,17 @@ def pipeline(function: F) -> F:
     """Add `--pipeline`."""
     return click.option(
         "--pipeline",
-        default="rsl-sql+dac",
+        default=DEFAULT_PIPELINE,
         show_default=True,
         metavar="NAME",
-        help="`crosscheck list pipelines`.",
+        help="`crosscheck list pipelines`, a YAML file, or path/to/file.py:function of your own.",
     )(function)
 
 
 def benchmark(function: F) -> F:
     """Add `--benchmark`."""
     return click.option(
-        "--benchmark", default="demo", show_default=True, metavar="NAME", help="`crosscheck list benchmarks`."
+        "--benchmark", default=DEFAULT_BENCHMARK, show_default=True, metavar="NAME", help="`crosscheck list benchmarks`."
     )(function)
 
 

@@ -51,11 +51,12 @@ def command(
     from flows.cli.progress import open_progress
     from flows.evaluation.launch import run_preparation
     from tasks.settings.assemble import evaluation_settings
+    from tasks.settings.home import DEFAULT_PIPELINE
 
     settings = evaluation_settings(
         benchmark=benchmark,
         backbone=backbone,
-        pipeline="rsl-sql",
+        pipeline=DEFAULT_PIPELINE,
         overrides=overrides,
         limit=limit,
         questions=questions,

@@ -6,6 +6,7 @@ import sys
 import click
 
 from flows.cli import options
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
 
 @click.command(
@@ -22,11 +23,11 @@ from flows.cli import options
 )
 @options.benchmark
 @click.option(
-    "--backbones", default="offline", show_default=True, metavar="NAMES", help="Names or files, with commas."
+    "--backbones", default=DEFAULT_BACKBONE, show_default=True, metavar="NAMES", help="Names or files, with commas."
 )
 @click.option(
     "--pipelines",
-    default="rsl-sql+dac",
+    default=DEFAULT_PIPELINE,
     show_default=True,
     metavar="NAMES",
     help="Names or files, with commas.",
