@@ -94,7 +94,11 @@ def pipeline(function: F) -> F:
 def benchmark(function: F) -> F:
     """Add `--benchmark`."""
     return click.option(
-        "--benchmark", default=DEFAULT_BENCHMARK, show_default=True, metavar="NAME", help="`crosscheck list benchmarks`."
+        "--benchmark",
+        default=DEFAULT_BENCHMARK,
+        show_default=True,
+        metavar="NAME",
+        help="`crosscheck list benchmarks`.",
     )(function)
 
 

@@ -23,7 +23,11 @@ from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 )
 @options.benchmark
 @click.option(
-    "--backbones", default=DEFAULT_BACKBONE, show_default=True, metavar="NAMES", help="Names or files, with commas."
+    "--backbones",
+    default=DEFAULT_BACKBONE,
+    show_default=True,
+    metavar="NAMES",
+    help="Names or files, with commas.",
 )
 @click.option(
     "--pipelines",

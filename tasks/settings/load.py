@@ -30,6 +30,12 @@ def available(conf: Path, kind: str) -> dict[str, Path]:
     return {path.stem: path for path in sorted((conf / f"{kind}s").glob("*.yaml"))}
 
 
+def offered(kind: str) -> tuple[str, ...]:
+    """Return the names of what installed packages offer and needs no file of settings: pipelines and backbones."""
+    chosen = KINDS[kind]
+    return chosen.registry.offered() if chosen and chosen.key == "kind" else ()
+
+
 def load_benchmark_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> BenchmarkSettings:
     """Read one benchmark's settings. Raises ConfigurationError as `load_settings` does."""
     return load_settings(conf, "benchmark", name, overrides)  # type: ignore[no-any-return]
@@ -67,7 +73,7 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     if chosen and is_in_file(name):
         content = {chosen.key: absolute(name, Path.cwd()), "name": name.rpartition(":")[2]}
         return _validated(kind, Path(name), content, overrides)
-    if chosen and name in chosen.registry.offered() and name not in available(conf, kind):
+    if chosen and name in offered(kind) and name not in available(conf, kind):
         return _validated(kind, Path(name), {chosen.key: name, "name": name}, overrides)
     path = _file_of(conf, kind, name)
     content = _read_yaml(path)
@@ -105,6 +111,8 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
         if target == kind:
             _put(content, keys, value, override)
             where[".".join(keys)] = f"--set {override}"
+    for key, value in content.items():
+        content[key] = _absolute(value, Path.cwd() if key in where else path.resolve().parent)
     model = _model(KINDS[kind], path, content, where)
     try:
         return model.model_validate(content)
@@ -112,24 +120,29 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
         raise ConfigurationError(_explain(error, model, path, where)) from None
 
 
-def _model(
-    kind: Kind | None, path: Path, content: dict[str, Any], where: Mapping[str, str]
-) -> type[Settings]:
-    """Return the model of the content, after making the path of a user's file in it absolute.
+def _absolute(value: Any, folder: Path) -> Any:
+    """Return `path/to/file.py:attribute`, also as an item of a list, with an absolute path; all else as it is.
 
     A path in a YAML file is relative to that file, one in `--set` to the working directory.
     """
+    if isinstance(value, list):
+        return [_absolute(item, folder) for item in value]
+    return absolute(value, folder) if isinstance(value, str) else value
+
+
+def _model(
+    kind: Kind | None, path: Path, content: Mapping[str, Any], where: Mapping[str, str]
+) -> type[Settings]:
+    """Return the model that validates the content: that of the implementation which the content names."""
     if kind is None:
         return TrackingSettings
     name, source = content.get(kind.key), where.get(kind.key, f"{path}, key {kind.key}")
-    if isinstance(name, str):
-        name = content[kind.key] = absolute(name, Path.cwd() if kind.key in where else path.resolve().parent)
-        if not kind.registry.has(name):
-            raise ConfigurationError(
-                f'{source}: there is no {kind.registry.kind} "{name}". {did_you_mean(name, kind.registry.names())} '
-                "One of your own is named path/to/file.py:attribute."
-            )
-    elif name is None and kind.base.model_fields[kind.key].is_required():
+    if isinstance(name, str) and not kind.registry.has(name):
+        raise ConfigurationError(
+            f'{source}: there is no {kind.registry.kind} "{name}". {did_you_mean(name, kind.registry.names())} '
+            "One of your own is named path/to/file.py:attribute."
+        )
+    if name is None and kind.base.model_fields[kind.key].is_required():
         raise ConfigurationError(
             f"{source}: which {kind.registry.kind} this is about is missing. "
             f"Valid: {', '.join(kind.registry.names())}."
