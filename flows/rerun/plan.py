@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from flows.questions.runner import Again
 from flows.questions.schema_only import MISSING_DATABASE
+from tasks.backbone.factory import kind_of
 from tasks.benchmarks.selection import select
 from tasks.errors import ConfigurationError, DataError, did_you_mean
 from tasks.records import Outcome
@@ -99,7 +100,7 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
     selected = _selected(wanted, parent)
     if wanted.from_stage:
         _check_stage(wanted.from_stage, parent)
-    if wanted.fresh and settings.backbone.kind == "replay":
+    if wanted.fresh and kind_of(settings.backbone).replays:
         raise ConfigurationError(
             "--fresh: a recording answers as it was recorded; only a model can be asked anew."
         )

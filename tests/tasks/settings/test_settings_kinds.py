@@ -1,4 +1,4 @@
-"""Settings whose model follows from what they name: built in, in a file or package, and as earlier releases stored them."""
+"""Settings whose model follows from a name: built in, in a file or package, and as earlier releases stored them."""
 
 import json
 import shutil

@@ -224,6 +224,10 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
         ("backbone.prices.as_of=yesterday", "valid date"),
         ("backbone.concurrency=0", "greater than or equal to 1, not 0"),
         ("benchmark.layout=brid", 'there is no benchmark layout "brid". Did you mean "bird"?'),
+        (
+            "backbone.response_mode=jsn_object",
+            'there is no response mode "jsn_object". Did you mean "json_object"?',
+        ),
         ("backbone.kind=opnai", 'there is no backbone "opnai". Did you mean "openai"?'),
     ],
 )
