@@ -1,46 +1,28 @@
 """Two questions side by side: what they share, what stands in whose place, and which values they hold."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from tasks.backbone.offline.lexicon import STOP
-from tasks.backbone.offline.sql_tokens import SqlToken
-from tasks.backbone.offline.text import QuestionText
-from tasks.backbone.offline.values import Value
-from tasks.backbone.offline.words import Token, stem, tokenize
+from sqlglot import exp
 
-SLOT = "<v>"
-_LIGHT = frozenset(stem(word) for word in STOP) | {
-    "whos",
-    "record",
-    "name",
-    "shown",
-    "on",
-    "so",
-    "far",
-    "ever",
-    "e",
+from tasks.backbone.offline.english.lexicon import STOP
+from tasks.backbone.offline.english.words import Token, stem, stems, tokenize
+from tasks.backbone.offline.question.values import Value
+
+_SLOT = "<v>"
+_LIGHT = frozenset(map(stem, STOP)) | frozenset(stems("whose record name shown on so far ever"))
+_COMPARISONS = {
+    ">=": re.compile(r"(?:at least|no (?:less|fewer) than|not less than|from)(?= <)"),
+    "<=": re.compile(r"(?:at most|no more than|not more than|up to)(?= <)"),
+    ">": re.compile(
+        r"(?:(?:more|greater|higher|larger|longer|older|later|taller|heavier|better) than|above|over|after) "
+    ),
+    "<": re.compile(
+        r"(?:(?:less|fewer|lower|smaller|shorter|younger|earlier|lighter|cheaper) than|below|under|before) "
+    ),
 }
-_COMPARISONS = (
-    (re.compile(r"(?:at least|no (?:less|fewer) than|not less than|from) <"), ">=", 2),
-    (re.compile(r"(?:at most|no more than|not more than|up to) <"), "<=", 2),
-    (
-        re.compile(
-            r"(?:(?:more|greater|higher|larger|longer|older|later|taller|heavier|better|dearer) than|above|over|after) "
-        ),
-        ">",
-        2,
-    ),
-    (
-        re.compile(
-            r"(?:(?:less|fewer|lower|smaller|shorter|younger|earlier|lighter|cheaper) than|below|under|before) "
-        ),
-        "<",
-        2,
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +32,22 @@ class Unit:
     Attributes:
         key: what is compared: a stem, `<v>`, or an operator.
         start: index of its first token.
-        end: index after its last.
-        value: the value's text, "" for a word.
-        is_number: whether the value is a number.
+        value: the value, None for a word.
     """
 
     key: str
     start: int
-    end: int
-    value: str = ""
-    is_number: bool = False
+    value: Value | None = None
 
     @property
     def weight(self) -> float:
         """How much it counts for likeness."""
-        return 0.5 if self.key == SLOT else 0.3 if self.key in _LIGHT else 1.0
+        return 0.5 if self.key == _SLOT else 0.3 if self.key in _LIGHT else 1.0
 
     @property
     def is_operator(self) -> bool:
         """Whether it is a comparison."""
-        return self.key[:1] in "<>" and self.key != SLOT
+        return self.key in _COMPARISONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,110 +59,62 @@ class Run:
     asked: tuple[Unit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """Two questions aligned.
-
-    Attributes:
-        runs: equal and different stretches in order.
-        shown: units of the demonstration's question.
-        asked: units of the question that is asked.
-    """
-
-    runs: tuple[Run, ...]
-    shown: tuple[Unit, ...]
-    asked: tuple[Unit, ...]
-
-    def likeness(self, explained: frozenset[Unit]) -> float:
-        """Return how alike the questions are, in 0..1; words that differ and are not explained weigh double."""
-        total = sum(unit.weight for unit in (*self.shown, *self.asked))
-        same = sum(unit.weight for run in self.runs if run.equal for unit in (*run.shown, *run.asked))
-        made_up = sum(
-            unit.weight
-            for run in self.runs
-            if not run.equal
-            for unit in (*run.shown, *run.asked)
-            if unit in explained
-        )
-        strange = [
-            max(
-                sum(unit.weight == 1.0 for unit in side if unit not in explained)
-                for side in (run.shown, run.asked)
-            )
-            for run in self.runs
-            if not run.equal
-        ]
-        return float(min((same + made_up) / total, 1.0) * 0.8 ** sum(strange)) if total else 0.0
-
-
-def align(question: str, sql: Sequence[SqlToken], text: QuestionText, values: Sequence[Value]) -> Alignment:
-    """Align a demonstration's question with the one that is asked.
-
-    Args:
-        question: the demonstration's.
-        sql: its query.
-        text: the question that is asked.
-        values: the values of that question.
-    """
-    shown = units_of_example(question, sql)
-    asked = _units(text.tokens, {value.start: value for value in values})
+def align(shown: Sequence[Unit], asked: Sequence[Unit]) -> list[Run]:
+    """Align a demonstration's question with the one that is asked: equal and different stretches in order."""
     matcher = SequenceMatcher(None, [u.key for u in shown], [u.key for u in asked], autojunk=False)
-    runs = tuple(
-        Run(tag == "equal", tuple(shown[a:b]), tuple(asked[c:d])) for tag, a, b, c, d in matcher.get_opcodes()
-    )
-    return Alignment(runs, tuple(shown), tuple(asked))
+    opcodes = matcher.get_opcodes()
+    return [Run(tag == "equal", tuple(shown[a:b]), tuple(asked[c:d])) for tag, a, b, c, d in opcodes]
 
 
-def units_of_example(question: str, sql: Sequence[SqlToken]) -> list[Unit]:
+def likeness(runs: Sequence[Run], explained: Collection[Unit]) -> float:
+    """Return how alike two questions are, in 0..1; words that differ and are not explained weigh double."""
+    total = same = 0.0
+    strange = 0
+    for run in runs:
+        units = (*run.shown, *run.asked)
+        total += sum(unit.weight for unit in units)
+        same += sum(unit.weight for unit in units if run.equal or unit in explained)
+        left = [
+            [u for u in side if u.weight == 1.0 and u not in explained] for side in (run.shown, run.asked)
+        ]
+        strange += 0 if run.equal else max(map(len, left))
+    return float(same / total * 0.8**strange) if total else 0.0
+
+
+def units_of_example(question: str, literals: Sequence[exp.Literal]) -> list[Unit]:
     """Return the units of a demonstration's question: what its query holds as literals are values."""
     words = tokenize(question)
+    said = [token.text.lower() if token.kind in ("number", "quoted") else token.lower for token in words]
     values: dict[int, Value] = {}
-    for token in sql:
-        if token.kind not in ("value", "number"):
-            continue
-        wanted = [t.lower for t in tokenize(re.sub(r"^%|[-/]?%$", "", token.plain)) if t.kind != "mark"]
+    for literal in literals:
+        wanted = [t.lower for t in tokenize(re.sub(r"^%|[-/]?%$", "", literal.name)) if t.kind != "mark"]
         for start in range(len(words) - len(wanted) + 1):
-            span = words[start : start + len(wanted)]
-            texts = [one.text.lower() if one.kind == "number" else one.lower for one in span]
-            whole = (
-                len(span) == 1
-                and span[0].kind == "quoted"
-                and span[0].lower == token.plain.strip("%").lower()
-            )
-            if wanted and (texts == wanted or whole) and start not in values:
-                said = " ".join(one.text for one in span)
-                number = token.kind == "number" or said.isdigit()
-                values[start] = Value(start, start + len(wanted), said, is_number=number)
+            end = start + len(wanted)
+            if wanted and start not in values and said[start:end] == wanted:
+                text = " ".join(token.text for token in words[start:end])
+                values[start] = Value(start, end, text, is_number=not literal.is_string or text.isdigit())
                 break
-    return _units(words, values)
+    return units_of(words, values)
 
 
-def _units(tokens: Sequence[Token], values: dict[int, Value]) -> list[Unit]:
-    """Return the units of a question, marks left out."""
+def units_of(tokens: Sequence[Token], values: Mapping[int, Value]) -> list[Unit]:
+    """Return the units of a question, marks left out; values are given by their first tokens."""
     units = []
     index = 0
     while index < len(tokens):
-        value = values.get(index)
-        if value is not None:
-            units.append(Unit(SLOT, value.start, value.end, value.text, value.is_number))
-            index = value.end
-            continue
-        if tokens[index].kind != "mark":
-            operator, length = _comparison(tokens, index)
-            key = operator or tokens[index].stem or tokens[index].lower
-            units.append(Unit(key, index, index + length))
-            index += length
-        else:
-            index += 1
+        length = 1
+        if value := values.get(index):
+            units.append(Unit(_SLOT, index, value))
+            length = value.end - value.start
+        elif tokens[index].kind != "mark":
+            operator, length = _comparison(tokens[index : index + 4])
+            units.append(Unit(operator or tokens[index].stem or tokens[index].lower, index))
+        index += length
     return units
 
 
-def _comparison(tokens: Sequence[Token], index: int) -> tuple[str, int]:
-    """Return the operator that a comparison at a token stands for and its length, ("", 1) for none."""
-    window = tokens[index : index + 4]
-    plain = " ".join("<n>" if token.kind == "number" else token.lower for token in window)
-    for pattern, operator, _ in _COMPARISONS:
-        match = pattern.match(plain)
-        if match:
-            return operator, max(len(match[0].replace("<", " ").split()), 1)
-    return "", 1
+def _comparison(tokens: Sequence[Token]) -> tuple[str, int]:
+    """Return the operator that a comparison at the first token stands for and its length, ("", 1) for none."""
+    plain = " ".join("<n>" if token.kind == "number" else token.lower for token in tokens)
+    found = ((operator, pattern.match(plain)) for operator, pattern in _COMPARISONS.items())
+    return next(((operator, len(match[0].split())) for operator, match in found if match), ("", 1))

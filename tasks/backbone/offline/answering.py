@@ -1,48 +1,44 @@
-"""Messages in, the text of a reply out."""
+"""A request in, the text of a reply out."""
 
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 
-from tasks.backbone.offline.correcting import correct
-from tasks.backbone.offline.decomposing import decomposed, with_plain_examples
-from tasks.backbone.offline.describing import describe
-from tasks.backbone.offline.plain_replies import plain_reply, shows_reasons
-from tasks.backbone.offline.reading import Prompt, read_prompt
-from tasks.backbone.offline.replies import conditions_of, keywords_of, link_of
-from tasks.backbone.offline.selecting import select
+from tasks.backbone.offline.correcting import correct, eliminate, reason, select
+from tasks.backbone.offline.decomposing import align, correct_by_feedback, invent
+from tasks.backbone.offline.prompt.reading import Prompt, read_prompt
+from tasks.backbone.offline.prompt.sections import Task, task_of
+from tasks.backbone.offline.replies import conditions_of, describe, keywords_of, link_of
 from tasks.backbone.offline.writing import write_sql
-from tasks.backbone.protocol import Message
+from tasks.backbone.protocol import Request
+
+_QUERIES: Mapping[Task, Callable[[Prompt], str]] = {
+    Task.QUERY: write_sql,
+    Task.SELECTION: select,
+    Task.CORRECTION: correct,
+    Task.FEEDBACK: correct_by_feedback,
+    Task.SKELETON: invent,
+}
+_TEXTS: Mapping[Task, Callable[[Prompt], str]] = {
+    Task.CONTINUATION: lambda prompt: write_sql(prompt).removeprefix("SELECT").strip(),
+    Task.ELIMINATION: eliminate,
+    Task.REFLECTION: reason,
+}
+_OBJECTS: Mapping[Task, Callable[[Prompt], Mapping[str, object]]] = {
+    Task.LINK: link_of,
+    Task.KEYWORDS: lambda prompt: {"sql_keywords": keywords_of(prompt)},
+    Task.CONDITIONS: lambda prompt: {"conditions": conditions_of(prompt.question)},
+    Task.DESCRIPTIONS: lambda prompt: {"descriptions": describe(prompt)},
+    Task.ALIGNMENT: lambda prompt: {"alignment": align(prompt)},
+}
 
 
-def answer(messages: Sequence[Message]) -> str:
-    """Return the reply to a conversation: as JSON text, or as plain text where that is asked for.
+def answer(request: Request) -> str:
+    """Return the reply to a request: a JSON object as text, or plain text where that is asked for.
 
     A prompt without a schema or a question gets an empty answer of the kind asked for, never an exception.
     """
-    if (sub_task := decomposed(messages)) is not None:
-        return sub_task
-    prompt = read_prompt(with_plain_examples(messages))
-    if (plain := plain_reply(messages, prompt)) is not None:
-        return plain
-    if shows_reasons(messages):
-        return json.dumps({"sql": correct(prompt)}, ensure_ascii=False)
-    return json.dumps(_reply(prompt), ensure_ascii=False)
-
-
-def _reply(prompt: Prompt) -> dict[str, object]:
-    """Return the object asked for."""
-    if prompt.asked == "link":
-        link = link_of(prompt)
-        return {"tables": list(link.tables), "columns": [str(column) for column in link.columns]}
-    if prompt.asked == "keywords":
-        return {"sql_keywords": list(keywords_of(prompt))}
-    if prompt.asked == "conditions":
-        return {"conditions": list(conditions_of(prompt))}
-    if prompt.asked == "descriptions":
-        return {"descriptions": {one.column: one.sentence for one in describe(prompt)}}
-    if len(prompt.attempts) > 1:
-        return {"sql": select(prompt)}
-    if prompt.attempts or prompt.earlier:
-        return {"sql": correct(prompt)}
-    return {"sql": re.sub(r"\s+", " ", write_sql(prompt)).strip()}
+    task, prompt = task_of(request), read_prompt(request.messages)
+    if task in _TEXTS:
+        return _TEXTS[task](prompt)
+    content = _OBJECTS[task](prompt) if task in _OBJECTS else {"sql": _QUERIES[task](prompt)}
+    return json.dumps(content, ensure_ascii=False)

@@ -1,14 +1,15 @@
-"""Writing a query anew after it failed or returned nothing: simpler step by step, never one tried before."""
+"""What the model does with queries that were tried: choose one, write another, say why one fails."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from difflib import get_close_matches
 
-from tasks.backbone.offline.query import Expression, Query, render
-from tasks.backbone.offline.reading import Prompt
+from tasks.backbone.offline.prompt.reading import Attempt, Prompt
+from tasks.backbone.offline.query import Query
 from tasks.backbone.offline.writing import read_query
 
-_EQUAL_TEXT = re.compile(r"^ = '((?:[^']|'')+)'$")
+_FAILED = re.compile(r"error|time-?out|timed out|there is no query", re.IGNORECASE)
+_EMPTY = re.compile(r"(?:no rows|empty|\(?0 rows\)?|)\.?", re.IGNORECASE)
+_UNKNOWN = re.compile(r"no such (column|table): (.+)", re.IGNORECASE)
 
 
 def correct(prompt: Prompt) -> str:
@@ -19,49 +20,61 @@ def correct(prompt: Prompt) -> str:
     """
     tried = [*(attempt.sql for attempt in prompt.attempts), *prompt.earlier]
     own = read_query(prompt)
-    if own is not None:
-        for query in (own, *simpler(own)):
-            sql = render(query, prompt.schema)
-            if not any(same_sql(sql, other) for other in tried):
-                return sql
+    for query in (own, *own.simpler()) if own else ():
+        sql = query.sql(prompt.schema)
+        if not any(same_sql(sql, other) for other in tried):
+            return sql
     return tried[0].strip() if tried else ""
 
 
-def simpler(query: Query) -> Iterator[Query]:
-    """Yield forms of a query that return more: looser text comparisons, then fewer conditions.
+def select(prompt: Prompt) -> str:
+    """Return the query whose result surprises least, the last of those that tie; a new one when none runs."""
+    if all(failed(attempt) for attempt in prompt.attempts):
+        return correct(prompt)
+    own = read_query(prompt)
+    return min(reversed(prompt.attempts), key=lambda attempt: _surprise(attempt, own)).sql.strip()
 
-    The order is: all text compared with LIKE, each condition left out in turn from the last, no set operation,
-    no HAVING, no condition at all, and last the bare columns.
-    """
-    loose = tuple(_loosened(condition) for condition in query.where)
-    if loose != query.where:
-        yield replace(query, where=loose)
-    for index in reversed(range(len(query.where))):
-        yield replace(query, where=query.where[:index] + query.where[index + 1 :])
-    if query.combined is not None:
-        yield replace(query, operator=None, combined=None)
-    if query.having:
-        yield replace(query, having=())
-    bare = replace(query, where=(), having=(), operator=None, combined=None)
-    if bare != query:
-        yield bare
-    last = replace(bare, group=(), order=(), limit=None, distinct=False)
-    if last != bare:
-        yield last
+
+def eliminate(prompt: Prompt) -> str:
+    """Return the query that was given, unless it fails."""
+    if not prompt.attempts:
+        return ""
+    return correct(prompt) if failed(prompt.attempts[0]) else prompt.attempts[0].sql
+
+
+def reason(prompt: Prompt) -> str:
+    """Return why the last query fails, as far as the database's message says it."""
+    attempt = prompt.attempts[-1] if prompt.attempts else Attempt("", "")
+    message = attempt.result.removeprefix("Error:").strip().rstrip(".")
+    if not attempt.sql:
+        return "There is no query to run."
+    if not (found := _UNKNOWN.match(message)):
+        return f"The database says: {message}."
+    kind, name = found[1].lower(), found[2].rpartition(".")[2].strip("`\"'[] ")
+    columns = [column.name for column in prompt.schema.columns]
+    known = {one.table if kind == "table" else one.column for one in columns}
+    near = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    return f"The schema has no {kind} {name}" + (f"; it has {near[0]}." if near else ".")
+
+
+def failed(attempt: Attempt) -> bool:
+    """Whether a query did not run to its end."""
+    return not attempt.sql.strip() or bool(_FAILED.match(attempt.result.strip()))
 
 
 def same_sql(left: str, right: str) -> bool:
     """Whether two texts are the same query but for blanks, case and a final semicolon."""
-    return _bare(left) == _bare(right)
+    one, other = (" ".join(text.split()).strip(" ;").lower() for text in (left, right))
+    return one == other
 
 
-def _bare(sql: str) -> str:
-    return re.sub(r"\s+", " ", sql).strip(" ;").lower()
-
-
-def _loosened(condition: Expression) -> Expression:
-    """Return `column = 'text'` as `column LIKE '%text%'`, anything else as it is."""
-    last = condition.parts[-1]
-    if len(condition.parts) == 2 and isinstance(last, str) and (match := _EQUAL_TEXT.match(last)):
-        return Expression((condition.parts[0], f" LIKE '%{match[1]}%'"))
-    return condition
+def _surprise(attempt: Attempt, own: Query | None) -> float:
+    """Return how odd a result is: a failure, no row, only NULL or 0, other columns than asked for."""
+    if failed(attempt):
+        return 100.0
+    if _EMPTY.fullmatch(attempt.result.strip()):
+        return 50.0
+    header, *rows = attempt.result.strip().splitlines()
+    cells = {cell.strip() for row in rows for cell in row.split(" | ")}
+    odd = 20.0 if cells <= {"NULL", ""} else 10.0 if cells == {"0"} else 0.0
+    return odd + (2.0 * abs(len(header.split(" | ")) - len(own.select)) if own else 0.0)

@@ -8,15 +8,15 @@ from tasks.backbone.offline.answering import answer
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.records import Call, Usage
 
-VERSION = 2
+VERSION = 3
 """Raise it with every change that can alter a reply: it is part of every stage's cache key."""
 
 
 class OfflineBackbone:
-    """A rule-based model: the same messages get the same reply, in any process, without files or network.
+    """A rule-based model: the same request gets the same reply, in any process, without files or network.
 
-    Temperature, sample index and the reply's JSON schema are not looked at; the format of the reply follows from
-    the messages. Tokens and money are unknown, because neither exists here.
+    Only the messages and the keys of the reply's JSON schema are read. Tokens and money are unknown, because
+    neither exists here.
     """
 
     @property
@@ -25,9 +25,9 @@ class OfflineBackbone:
         return {"kind": "offline", "model": "offline", "version": VERSION}
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request with a JSON object; it takes milliseconds and does not give way to other tasks."""
+        """Answer one request; it takes milliseconds and never waits."""
         started = time.perf_counter()
-        text = answer(request.messages)
+        text = answer(request)
         seconds = time.perf_counter() - started
         return Reply(
             text, Call(request_key(self.identity, request), "offline", Usage(), cached=False, seconds=seconds)

@@ -1,43 +1,30 @@
-"""A query as a small frozen tree, and its text."""
+"""A query as its clauses, built with sqlglot, and its SQL."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, TypeAlias
 
-from tasks.backbone.offline.joins import JoinTree, join_tree
-from tasks.backbone.offline.lexicon import words_of
-from tasks.backbone.offline.schema import PromptSchema
+from sqlglot import exp
+from sqlglot.dialects.sqlite import SQLite
+
+from tasks.backbone.offline.prompt.joins import JoinTree, join_tree
+from tasks.backbone.offline.prompt.schema import PromptSchema
+from tasks.database.identifiers import quoted_if_needed
 from tasks.records import ColumnName
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RESERVED = words_of(
-    """
-    abort action add after all alter analyze and as asc attach autoincrement before begin between by
-    cascade case cast check collate column commit conflict constraint create cross current current_date
-    current_time current_timestamp database default deferrable deferred delete desc detach distinct do
-    drop each else end escape except exclude exclusive exists explain fail filter first following for
-    foreign from full generated glob group groups having if ignore immediate in index indexed initially
-    inner insert instead intersect into is isnull join key last left like limit match materialized
-    natural no not nothing notnull null nulls of offset on or order others outer over partition plan
-    pragma preceding primary query raise range recursive references regexp reindex release rename
-    replace restrict returning right rollback row rows savepoint select set table temp temporary then
-    ties to transaction trigger unbounded union unique update using vacuum values view virtual when
-    where window with without
-    """
-)
+if TYPE_CHECKING:
+    Expression: TypeAlias = exp.Expr
+else:
+    Expression = exp.Expression  # older versions of sqlglot have no other base class
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """SQL text with columns and nested queries in it, so that aliases are put in when it is rendered."""
+class BacktickedSQLite(SQLite):
+    """SQLite with names quoted in backticks: in double quotes a misspelt name would be a string."""
 
-    parts: tuple["str | ColumnName | Query", ...]
+    class Tokenizer(SQLite.Tokenizer):
+        """SQLite's tokenizer; the first pair of quotes is the one that is written."""
 
-    @property
-    def columns(self) -> tuple[ColumnName, ...]:
-        """The columns of this level of nesting."""
-        return tuple(part for part in self.parts if isinstance(part, ColumnName))
+        IDENTIFIERS = ["`", '"', ("[", "]")]  # noqa: RUF012 - sqlglot's own form
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,156 +37,156 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One SELECT, with what it is combined with.
+    """One SELECT. Columns in its expressions are qualified by the names of their tables, without aliases.
 
     Attributes:
         tables: tables that must be joined even if no column of theirs is named; the first is the FROM table
             where it has no reason to be another.
         where: conditions, all of which must hold.
-        combined: another query that UNION, INTERSECT or EXCEPT attaches.
+        group: the column to group by.
+        intersect: another query whose rows must be in the result too.
     """
 
     select: tuple[Expression, ...]
     tables: tuple[str, ...] = ()
     distinct: bool = False
     where: tuple[Expression, ...] = ()
-    group: tuple[ColumnName, ...] = ()
-    having: tuple[Expression, ...] = ()
+    group: ColumnName | None = None
+    having: Expression | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
-    operator: Literal["UNION", "INTERSECT", "EXCEPT"] | None = None
-    combined: "Query | None" = None
+    intersect: "Query | None" = None
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
         """Every column of this SELECT, nested queries left out, in order of mention."""
-        expressions = (*self.select, *self.where, *self.having, *(order.by for order in self.order))
-        return tuple(dict.fromkeys((*(c for e in expressions for c in e.columns), *self.group)))
+        expressions = (
+            *self.select,
+            *self.where,
+            *filter(None, [self.having]),
+            *(one.by for one in self.order),
+        )
+        mentioned = [column for expression in expressions for column in columns_of(expression)]
+        return tuple(dict.fromkeys((*mentioned, *filter(None, [self.group]))))
 
     @property
     def used_tables(self) -> tuple[str, ...]:
         """Every table that this SELECT needs."""
         return tuple(dict.fromkeys((*self.tables, *(column.table for column in self.columns))))
 
-    def queries(self) -> Iterator["Query"]:
-        """Yield this query and every one nested in it or combined with it."""
-        yield self
-        for expression in (*self.select, *self.where, *self.having):
-            for part in expression.parts:
-                if isinstance(part, Query):
-                    yield from part.queries()
-        if self.combined is not None:
-            yield from self.combined.queries()
+    def build(self, schema: PromptSchema) -> exp.Query:
+        """Return the query as sqlglot's tree, its tables joined by the shortest way over the schema's keys."""
+        tree = join_tree(schema, self.used_tables)
+        alias = {table: f"T{n}" for n, table in enumerate(tree.tables, 1)} if len(tree.tables) > 1 else {}
 
-    def with_where(self, conditions: Iterable[Expression]) -> "Query":
-        """Return this query with other conditions."""
-        return replace(self, where=tuple(conditions))
+        def placed(expression: Expression) -> Expression:
+            return _with_aliases(expression, tree.tables, alias)
+
+        select = exp.Select(expressions=[placed(one) for one in self.select])
+        select = _joined(select, tree, alias)
+        for condition in self.where:
+            select = select.where(placed(condition), copy=False)
+        if self.group:
+            select = select.group_by(placed(plain(self.group)), copy=False)
+        if self.having:
+            select = select.having(placed(self.having), copy=False)
+        for order in self.order:
+            select = select.order_by(
+                exp.Ordered(this=placed(order.by), desc=order.descending, nulls_first=not order.descending),
+                copy=False,
+            )
+        if self.limit is not None:
+            select = select.limit(self.limit, copy=False)
+        if self.distinct:
+            select = select.distinct(copy=False)
+        if self.intersect:
+            return exp.Intersect(this=select, expression=self.intersect.build(schema), distinct=True)
+        return select
+
+    def sql(self, schema: PromptSchema) -> str:
+        """Return the query's SQL."""
+        return self.build(schema).sql(BacktickedSQLite)
+
+    def simpler(self) -> Iterator["Query"]:
+        """Yield forms of the query that return more: looser text comparisons, then fewer conditions.
+
+        The order is: all text compared with LIKE, each condition left out in turn from the last, no INTERSECT,
+        no HAVING, no condition at all.
+        """
+        yield replace(self, where=tuple(map(_loosened, self.where)))
+        for index in reversed(range(len(self.where))):
+            yield replace(self, where=self.where[:index] + self.where[index + 1 :])
+        yield replace(self, intersect=None)
+        yield replace(self, having=None)
+        yield replace(self, where=(), having=None, intersect=None)
 
 
-def plain(column: ColumnName) -> Expression:
+def name(text: str) -> exp.Identifier:
+    """Return a name, quoted only where it needs quotes."""
+    return exp.to_identifier(text, quoted=quoted_if_needed(text) != text)
+
+
+def plain(column: ColumnName) -> exp.Column:
     """Return a bare column."""
-    return Expression((column,))
+    return exp.Column(this=name(column.column), table=name(column.table))
 
 
 def call(function: str, column: ColumnName | None, *, distinct: bool = False) -> Expression:
     """Return FUNCTION(column), or FUNCTION(*) without a column."""
-    if column is None:
-        return Expression((f"{function}(*)",))
-    return Expression((f"{function}({'DISTINCT ' if distinct else ''}", column, ")"))
+    argument: Expression = plain(column) if column else exp.Star()
+    return exp.func(function, exp.Distinct(expressions=[argument]) if distinct else argument)
 
 
-def compare(left: Expression, operator: str, right: "str | Query | Expression") -> Expression:
-    """Return `left operator right`; text is SQL already, a query is put in parentheses."""
-    if isinstance(right, Query):
-        return Expression((*left.parts, f" {operator} (", right, ")"))
-    if isinstance(right, Expression):
-        return Expression((*left.parts, f" {operator} ", *right.parts))
-    return Expression((*left.parts, f" {operator} {right}"))
+def text_literal(text: str) -> exp.Literal:
+    """Return a text as SQL."""
+    return exp.Literal.string(text)
 
 
-def any_of(conditions: Iterable[Expression]) -> Expression:
-    """Join conditions with OR, in parentheses when there are several."""
-    several = tuple(dict.fromkeys(conditions))
-    if len(several) == 1:
-        return several[0]
-    parts: list[str | ColumnName | Query] = []
-    for condition in several:
-        parts.extend((" OR " if parts else "(", *condition.parts))
-    return Expression((*parts, ")"))
+OPERATORS: dict[str, type[exp.Binary]] = {
+    "=": exp.EQ, "!=": exp.NEQ, "<": exp.LT, ">": exp.GT, "<=": exp.LTE, ">=": exp.GTE, "LIKE": exp.Like,
+}  # fmt: skip
 
 
-def literal(text: str, *, number: bool = False) -> str:
-    """Return an SQL literal."""
-    return text if number else "'" + text.replace("'", "''") + "'"
+def compare(left: Expression, operator: str, right: Expression) -> Expression:
+    """Return `left operator right`."""
+    if operator == "NOT LIKE":
+        return exp.Not(this=exp.Like(this=left, expression=right))
+    return OPERATORS[operator](this=left, expression=right)
 
 
-def is_reserved(word: str) -> bool:
-    """Whether SQLite reads a word as a keyword."""
-    return word.lower() in _RESERVED
+COUNT = call("COUNT", None)
+"""COUNT(*)."""
 
 
-def quoted(name: str) -> str:
-    """Return a name as SQLite takes it, in backticks only where it needs quotes."""
-    if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED:
-        return name
-    return "`" + name.replace("`", "``") + "`"
+def columns_of(expression: Expression) -> tuple[ColumnName, ...]:
+    """Return the columns of an expression, those of nested queries left out, in order of mention."""
+    nodes = expression.dfs(prune=lambda node: isinstance(node, exp.Query))
+    found = (node for node in nodes if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star))
+    return tuple(ColumnName(node.table, node.name) for node in found)
 
 
-def render(query: Query, schema: PromptSchema) -> str:
-    """Return a query's SQL, its tables joined by the shortest way over the schema's keys."""
-    tree = join_tree(schema, query.used_tables)
-    alias = {table: f"T{index}" for index, table in enumerate(tree.tables, 1)} if len(tree.tables) > 1 else {}
-    pieces = [
-        "SELECT "
-        + ("DISTINCT " if query.distinct else "")
-        + ", ".join(_text(e, schema, alias) for e in query.select),
-        _from(tree, alias),
-    ]
-    if query.where:
-        pieces.append("WHERE " + " AND ".join(_text(condition, schema, alias) for condition in query.where))
-    if query.group:
-        pieces.append("GROUP BY " + ", ".join(_column(column, alias) for column in query.group))
-    if query.having:
-        pieces.append("HAVING " + " AND ".join(_text(condition, schema, alias) for condition in query.having))
-    if query.order:
-        terms = (_text(o.by, schema, alias) + (" DESC" if o.descending else " ASC") for o in query.order)
-        pieces.append("ORDER BY " + ", ".join(terms))
-    if query.limit is not None:
-        pieces.append(f"LIMIT {query.limit}")
-    if query.operator and query.combined:
-        pieces.extend((query.operator, render(query.combined, schema)))
-    return " ".join(piece for piece in pieces if piece)
+def _joined(select: exp.Select, tree: JoinTree, alias: dict[str, str]) -> exp.Select:
+    for index, table in enumerate(tree.tables):
+        source: Expression = exp.Table(this=name(table))
+        source = exp.alias_(source, alias[table], table=True) if alias else source
+        key = tree.keys[index - 1] if index else None
+        ends = (
+            [_with_aliases(plain(end), tree.tables, alias) for end in (key.child, key.parent)] if key else []
+        )
+        on = exp.EQ(this=ends[0], expression=ends[1]) if ends else None
+        select = select.join(source, on=on, copy=False) if index else select.from_(source, copy=False)
+    return select
 
 
-def _from(tree: JoinTree, alias: dict[str, str]) -> str:
-    """Return the FROM clause."""
-    if not tree.tables:
-        return ""
-    first, *others = tree.tables
-    text = "FROM " + quoted(first) + (f" AS {alias[first]}" if alias else "")
-    for table, keys in zip(others, tree.keys, strict=True):
-        text += f" JOIN {quoted(table)} AS {alias[table]}"
-        if keys:
-            text += " ON " + " AND ".join(
-                f"{_column(k.child, alias)} = {_column(k.parent, alias)}" for k in keys
-            )
-    return text
+def _with_aliases(expression: Expression, tables: Iterable[str], alias: dict[str, str]) -> Expression:
+    copy = expression.copy()
+    for node in list(copy.dfs(prune=lambda node: isinstance(node, exp.Query))):
+        if isinstance(node, exp.Column) and node.table in tables:
+            node.set("table", exp.to_identifier(alias[node.table]) if alias else None)
+    return copy
 
 
-def _column(column: ColumnName, alias: dict[str, str]) -> str:
-    """Return a column with its table's alias, where tables have one."""
-    name = quoted(column.column)
-    return f"{alias[column.table]}.{name}" if alias else name
-
-
-def _text(expression: Expression, schema: PromptSchema, alias: dict[str, str]) -> str:
-    """Render an expression."""
-    pieces = []
-    for part in expression.parts:
-        if isinstance(part, str):
-            pieces.append(part)
-        elif isinstance(part, ColumnName):
-            pieces.append(_column(part, alias))
-        else:
-            pieces.append(render(part, schema))
-    return "".join(pieces)
+def _loosened(condition: Expression) -> Expression:
+    if isinstance(condition, exp.EQ) and condition.expression.is_string:
+        return exp.Like(this=condition.this, expression=text_literal(f"%{condition.expression.name}%"))
+    return condition

@@ -85,26 +85,17 @@ def test_examples_with_schemas_do_not_change_what_the_model_writes() -> None:
     assert rows(ask(initial(EXAMPLES))["sql"]) == [("Ben Spelt",), ("Cleo Oat",)]
 
 
-@pytest.mark.parametrize(
-    ("text", "sql"),
-    [
-        ("How many trains are there?", "SELECT count(*) FROM t"),
-        ("Which train is the longest?", "SELECT a FROM t ORDER BY b DESC LIMIT 1"),
-        ("Number of trains for each station", "SELECT a, count(*) FROM t GROUP BY b"),
-        ("Name all trains to Ghent.", "SELECT a FROM t WHERE b = 'x'"),
-        ("Name all trains.", "SELECT a FROM t"),
-    ],
-)
-def test_a_query_without_a_database_follows_from_cue_words(text: str, sql: str) -> None:
-    assert same_skeleton(invented(text), sql)
-
-
-def test_a_question_much_like_an_examples_is_built_like_its_query() -> None:
-    example = Demonstration(
+def test_a_query_without_a_database_is_the_one_of_the_example_that_is_most_alike() -> None:
+    near = Demonstration(
         "List the names of pilots older than 30.", "SELECT DISTINCT n FROM p WHERE a > 30", ""
     )
-    assert invented("List the names of bakers older than 40.", example) == example.sql
-    assert invented("Which train is the longest?", example) != example.sql
+    far = Demonstration("How many trains are there?", "SELECT COUNT(*) FROM t", "")
+    assert invented("List the names of bakers older than 40.", far, near) == near.sql
+    assert invented("How many bakers are there?", far, near) == far.sql
+
+
+def test_a_query_without_a_database_and_without_examples_is_the_simplest_one() -> None:
+    assert same_skeleton(invented("Name all trains."), "SELECT a FROM t")
 
 
 def test_an_execution_error_brings_a_query_that_runs() -> None:
@@ -126,14 +117,9 @@ def test_what_the_given_query_uses_is_not_given_up() -> None:
     assert corrected(KETTLE, before, "entities", missing=["the column baker.`Home Town`"]) == before
 
 
-def test_another_structure_is_taken_where_the_model_has_it_itself() -> None:
+def test_a_skeleton_changes_nothing() -> None:
     before = "SELECT Name FROM baker"
-    assert rows(corrected(KETTLE, before, "skeleton", skeleton="select _ from _ where _ = _")) == [
-        ("Ben Spelt",), ("Cleo Oat",),
-    ]  # fmt: skip
-    assert (
-        corrected(KETTLE, before, "skeleton", skeleton="select count ( * ) from _ group by _ asc") == before
-    )
+    assert corrected(KETTLE, before, "skeleton", skeleton="select _ from _ where _ = _") == before
 
 
 @pytest.mark.parametrize("text", ["", "?", "###", '"', "naïve 🎂 " * 500])

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.offline.answering import answer
-from tasks.backbone.offline.plain_replies import plain_reply
-from tasks.backbone.offline.reading import read_prompt
+from tasks.backbone.offline.prompt.sections import Task, task_of
 from tasks.backbone.protocol import Message, Request, request_key
 from tasks.database.rendering import PromptParts
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, ask, preliminary, sql_for
 
-KEYS = {"sql", "tables", "columns", "sql_keywords", "conditions", "descriptions"}
+KEYS = {"sql", "tables", "columns", "sql_keywords", "conditions", "descriptions", "alignment"}
+FREE_TEXT = (Task.CONTINUATION, Task.ELIMINATION, Task.REFLECTION)
 HEADINGS = [
     "Examples", "Task", "Schema", "Sample rows", "Foreign keys", "Column descriptions", "Linked tables", "Reply",
     "Linked columns", "Evidence", "Question", "SQL 1", "Result of SQL 1", "SQL 2", "SQL 99999", "Columns to describe",
@@ -50,8 +50,8 @@ CONVERSATIONS = st.lists(
 @given(CONVERSATIONS)
 @settings(max_examples=300, deadline=None)
 def test_any_text_gets_a_reply_in_a_known_format(messages: tuple[Message, ...]) -> None:
-    if plain_reply(messages, read_prompt(messages)) is not None:
-        assert isinstance(answer(messages), str)  # a continuation or a reason is asked for as free text
+    if task_of(Request(messages)) in FREE_TEXT:
+        assert isinstance(answer(Request(messages)), str)
         return
     reply = ask(messages)
     assert reply and set(reply) <= KEYS
@@ -105,14 +105,17 @@ def test_replies_do_not_depend_on_the_process() -> None:
     assert len(json.loads(outputs.pop())) == 3
 
 
-def test_only_the_messages_count() -> None:
+def test_only_the_messages_and_the_keys_of_the_reply_count() -> None:
     messages = preliminary("How many bakers are there?")
     backbone = OfflineBackbone()
     plain = asyncio.run(backbone.complete(Request(messages)))
-    other = asyncio.run(
-        backbone.complete(Request(messages, schema={"type": "object"}, temperature=1.0, sample=3))
-    )
-    assert plain.text == other.text
+    keys = {"type": "object", "properties": {"sql": {"type": "string"}}}
+    for schema in (keys, {"type": "object"}, {}):
+        other = asyncio.run(backbone.complete(Request(messages, schema=schema, temperature=1.0, sample=3)))
+        assert plain.text == other.text
+    link = {"type": "object", "properties": {"tables": {}, "columns": {}}}
+    asked = asyncio.run(backbone.complete(Request(messages, schema=link)))
+    assert set(json.loads(asked.text)) == {"tables", "columns"}
 
 
 def test_the_bill_says_what_is_unknown_and_never_zero() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.backbone.offline.schema import PromptSchema
-from tasks.backbone.offline.schema_text import read_schema
-from tasks.backbone.offline.words import likeness, split_identifier, stem, tokenize
+from tasks.backbone.offline.english.words import likeness, split_identifier, stem, tokenize
+from tasks.backbone.offline.prompt.schema import PromptSchema
+from tasks.backbone.offline.prompt.schema_text import read_schema
 from tasks.database.rendering import render
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 
@@ -34,7 +34,7 @@ SCHEMA = Schema(
 
 def read(style: str) -> PromptSchema:
     parts = render(SCHEMA, style, sample_rows=3, foreign_keys=True, descriptions=True)  # type: ignore[arg-type]
-    return read_schema(parts.schema, parts.samples, parts.foreign_keys, parts.descriptions)
+    return read_schema(parts.schema, parts.samples, parts.foreign_keys)
 
 
 @pytest.mark.parametrize("style", ["comment", "create_table", "m_schema"])
@@ -47,7 +47,6 @@ def test_names_keys_and_samples_survive_every_format(style: str) -> None:
         ("from", "a.b"),
     ]
     assert schema.columns[0].samples == ("it's", "a | b, 'c'")
-    assert schema.columns[0].description.startswith("what it is grouped by")
     assert [column.kind for column in schema.columns[:3]] == ["text", "number", "number"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasks import prompts
 from tasks.backbone.offline import OfflineBackbone
-from tasks.backbone.offline.schema_text import read_schema
+from tasks.backbone.offline.prompt.schema_text import read_schema
 from tasks.backbone.protocol import Message, Request
 from tasks.database.rendering import PromptParts
 from tasks.records import Question
@@ -78,7 +78,7 @@ def test_without_a_question_it_says_nothing() -> None:
         ('Error: near "FORM": syntax error', 'The database says: near "FORM": syntax error.'),
         (
             "Time-out: the query took too long and was stopped.",
-            "The query takes too long: it joins or repeats more rows than the question needs.",
+            "The database says: Time-out: the query took too long and was stopped.",
         ),
     ],
 )

@@ -1,6 +1,10 @@
-"""The database as the offline model knows it: what a prompt says, and nothing else."""
+"""The database as a prompt describes it."""
 
-from dataclasses import dataclass, field
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from tasks.records import ColumnName
@@ -10,25 +14,23 @@ ValueKind = Literal["number", "text", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """One column as the prompt shows it.
+    """One column.
 
     Attributes:
         stems: stems of the name's words.
-        description: its sentence in the prompt, "" without one.
         samples: sample values as text, NULLs left out.
         kind: what the samples or the declared type say it holds.
     """
 
     name: ColumnName
     stems: tuple[str, ...]
-    description: str = ""
     samples: tuple[str, ...] = ()
     kind: ValueKind = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """One table as the prompt shows it."""
+    """One table."""
 
     name: str
     stems: tuple[str, ...]
@@ -45,24 +47,19 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class PromptSchema:
-    """What the prompt says about the database; compared by identity."""
+    """Tables and foreign keys; compared by identity."""
 
     tables: tuple[SchemaTable, ...] = ()
     references: tuple[Reference, ...] = ()
-    _tables: dict[str, SchemaTable] = field(init=False, repr=False, default_factory=dict)
-    _columns: dict[ColumnName, SchemaColumn] = field(init=False, repr=False, default_factory=dict)
-    _by_name: dict[str, list[ColumnName]] = field(init=False, repr=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for table in self.tables:
-            self._tables.setdefault(table.name.lower(), table)
-            for column in table.columns:
-                self._columns[column.name] = column
-                self._by_name.setdefault(column.name.column.lower(), []).append(column.name)
 
     def table(self, name: str) -> SchemaTable | None:
         """Return the table of that name, compared without case."""
         return self._tables.get(name.lower())
+
+    def columns_of(self, table: str) -> tuple[SchemaColumn, ...]:
+        """Return the columns of a table, () where there is no such table."""
+        found = self.table(table)
+        return found.columns if found else ()
 
     def column(self, name: ColumnName) -> SchemaColumn:
         """Return a column of this schema."""
@@ -73,7 +70,30 @@ class PromptSchema:
         names = self._by_name.get(column.lower(), ())
         return tuple(name for name in names if not table or name.table.lower() == table.lower())
 
+    def columns_in(self, text: str) -> Iterator[ColumnName]:
+        """Yield the columns that a text names as `table.column`, with or without quotes."""
+        plain = re.sub(r"[`\"]", "", text).lower()
+        for column in self._columns:
+            name = str(column).lower()
+            if name in plain and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", plain):
+                yield column
+
     @property
     def columns(self) -> tuple[SchemaColumn, ...]:
         """Every column, in schema order."""
-        return tuple(column for table in self.tables for column in table.columns)
+        return tuple(self._columns.values())
+
+    @cached_property
+    def _tables(self) -> dict[str, SchemaTable]:
+        return {table.name.lower(): table for table in reversed(self.tables)}
+
+    @cached_property
+    def _columns(self) -> dict[ColumnName, SchemaColumn]:
+        return {column.name: column for table in self.tables for column in table.columns}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[ColumnName]]:
+        found: dict[str, list[ColumnName]] = defaultdict(list)
+        for name in self._columns:
+            found[name.column.lower()].append(name)
+        return found

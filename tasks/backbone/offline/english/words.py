@@ -1,11 +1,13 @@
-"""Words of questions and of identifiers: tokens, light stems, likeness."""
+"""Words of questions and of identifiers: tokens, stems, likeness."""
 
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from tasks.backbone.offline.lexicon import (
+import snowballstemmer
+
+from tasks.backbone.offline.english.lexicon import (
     ABBREVIATIONS,
     ALIKE,
     COMMON_PARTS,
@@ -17,6 +19,7 @@ from tasks.backbone.offline.lexicon import (
 
 TokenKind = Literal["word", "number", "quoted", "mark"]
 
+_STEMMER = snowballstemmer.stemmer("english")
 _TOKEN = re.compile(
     r"""
     "(?P<double>[^"\n]*)"
@@ -35,6 +38,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
+_SUFFIX = re.compile(r"(n['’]t|['’]s|['’])$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Token:
     Attributes:
         text: as written; for a quoted token what stands between the quotes, for a number its digits.
         lower: lower case of `text`.
-        stem: light stem of `text`; "" for everything but words.
+        stem: stem of `text`; "" for everything but words.
         kind: a date is "quoted", because SQLite keeps dates as text; number words up to twelve are "number".
     """
 
@@ -60,39 +64,41 @@ def tokenize(text: str) -> tuple[Token, ...]:
     for match in _TOKEN.finditer(text[:4000]):
         group = match.lastgroup or "mark"
         found = match.group(group)
-        if group in ("double", "curly", "curly1", "tick", "single", "date"):
-            if found.strip(" .,"):
-                tokens.append(Token(found.strip(" .,"), found.strip(" .,").lower(), "", "quoted"))
-        elif group == "spelled":
-            date = _iso(found)
-            tokens.append(Token(date, date, "", "quoted"))
+        if group in ("double", "curly", "curly1", "tick", "single", "date", "spelled"):
+            plain = _iso_date(found) if group == "spelled" else found.strip(" .,")
+            if plain:
+                tokens.append(Token(plain, plain.lower(), "", "quoted"))
         elif group == "number":
             digits = found.replace(",", "")
             tokens.append(Token(digits, digits, "", "number"))
-        elif group == "owner":
-            tokens.append(Token("'s", "'s", "", "mark"))
-        elif group == "mark":
-            tokens.append(Token(found, found, "", "mark"))
+        elif group in ("owner", "mark"):
+            tokens.append(_mark("'s" if group == "owner" else found))
         else:
-            word = re.sub(r"(['’]s|['’])$", "", found)
-            lower = word.lower()
-            if lower.endswith(("n't", "n’t")):
-                tokens.append(Token(word[:-3], lower[:-3], stem(lower[:-3]), "word"))
-                tokens.append(Token("not", "not", "not", "word"))
-                continue
-            if lower in NUMBER_WORDS:
-                tokens.append(Token(NUMBER_WORDS[lower], lower, "", "number"))
-            else:
-                tokens.append(Token(word, lower, stem(lower), "word"))
-                if word != found:
-                    tokens.append(Token("'s", "'s", "", "mark"))
+            tokens.extend(_word_tokens(found))
     return tuple(tokens)
 
 
-def _iso(date: str) -> str:
+def _mark(text: str) -> Token:
+    return Token(text, text, "", "mark")
+
+
+def _word_tokens(found: str) -> list[Token]:
+    """Return a word without its "'s" or "n't", and what was cut off as a token of its own."""
+    suffix = _SUFFIX.search(found)
+    word = found[: suffix.start()] if suffix else found
+    lower = word.lower()
+    if lower in NUMBER_WORDS:
+        return [Token(NUMBER_WORDS[lower], lower, "", "number")]
+    first = Token(word, lower, stem(lower), "word")
+    if suffix is None:
+        return [first]
+    return [first, Token("not", "not", "not", "word") if suffix[0][0] in "nN" else _mark("'s")]
+
+
+def _iso_date(date: str) -> str:
     """Return a date with its month spelled out in ISO form: "24 December 2023" is 2023-12-24, "May 2019" 2019-05.
 
-    >>> _iso("March 3rd, 1999")
+    >>> _iso_date("March 3rd, 1999")
     '1999-03-03'
     """
     month = next(number for number, name in enumerate(MONTHS, 1) if name in date)
@@ -102,30 +108,18 @@ def _iso(date: str) -> str:
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """Return a light stem: plural, -ed, -ing and a final e are cut, y becomes i.
+    """Return the Snowball stem of an English word, of irregular forms that of their base.
 
     >>> stem("countries") == stem("country"), stem("produced") == stem("produces")
     (True, True)
     """
     word = word.lower().replace("e-mail", "email")
-    word = IRREGULAR.get(word, word)
-    if word.endswith("ies") and len(word) > 4:
-        word = word[:-3] + "y"
-    elif word.endswith(("sses", "xes", "ches", "shes", "zes")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
-        word = word[:-1]
-    for ending, shortest in (("ing", 6), ("ed", 5)):
-        if word.endswith(ending) and len(word) >= shortest:
-            word = word[: -len(ending)]
-            if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls":
-                word = word[:-1]
-            break
-    if word.endswith("ie") or (word.endswith("e") and len(word) > 3):
-        word = word[:-1]
-    elif word.endswith("y") and len(word) > 2:
-        word = word[:-1] + "i"
-    return word
+    return str(_STEMMER.stemWord(IRREGULAR.get(word, word)))
+
+
+def stems(text: str) -> tuple[str, ...]:
+    """Return the stems of the words of a text."""
+    return tuple(map(stem, text.split()))
 
 
 @lru_cache(maxsize=65536)
@@ -137,35 +131,25 @@ def split_identifier(name: str) -> tuple[str, ...]:
     """
     words: list[str] = []
     name = re.sub(r"(?i)\be[-_ ]?mail", "email", name)
-    whole = [
-        [chunk] if chunk.lower() in ABBREVIATIONS or chunk.lower() in UNITS else _CAMEL.findall(chunk)
-        for chunk in re.split(r"[\W_]+", name)
-    ]
-    for part in (part for parts in whole for part in parts):
-        lower = part.lower()
-        if lower in ABBREVIATIONS:
-            words.extend(ABBREVIATIONS[lower])
-            continue
-        if len(lower) == 5 and lower.endswith("name"):  # sname, cname: the initial is the table's
-            words.append("name")
-            continue
-        for ending in COMMON_PARTS:
-            if lower.endswith(ending) and len(lower) - len(ending) >= 3:
-                head = lower[: -len(ending)]
-                words.extend(ABBREVIATIONS.get(head, (head,)))
-                words.append(ending)
-                break
-        else:
-            words.append(lower)
-    if (
-        len(words) > 1
-        and len(words[0]) == 1
-        and words[0].isalpha()
-        and len(words[1]) > 1
-        and words[1].isalpha()
-    ):
+    for chunk in re.split(r"[\W_]+", name):
+        whole = chunk.lower() in ABBREVIATIONS or chunk.lower() in UNITS
+        for part in [chunk] if whole else _CAMEL.findall(chunk):
+            words.extend(_spelled_out(part.lower()))
+    if len(words) > 1 and len(words[0]) == 1 and words[0].isalpha() and len(words[1]) > 1:
         words = words[1:]  # an initial, as in GName
     return tuple(words)
+
+
+def _spelled_out(part: str) -> tuple[str, ...]:
+    if part in ABBREVIATIONS:
+        return ABBREVIATIONS[part]
+    if len(part) == 5 and part.endswith("name"):  # sname, cname: the initial is the table's
+        return ("name",)
+    for ending in COMMON_PARTS:
+        if part.endswith(ending) and len(part) - len(ending) >= 3:
+            head = part[: -len(ending)]
+            return (*ABBREVIATIONS.get(head, (head,)), ending)
+    return (part,)
 
 
 @lru_cache(maxsize=65536)
@@ -188,28 +172,14 @@ def likeness(asked: str, named: str) -> float:
         return 0.75
     if len(short) >= 5 and asked[:5] == named[:5] and len(long) <= 10:
         return 0.6
-    if (
-        len(named) < len(asked)
-        and named[0] == asked[0]
-        and not re.search("[aeiou]", named[1:])
-        and _within(named, asked)
-    ):
-        return 0.6
     return 0.0
-
-
-def _within(short: str, long: str) -> bool:
-    """Whether the letters of `short` occur in `long` in their order."""
-    letters = iter(long)
-    return all(letter in letters for letter in short)
 
 
 @cache
 def _synonyms() -> dict[str, frozenset[str]]:
-    """Map each stem to the stems it may stand for."""
     found: dict[str, set[str]] = {}
     for line in ALIKE:
-        stems = [stem(word) for word in line.split()]
-        for one in stems:
-            found.setdefault(one, set()).update(stems)
+        alike = stems(line)
+        for one in alike:
+            found.setdefault(one, set()).update(alike)
     return {one: frozenset(others) for one, others in found.items()}

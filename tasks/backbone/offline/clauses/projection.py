@@ -1,0 +1,150 @@
+"""SELECT as a question asks for it: columns, aggregates, counts, in the order of mention."""
+
+import re
+from dataclasses import dataclass
+
+from tasks.backbone.offline.clauses.zones import COUNTING, zone
+from tasks.backbone.offline.english.lexicon import AGGREGATES, words_of
+from tasks.backbone.offline.query import COUNT, Expression, call, columns_of, plain
+from tasks.backbone.offline.question.mentions import ColumnMention
+from tasks.backbone.offline.question.text import Found, QuestionText
+from tasks.records import ColumnName
+
+_DISTINCT = re.compile(r"\b(?:different|distinct|unique|without (?:duplicates|repetition)|no duplicates)\b")
+_BEFORE_COLUMN = words_of("and , the of number value for amount all or values a")
+_AVERAGED = ("average", "mean", "total", "sum", "maximum", "minimum")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that is asked for.
+
+    Attributes:
+        start: index of its first token, for the order of the items.
+        expression: what is selected.
+        column: the bare column of a plain item, None for an aggregate.
+        counts: table whose rows it counts, "" when it is no plain count.
+    """
+
+    start: int
+    expression: Expression
+    column: ColumnName | None = None
+    counts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What a question asks for."""
+
+    items: tuple[Item, ...]
+    distinct: bool = False
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether any item is an aggregate."""
+        return any(item.column is None for item in self.items)
+
+
+def is_aggregate_question(text: QuestionText) -> bool:
+    """Whether the question asks for a count or another aggregate at all."""
+    return any(True for _ in text.find(COUNTING)) or any(token.lower in _AVERAGED for token in text.tokens)
+
+
+def read_projection(text: QuestionText, near: str = "") -> Projection:
+    """Read what is asked for from the words that no other clause has used.
+
+    Args:
+        text: the question.
+        near: table that groups the rows, whose columns win ties.
+    """
+    ranges = zone(text)
+    items: list[Item] = []
+    counted: set[int] = set()
+    for found in text.find(COUNTING):
+        within = any(found.start in span for span in ranges) and text.free(found.start, found.end)
+        if within and not any(m.start < found.start < m.end and m.score >= 0.6 for m in text.columns):
+            items.extend(_count(text, found, counted))
+    items.extend(_formulas(text))
+    for span in ranges:
+        for mention in text.columns_in(span.start, span.stop):
+            if mention.start in counted or mention.score < 0.5 or (items and _is_owner(text, mention)):
+                continue
+            previous = next((item.column.table for item in reversed(items) if item.column), "")
+            items.extend(_column_items(text, mention, span.start, near or previous))
+    items.sort(key=lambda item: item.start)
+    words = text.between(ranges[0].start, ranges[0].stop)
+    distinct = bool(_DISTINCT.search(words)) or "without duplicates" in text.plain
+    unrepeated = {item.expression: item for item in reversed(_whole(text, items))}
+    return Projection(tuple(reversed(unrepeated.values())), distinct)
+
+
+def _is_owner(text: QuestionText, mention: ColumnMention) -> bool:
+    """Whether words name the table that columns before them belong to: "the hours of all projects"."""
+    whole = any((m.start, m.end) == (mention.start, mention.end) and m.score >= 0.9 for m in text.tables)
+    return whole and text.between(mention.start - 1, mention.start) not in ("and", ",")
+
+
+def _formulas(text: QuestionText) -> list[Item]:
+    found = []
+    for hint in text.hints:
+        if hint.formula is not None and text.free(hint.start, hint.end):
+            found.append(Item(hint.start, hint.formula))
+            text.use(hint.start, hint.end)
+    return found
+
+
+def _whole(text: QuestionText, items: list[Item]) -> list[Item]:
+    parts = {m.start for m in text.columns if m.score < 0.6}
+    kept = [item for item in items if item.column is None or item.start not in parts] or items
+    aggregated = [item for item in kept if item.column is None]
+    return [
+        item
+        for item in kept
+        if item.column is None
+        or not any(
+            item.column in columns_of(one.expression) and abs(one.start - item.start) <= 2
+            for one in aggregated
+        )
+    ]
+
+
+def _count(text: QuestionText, found: Found, counted: set[int]) -> list[Item]:
+    """Read what "how many" and "number of" count; the mentions that are counted are noted in `counted`."""
+    start, end = found.start, found.end
+    distinct = bool(found.match["distinct"].strip())
+    table = text.table_at(end, reach=2)
+    within = next((m for m in text.columns if start <= m.start <= start + 1 and m.end >= end), None)
+    column = within or next((m for m in text.columns if end - 2 <= m.start <= end + 1 and m.end >= end), None)
+    if column is not None and text.free(column.start, column.end):
+        name = text.resolve(column)
+        about = text.schema.column(name)
+        is_number = (
+            about.kind == "number" and about.stems[-1:] != ("id",) and column.score >= 0.6 and not distinct
+        )
+        if is_number and (table is None or column.end > table.start or within):
+            return []  # a column that holds a number; its aggregates are read with it
+        if (table is None or table.start >= column.end or table.score < 0.9) and column.score >= 0.75:
+            counted.add(column.start)
+            if name in text.name_columns(name.table) and not distinct:
+                return [Item(start, COUNT, None, name.table)]
+            return [Item(start, call("COUNT", name, distinct=True))]
+    if table is None:
+        return [Item(start, COUNT, None, text.subject)]
+    counted.update(m.start for m in text.columns if m.start < table.end and table.start < m.end)
+    target = text.table_of(table)
+    key = text.key(target) if distinct else None
+    return [Item(start, call("COUNT", key, distinct=True) if key else COUNT, None, target)]
+
+
+def _column_items(text: QuestionText, mention: ColumnMention, zone_start: int, near: str) -> list[Item]:
+    name = text.resolve(mention, near)
+    functions: list[str] = []
+    for index in range(mention.start - 1, zone_start - 1, -1):
+        word = text.tokens[index].lower
+        if word in AGGREGATES and index not in text.used:
+            functions.insert(0, AGGREGATES[word])
+        elif word not in _BEFORE_COLUMN or (word in ("and", ",") and not functions):
+            break
+    if not functions:
+        return [Item(mention.start, plain(name), name)]
+    return [Item(mention.start, call(function, name)) for function in dict.fromkeys(functions)]

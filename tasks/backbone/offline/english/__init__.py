@@ -1,0 +1,1 @@
+"""English words: tokens, stems, synonyms and closed word lists."""

@@ -1,0 +1,113 @@
+"""The sections of a prompt, and the task that it sets.
+
+A task is recognised by the keys of the reply's JSON schema and by the headings of the sections, never by a
+sentence of the prompt. `Heading` declares every heading that is read; a test renders each template of
+`conf/prompts` and compares its headings with those declared here.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from tasks.backbone.protocol import Message, Request
+
+Sections = dict[str, str]
+"""Bodies of sections by heading in lower case; "" is the text before the first heading."""
+
+
+class Heading(StrEnum):
+    """Headings that are read."""
+
+    EXAMPLES = "examples"
+    TASK = "task"
+    SCHEMA = "schema"
+    SAMPLES = "sample rows"
+    FOREIGN_KEYS = "foreign keys"
+    EVIDENCE = "evidence"
+    QUESTION = "question"
+    LINKED_COLUMNS = "linked columns"
+    DESCRIBED = "columns to describe"
+    CURRENT_SQL = "current sql"
+    FEEDBACK = "feedback"
+    REPLY = "reply"
+    QUERY = "query"
+    RESPONSE = "response"
+
+
+NUMBERED = ("sql", "result of sql", "reason")
+"""Headings that are followed by a number: queries that were tried, their results, and why they failed."""
+
+IGNORED = ("column descriptions", "keywords that may be needed", "linked tables", "conditions in the question",
+           "alignment", "instruction", "input")  # fmt: skip
+"""Headings that are passed over: the model wrote their content itself, or there is nothing to read in them."""
+
+
+class Task(StrEnum):
+    """Kinds of replies that a prompt asks for."""
+
+    QUERY = "query"
+    CONTINUATION = "the rest of a query behind SELECT"
+    SELECTION = "one of several queries"
+    CORRECTION = "a query that has not been tried"
+    REFLECTION = "why a query fails"
+    ELIMINATION = "a query, unchanged if it runs"
+    FEEDBACK = "a query corrected by feedback"
+    SKELETON = "a query without a schema"
+    LINK = "tables and columns"
+    KEYWORDS = "SQL keywords"
+    CONDITIONS = "conditions of the question"
+    DESCRIPTIONS = "column descriptions"
+    ALIGNMENT = "what each word refers to"
+
+
+_REPLY_KEYS = {
+    "sql": Task.QUERY, "tables": Task.LINK, "columns": Task.LINK, "sql_keywords": Task.KEYWORDS,
+    "conditions": Task.CONDITIONS, "descriptions": Task.DESCRIPTIONS, "alignment": Task.ALIGNMENT,
+}  # fmt: skip
+_FREE_TEXT = {
+    Heading.QUERY: Task.CONTINUATION,
+    Heading.RESPONSE: Task.ELIMINATION,
+    Heading.REPLY: Task.REFLECTION,
+}
+_HEADING = re.compile(r"^### +(.+?)\s*$", re.MULTILINE)
+
+
+def turns_of(messages: Sequence[Message]) -> list[Sections]:
+    """Return the sections of each message of the user."""
+    return [_split(message.content) for message in messages if message.role == "user"] or [{}]
+
+
+def numbered(sections: Mapping[str, str], heading: str) -> dict[int, str]:
+    """Return the bodies of the sections "heading 1", "heading 2", ... by number."""
+    found = {name: re.fullmatch(rf"{heading} ([0-9]{{1,6}})", name) for name in sections}
+    return {int(match[1]): sections[name] for name, match in found.items() if match}
+
+
+def task_of(request: Request) -> Task:
+    """Return the task of a request.
+
+    The keys of the reply are those of the request's JSON schema; where a server received only the messages, they
+    are the quoted words of the section "Reply". Tasks whose reply is a query differ by the sections they have.
+    """
+    turns = turns_of(request.messages)
+    last, tried = turns[-1], numbered(turns[-1], "sql")
+    named = (request.schema or {}).get("properties") or re.findall(r'"(\w+)"', last.get(Heading.REPLY, ""))
+    keys = [key for key in named if key in _REPLY_KEYS]
+    if not keys and (heading := next((one for one in _FREE_TEXT if one in last), None)):
+        return _FREE_TEXT[heading]
+    task = _REPLY_KEYS[keys[0]] if keys else Task.QUERY
+    if task != Task.QUERY:
+        return task
+    if Heading.FEEDBACK in last:
+        return Task.FEEDBACK
+    if len(tried) > 1 and not numbered(last, "reason"):
+        return Task.SELECTION
+    if tried or len(turns) > 1:
+        return Task.CORRECTION
+    return Task.SKELETON if keys and Heading.SCHEMA not in last else Task.QUERY
+
+
+def _split(text: str) -> Sections:
+    parts = _HEADING.split(text)
+    bodies = {heading.lower(): body.strip() for heading, body in zip(parts[1::2], parts[2::2], strict=True)}
+    return {"": parts[0].strip()} | bodies

@@ -1,0 +1,137 @@
+"""Every shipped prompt, rendered: its task is recognised, and all its headings are known to the offline model."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tasks import prompts
+from tasks.backbone.offline.prompt.reading import read_prompt
+from tasks.backbone.offline.prompt.sections import IGNORED, NUMBERED, Heading, Task, task_of
+from tasks.backbone.protocol import Message, Request
+from tasks.backbone.replies.json_schema import reply_schema
+from tasks.database.rendering import PromptParts
+from tasks.records import Demonstration
+from tasks.settings.home import CHECKOUT
+from tasks.stages.dac.examples import ShownExample
+from tasks.stages.replies import ConditionsReply, DescriptionsReply, KeywordsReply, LinkReply, SqlReply
+from tasks.stages.sea_sql.execution_adjustment import Mistake
+from tasks.stages.show import Tried
+from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
+
+QUESTION = question("What are the names of bakers from Kettle?", "Kettle refers to `Home Town` = 'Kettle'")
+PARTS = PromptParts(SCHEMA, SAMPLES, FOREIGN_KEYS, "# `baker`.`Age`: in years")
+TRIED = Tried("SELECT Nam FROM baker", "Error: no such column: Nam")
+MISTAKES = [Mistake(1, TRIED.sql, TRIED.result, "no such name"), Mistake(2, TRIED.sql, TRIED.result, "again")]
+EXAMPLES = [ShownExample("How many?", "SELECT 1", "CREATE TABLE a (b INTEGER);", '{"alignment": []}', "hint")]
+EVERYTHING = {
+    "question": QUESTION, "dialect": "SQLite", "parts": PARTS, "demonstrations": [Demonstration("Q?", "SELECT 1", "d")],
+    "linked_tables": ["baker"], "linked_columns": ["baker.Name"], "keywords": ["SELECT"], "conditions": ["from Kettle"],
+    "candidates": [TRIED, TRIED], "current": TRIED, "mistakes": MISTAKES, "examples": EXAMPLES, "sql": TRIED.sql,
+    "alignment": ["a"], "missing": ["the column baker.Name"], "kind": "entities", "error": "", "skeleton": "",
+    "table": "baker", "columns": ["Age"], "hints": ["baker.Age"], "max_columns_per_table": 15, "candidate": TRIED,
+}  # fmt: skip
+
+
+class AlignmentReply(BaseModel):
+    """The keys of an alignment; the stage reads it by hand."""
+
+    alignment: list[dict[str, str | None]]
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """What the offline model must make of a shipped prompt."""
+
+    task: Task
+    reply: type[BaseModel] | None
+    holds: Callable[[Any], bool]
+
+
+def has(**expected: Any) -> Callable[[Any], bool]:
+    """Return a check of a read prompt: question and schema are read, and the given attributes are as expected."""
+
+    def check(prompt: Any) -> bool:
+        assert prompt.question == QUESTION.text
+        return all(getattr(prompt, name) == value for name, value in expected.items())
+
+    return check
+
+
+ASKED = has(evidence=QUESTION.evidence)
+SHIPPED = {
+    "preliminary_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples and p.linked_columns),
+    "augmented_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples and p.linked_columns),
+    "initial_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples[0].sql == "SELECT 1"),
+    "zero_shot_sql": Shipped(Task.CONTINUATION, None, ASKED),
+    "binary_selection": Shipped(Task.SELECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "self_correction": Shipped(Task.CORRECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 1),
+    "execution_correction": Shipped(Task.CORRECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "execution_reflection": Shipped(Task.REFLECTION, None, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "bias_elimination": Shipped(Task.ELIMINATION, None, lambda p: ASKED(p) and len(p.attempts) == 1),
+    "dac_correction": Shipped(Task.FEEDBACK, SqlReply, lambda p: ASKED(p) and p.current_sql and p.feedback),
+    "skeleton_parsing": Shipped(Task.SKELETON, SqlReply, lambda p: ASKED(p) and p.examples),
+    "forward_link": Shipped(
+        Task.LINK, LinkReply, lambda p: ASKED(p) and "15" in p.task and "baker.Age" in p.task
+    ),
+    "augmentation_keywords": Shipped(Task.KEYWORDS, KeywordsReply, ASKED),
+    "augmentation_conditions": Shipped(Task.CONDITIONS, ConditionsReply, has()),
+    "describe_columns": Shipped(
+        Task.DESCRIPTIONS, DescriptionsReply, lambda p: p.described_columns == ("Age",)
+    ),
+    "entity_linking": Shipped(Task.ALIGNMENT, AlignmentReply, ASKED),
+}
+WITHOUT_SCHEMA = ("augmentation_conditions", "skeleton_parsing")
+NAMES = sorted(path.stem for path in (CHECKOUT / "conf" / "prompts").glob("[!_]*.jinja"))
+
+
+def rendered(name: str) -> Sequence[Message]:
+    """Return a shipped prompt with every section that it can have."""
+    if name == "bias_elimination":
+        blocks = {block: prompts.render(name, block, **EVERYTHING) for block in ("instruction", "input")}
+        return (Message("user", prompts.render(name, **blocks)),)
+    return (Message("user", prompts.render(name, **EVERYTHING)),)
+
+
+def test_every_shipped_prompt_is_declared_here() -> None:
+    assert sorted(SHIPPED) == NAMES, "declare in SHIPPED what the offline model must make of each template"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_heading_of_a_shipped_prompt_is_known_to_the_offline_model(name: str) -> None:
+    known = {*Heading, *IGNORED, *(f"{heading} n" for heading in NUMBERED)}
+    headings = re.findall(r"^### +(.+?)\s*$", rendered(name)[-1].content, re.MULTILINE)
+    unknown = {heading for heading in headings if re.sub(r"\d+$", "n", heading.lower()) not in known}
+    assert not unknown, (
+        f"conf/prompts/{name}.jinja has the headings {sorted(unknown)}, which the offline model does not know: "
+        "declare them in tasks/backbone/offline/prompt/sections.py, in Heading, NUMBERED or IGNORED"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_task_of_a_shipped_prompt_is_recognised_by_keys_and_headings(name: str) -> None:
+    shipped = SHIPPED[name]
+    schema = reply_schema(shipped.reply) if shipped.reply else None
+    why = f"the offline model takes conf/prompts/{name}.jinja for another task: see task_of in prompt/sections.py"
+    assert task_of(Request(tuple(rendered(name)), schema)) == shipped.task, why
+    assert task_of(Request(tuple(rendered(name)))) == shipped.task, f"without a JSON schema {why}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sections_of_a_shipped_prompt_are_read(name: str) -> None:
+    prompt = read_prompt(rendered(name))
+    assert SHIPPED[name].holds(prompt), f"a section of conf/prompts/{name}.jinja is not read: {prompt}"
+    if name not in WITHOUT_SCHEMA:
+        columns = {str(column.name): column for column in prompt.schema.columns}
+        assert columns["baker.Home Town"].samples == ("Millford", "Kettle", "Kettle")
+        assert len(prompt.schema.references) == 3
+
+
+def test_a_heading_that_is_renamed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = rendered("preliminary_sql")[-1].content.replace("### Schema", "### Database")
+    monkeypatch.setitem(globals(), "rendered", lambda name: (Message("user", content),))
+    with pytest.raises(AssertionError, match=r"preliminary_sql\.jinja has the headings \['Database'\]"):
+        test_every_heading_of_a_shipped_prompt_is_known_to_the_offline_model("preliminary_sql")
