@@ -1,11 +1,11 @@
 """Named implementations of one kind: built in, from installed packages, or from a user's file.
 
-    LAYOUTS: Registry[Layout] = Registry(
+    LAYOUTS: Registry[type[Layout]] = Registry(
         "benchmark layout", package="tasks.benchmarks.layouts", group="crosscheck.layouts"
     )
 
     @LAYOUTS.register("bird")
-    class BirdLayout: ...
+    class BirdLayout(Layout): ...
 
     LAYOUTS.get("bird")                     # imports the modules of the package first
     LAYOUTS.get("my-layout")                # an entry point `my-layout` of the group `crosscheck.layouts`
@@ -14,19 +14,25 @@
 Nothing is imported before the first look-up.
 """
 
+import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from tasks.errors import ConfigurationError, did_you_mean
 
 T = TypeVar("T")
+U = TypeVar("U")
+
+USER_FILES = "crosscheck_user_files"
+"""First part of the module name of every user's file."""
 
 
 class Registry(Generic[T]):
@@ -34,39 +40,46 @@ class Registry(Generic[T]):
 
     Args:
         kind: what the implementations are, for messages: "pipeline".
-        package: package whose modules register the built-in ones when they are imported.
+        package: package whose modules register the built-in ones when they are imported; sub-packages do not count.
         group: group of entry points under which installed packages offer theirs.
     """
 
     def __init__(self, kind: str, *, package: str, group: str) -> None:
-        self._kind = kind
+        self.kind = kind
         self._package = package
         self._group = group
         self._found: dict[str, T] = {}
         self._imported = False
+        self._lock = threading.RLock()
 
-    def register(self, name: str) -> Callable[[T], T]:
+    def register(self, name: str) -> Callable[[U], U]:
         """Return a decorator that registers an implementation under a name.
 
         Raises:
             ValueError: another implementation has that name.
         """
 
-        def decorate(implementation: T) -> T:
-            known = self._found.setdefault(name, implementation)
-            if known is not implementation:
-                raise ValueError(
-                    f'two implementations of {self._kind} "{name}": {known} and {implementation}'
-                )
+        def decorate(implementation: U) -> U:
+            known = self._found.get(name)
+            if known not in (None, implementation):
+                raise ValueError(f'two implementations of {self.kind} "{name}": {known} and {implementation}')
+            self._found[name] = cast(T, implementation)
             return implementation
 
         return decorate
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, built-in ones in the order of their registration, then those of installed packages."""
+        """Return the names of the built-in ones and of those of installed packages, in alphabetical order."""
         self._import_built_in()
-        offered = (point.name for point in importlib.metadata.entry_points(group=self._group))
-        return tuple(dict.fromkeys((*self._found, *offered)))
+        return tuple(sorted({*self._found, *self.offered()}))
+
+    def offered(self) -> tuple[str, ...]:
+        """Return the names that installed packages offer, without importing anything."""
+        return tuple(point.name for point in importlib.metadata.entry_points(group=self._group))
+
+    def has(self, name: str) -> bool:
+        """Return whether a name is one of `names`, or of the form `path/to/file.py:attribute`."""
+        return is_in_file(name) or name in self.names()
 
     def get(self, name: str) -> T:
         """Return the implementation of a name, or of `path/to/file.py:attribute`.
@@ -79,43 +92,81 @@ class Registry(Generic[T]):
             return self._found[name]
         for point in importlib.metadata.entry_points(group=self._group, name=name):
             try:
-                found: T = point.load()
+                offered: T = point.load()
             except Exception as error:
                 raise ConfigurationError(
-                    f'The {self._kind} "{name}" of the entry point {point.value} cannot be imported: '
+                    f'The {self.kind} "{name}" of the entry point {point.value} cannot be imported: '
                     f"{type(error).__name__}: {error}"
                 ) from error
-            return self.register(name)(found)
-        file, separator, attribute = name.rpartition(":")
-        if separator and file.endswith(".py"):
-            return self._from_file(Path(file), attribute)
+            self.register(name)(offered)
+            return offered
+        if is_in_file(name):
+            found: T = attribute_of_file(name, self.kind)
+            return found
         raise ConfigurationError(
-            f'There is no {self._kind} "{name}". {did_you_mean(name, self.names())} '
-            f"One of your own is named by path/to/file.py:attribute."
+            f'There is no {self.kind} "{name}". {did_you_mean(name, self.names())} '
+            f"One of your own is named path/to/file.py:attribute."
         )
 
     def _import_built_in(self) -> None:
-        if self._imported:
-            return
-        self._imported = True
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
+        with self._lock:
+            if self._imported:
+                return
+            self._imported = True  # before the imports: a module may look others up while it is imported
+            try:
+                package = importlib.import_module(self._package)
+                for module in pkgutil.iter_modules(package.__path__):
+                    if not module.ispkg:
+                        importlib.import_module(f"{self._package}.{module.name}")
+            except BaseException:
+                self._imported = False
+                raise
 
-    def _from_file(self, file: Path, attribute: str) -> T:
-        module = import_file(file.expanduser(), self._kind)
-        try:
-            found: T = getattr(module, attribute)
-        except AttributeError:
-            public = [name for name in vars(module) if not name.startswith("_")]
-            raise ConfigurationError(
-                f'{file} has no {self._kind} "{attribute}". {did_you_mean(attribute, public)}'
-            ) from None
-        return found
+
+def is_in_file(name: str) -> bool:
+    """Return whether a name is of the form `path/to/file.py:attribute`."""
+    file, separator, attribute = name.rpartition(":")
+    return bool(separator) and file.endswith(".py") and attribute.isidentifier()
+
+
+def absolute(name: str, folder: Path) -> str:
+    """Return a name of the form `path/to/file.py:attribute` with an absolute path; any other as it is.
+
+    Args:
+        name: the name.
+        folder: folder to which a relative path is relative.
+    """
+    if not is_in_file(name):
+        return name
+    file, _, attribute = name.rpartition(":")
+    return f"{(folder / Path(file).expanduser()).resolve()}:{attribute}"
+
+
+def attribute_of_file(name: str, kind: str) -> Any:
+    """Return what `path/to/file.py:attribute` names; the file is imported once per process.
+
+    Args:
+        name: path and attribute.
+        kind: what is looked for, for messages.
+
+    Raises:
+        ConfigurationError: the file cannot be imported, or has no such attribute.
+    """
+    file, _, attribute = name.rpartition(":")
+    module = import_file(Path(file).expanduser(), kind)
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        public = [name for name in vars(module) if not name.startswith("_")]
+        raise ConfigurationError(
+            f'{file} has no {kind} "{attribute}". {did_you_mean(attribute, public)}'
+        ) from None
 
 
 def import_file(file: Path, kind: str) -> ModuleType:
     """Import a user's Python file, once per process.
+
+    Its module name follows from its absolute path, so it is the same in every process.
 
     Args:
         file: its path.
@@ -125,17 +176,21 @@ def import_file(file: Path, kind: str) -> ModuleType:
         ConfigurationError: it does not exist, or importing it fails.
     """
     path = file.resolve()
-    name = f"crosscheck_user_files.{path.stem}_{abs(hash(path)):x}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise ConfigurationError(f"{file}: no such file, so there is no {kind} in it.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise ConfigurationError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
-    return module
+    name = f"{USER_FILES}.{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    with _IMPORTING:
+        if name in sys.modules:
+            return sys.modules[name]
+        spec = importlib.util.spec_from_file_location(name, path)
+        if not path.is_file() or spec is None or spec.loader is None:
+            raise ConfigurationError(f"{file}: no such file, so there is no {kind} in it.")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise ConfigurationError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+        return module
+
+
+_IMPORTING = threading.RLock()

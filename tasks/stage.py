@@ -96,6 +96,9 @@ class Stage(Generic[P, T]):
         self.version = version
         self.prompt_names = prompt_names
         self._signature = inspect.signature(function)
+        # Stages from outside are known by their module too: two files may each have a stage of one name.
+        outside = function.__module__.partition(".")[0] not in ("flows", "tasks")
+        self._key_name = f"{function.__module__}.{self.name}" if outside else self.name
 
     @cached_property
     def _value(self) -> TypeAdapter[T]:
@@ -113,7 +116,7 @@ class Stage(Generic[P, T]):
     def key(self, arguments: Mapping[str, Any], attempt: int = 0) -> str:
         """Return where the result of a call with these arguments is persisted: `stage/sha256`."""
         digest = prompts.digest(*self.prompt_names) if self.prompt_names else ""
-        return f"{self.name}/{cache_key(self.name, self.version, digest, arguments, attempt)}"
+        return f"{self.name}/{cache_key(self._key_name, self.version, digest, arguments, attempt)}"
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Restore the stage's result, or run it.

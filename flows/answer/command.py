@@ -9,6 +9,7 @@ import click
 
 from flows.cli import options
 from flows.cli.output import emit
+from tasks.settings.home import DEFAULT_BENCHMARK
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import EvaluationSettings
@@ -29,7 +30,7 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
     )
     demonstrations: str = options.option(
         "--demonstrations",
-        default="demo",
+        default=DEFAULT_BENCHMARK,
         show_default=True,
         metavar="NAME",
         help='The benchmark whose training questions serve as examples; "none" for none.',
@@ -53,7 +54,7 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
 
         none = self.demonstrations == "none"
         settings = evaluation_settings(
-            benchmark="demo" if none else self.demonstrations,
+            benchmark=DEFAULT_BENCHMARK if none else self.demonstrations,
             backbone=self.backbone,
             pipeline=self.pipeline,
             overrides=self.overrides,

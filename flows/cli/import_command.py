@@ -37,9 +37,8 @@ def rsl_sql(given: ImportOptions) -> None:
     from pathlib import Path
 
     from tasks.backbone.recordings.file import check_writable, write_recording
-    from tasks.benchmarks.bird import BIRD
+    from tasks.benchmarks.layouts.base import layout_of
     from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, read_release, recorded_replies
-    from tasks.benchmarks.questions import read_split
     from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_benchmark_settings
 
@@ -47,6 +46,6 @@ def rsl_sql(given: ImportOptions) -> None:
     check_writable(path, "--output")
     release = read_release(folder / FOLDER)
     settings = load_benchmark_settings(find_conf(), "bird-dev")
-    questions = read_split(folder / settings.folder / settings.questions, BIRD).questions
+    questions = layout_of(settings.layout).read_split(folder / settings.folder / settings.questions).questions
     count = write_recording(path, recorded_replies(release, questions))
     click.echo(f"{count:,} replies to {len(release.forward_link):,} questions are recorded in {path}.")

@@ -29,14 +29,17 @@ class ListOptions(options.Json):
 def command(given: ListOptions) -> None:
     """Show the benchmarks, backbones and pipelines there are.
 
-    Each is a YAML file in conf/; a file of your own works by its path.
+    Each is a YAML file in conf/, or comes from an installed package; a file of your own works by its path.
     """
     from tasks.settings.home import find_conf
-    from tasks.settings.load import available
+    from tasks.settings.load import available, offered
 
     conf = find_conf()
     found = {
-        kind: {name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()}
+        kind: {
+            **dict.fromkeys(offered(kind.removesuffix("s")), "from an installed package"),
+            **{name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()},
+        }
         for kind in given.kinds or KINDS
     }
 

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
+
 if TYPE_CHECKING:
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import Home
@@ -92,7 +94,11 @@ class Benchmark:
     """Option of the commands that need a benchmark."""
 
     benchmark: str = option(
-        "--benchmark", default="demo", show_default=True, metavar="NAME", help="`crosscheck list benchmarks`."
+        "--benchmark",
+        default=DEFAULT_BENCHMARK,
+        show_default=True,
+        metavar="NAME",
+        help="`crosscheck list benchmarks`.",
     )
 
 
@@ -102,7 +108,7 @@ class Backbone:
 
     backbone: str = option(
         "--backbone",
-        default="offline",
+        default=DEFAULT_BACKBONE,
         show_default=True,
         metavar="NAME",
         help="The model: `crosscheck list backbones`.",
@@ -115,10 +121,10 @@ class Pipeline:
 
     pipeline: str = option(
         "--pipeline",
-        default="rsl-sql+dac",
+        default=DEFAULT_PIPELINE,
         show_default=True,
         metavar="NAME",
-        help="`crosscheck list pipelines`.",
+        help="`crosscheck list pipelines`, a YAML file, or path/to/file.py:function of your own.",
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tasks.settings.base import Settings
 from tasks.settings.evaluation import Only
-from tasks.settings.home import find_conf
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
 from tasks.settings.load import available
 
 
@@ -40,22 +40,22 @@ class Choice(Settings):
 class Evaluation(Choice):
     """One evaluation."""
 
-    benchmark: BenchmarkName = "demo"
+    benchmark: BenchmarkName = DEFAULT_BENCHMARK
     """What is asked."""
-    backbone: BackboneName = "offline"
+    backbone: BackboneName = DEFAULT_BACKBONE
     """Who answers."""
-    pipeline: PipelineName = "rsl-sql"
+    pipeline: PipelineName = DEFAULT_PIPELINE
     """How."""
 
 
 class Matrix(Choice):
     """Every combination of benchmarks, backbones and pipelines, evaluated one after the other."""
 
-    benchmarks: list[BenchmarkName] = Field(["demo"], min_length=1)
+    benchmarks: list[BenchmarkName] = Field([DEFAULT_BENCHMARK], min_length=1)
     """What is asked."""
-    backbones: list[BackboneName] = Field(["offline"], min_length=1)
+    backbones: list[BackboneName] = Field([DEFAULT_BACKBONE], min_length=1)
     """Who answers."""
-    pipelines: list[PipelineName] = Field(["rsl-sql"], min_length=1)
+    pipelines: list[PipelineName] = Field([DEFAULT_PIPELINE], min_length=1)
     """How."""
     baselines: dict[str, str] = Field({})
     """Run to compare with, by "benchmark | backbone | pipeline"; what is not named here is compared with its previous

@@ -29,9 +29,10 @@ def command(given: options.Evaluation) -> int:
     """
     from flows.cli.progress import open_progress
     from flows.evaluation.launch import run_preparation
+    from tasks.settings.home import DEFAULT_PIPELINE
 
     with open_progress(sys.stderr) as progress:
-        prepared = run_preparation(given.settings("rsl-sql"), progress)
+        prepared = run_preparation(given.settings(DEFAULT_PIPELINE), progress)
     emit(
         asdict(prepared),
         lambda stream: click.echo(

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from flows.questions.preparation import Preparation
 from tasks.backbone.cache.entry import Entry
+from tasks.backbone.factory import kind_of
 from tasks.backbone.protocol import Backbone, Message
 from tasks.backbone.recordings.exchanges import Exchange, OverheardBackbone
 from tasks.scoring.report import QuestionScore, Report
@@ -28,7 +29,7 @@ class Tracing:
 
     def __init__(self, preparation: Preparation, replies: BoughtReplies) -> None:
         self._settings = preparation.settings.tracking
-        self._cached = preparation.settings.backbone.kind == "openai"
+        self._cached = kind_of(preparation.settings.backbone).paid
         self._replies = replies
         self._sample = sample_of(
             (question.id for question in preparation.executable), self._settings.sample_traces

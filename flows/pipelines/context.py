@@ -1,6 +1,5 @@
 """What a pipeline is given for one question, and what it reports on the way."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -8,12 +7,12 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.dac_records import Oracle
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema
-from tasks.records import Candidate, Demonstration, Link, Question
+from tasks.records import Candidate, Demonstration, Link
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.retrieval.values.index import DatabaseValues
-from tasks.settings.pipeline import DacSettings, FewShotSettings, RslSqlSettings, SeaSqlSettings
+from tasks.settings.pipeline import PipelineSettings
 
-S = TypeVar("S", bound=FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings)
+S = TypeVar("S", bound=PipelineSettings)
 
 
 @dataclass
@@ -72,7 +71,3 @@ class Context(Generic[S]):
         if self.settings.demonstrations.evidence:
             return self.demonstrations
         return tuple(replace(demonstration, evidence="") for demonstration in self.demonstrations)
-
-
-Pipeline = Callable[[Question, Context[S]], Awaitable[str | None]]
-"""A pipeline takes a question and its context and returns the final SQL; None when there is none."""

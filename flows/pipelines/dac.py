@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from flows.pipelines.context import Context
+from flows.pipelines.pipeline import pipeline
 from flows.pipelines.values import with_retrieved_values
 from tasks.dac_records import (
     CANDIDATE,
@@ -32,6 +33,7 @@ Check = Callable[[str | None], Feedback | None]
 """What is wrong with a SQL, by one kind of feedback; None when nothing is."""
 
 
+@pipeline(DacSettings, name="dac")
 async def dac(question: Question, context: Context[DacSettings]) -> str | None:
     """Write a few-shot SQL, then correct it by decomposition."""
     context = await with_retrieved_values(question, context)

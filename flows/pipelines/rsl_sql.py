@@ -4,6 +4,7 @@ import asyncio
 
 from flows.pipelines.context import Context
 from flows.pipelines.dac import correct_by_decomposition
+from flows.pipelines.pipeline import pipeline
 from flows.pipelines.values import with_retrieved_values
 from tasks.database.schema import Schema
 from tasks.records import Augmentation, Link, Question
@@ -24,6 +25,7 @@ from tasks.stages.rsl_sql.self_correction import self_correction
 RslSql = Context[RslSqlSettings]
 
 
+@pipeline(RslSqlSettings, name="rsl-sql")
 async def rsl_sql(question: Question, context: RslSql) -> str | None:
     """Take one question through the four steps of RSL-SQL, and then through DAC's correction if that is on."""
     context = await with_retrieved_values(question, context)

@@ -1,6 +1,7 @@
 """SEA-SQL: values in the schema, bias elimination, execution adjustment (arXiv 2408.04919)."""
 
 from flows.pipelines.context import Context
+from flows.pipelines.pipeline import pipeline
 from flows.pipelines.values import with_retrieved_values
 from tasks.errors import BackboneError
 from tasks.records import Question
@@ -13,6 +14,7 @@ from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
 SeaSql = Context[SeaSqlSettings]
 
 
+@pipeline(SeaSqlSettings, name="sea-sql")
 async def sea_sql(question: Question, context: SeaSql) -> str | None:
     """Take one question through the four steps of SEA-SQL."""
     path, settings = context.path, context.settings

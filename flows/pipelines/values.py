@@ -38,4 +38,4 @@ def showing(database: Database, found: Iterable[ColumnValues]) -> Database:
 def showing_values(settings: S) -> S:
     """Return a pipeline's settings, so that as many samples are shown as values are retrieved."""
     shown = settings.prompt.model_copy(update={"sample_rows": settings.prompt.values_per_column})
-    return settings.model_copy(update={"prompt": shown})  # type: ignore[return-value]  # of its own type
+    return settings.model_copy(update={"prompt": shown})

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.training_schemas import training_schemas
 from tasks.dac_records import Oracle
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question
@@ -63,8 +62,6 @@ def demonstrations_for(
         progress=progress.step,
     )
     found = index.nearest_all(questions)
-    schemas = (
-        training_schemas(benchmark, (one.database_id for each in found for one in each)) if dac else None
-    )
+    schemas = benchmark.training_schemas(one.database_id for each in found for one in each) if dac else None
     shown = (Shown(each[:own], ground(each, schemas) if schemas is not None else ()) for each in found)
     return dict(zip((question.id for question in questions), shown, strict=True)), guarded.sentence

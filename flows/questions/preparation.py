@@ -10,7 +10,7 @@ from flows.questions.eliminator import eliminator_settings
 from flows.questions.recording import check_record
 from flows.runtime.control import Progress
 from tasks import prompts
-from tasks.backbone.factory import check_backbone
+from tasks.backbone.factory import check_backbone, kind_of
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database, schema_only_database
 from tasks.benchmarks.selection import select
@@ -108,7 +108,7 @@ def _prepare(key: str, arguments: _Ignored) -> Preparation:
     questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
     wanted = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in wanted if name not in benchmark.missing]
-    replayed = settings.backbone.kind == "replay"
+    replayed = kind_of(settings.backbone).replays
     schemas = [
         name for name in wanted if replayed and name in benchmark.missing and name in benchmark.schemas
     ]

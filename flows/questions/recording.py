@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.factory import kind_of
 from tasks.backbone.protocol import Backbone, digest_of_canonical
 from tasks.backbone.recordings.file import Place, RecordedReply, check_writable, write_recording
 from tasks.backbone.recordings.listening import Heard, ListeningBackbone
@@ -93,7 +94,7 @@ def check_record(settings: EvaluationSettings) -> None:
         return
     path = Path(settings.record)
     check_writable(path)
-    replayed = settings.backbone.recording if settings.backbone.kind == "replay" else None
+    replayed = settings.backbone.recording if kind_of(settings.backbone).replays else None
     if replayed and path.resolve() == Path(replayed).expanduser().resolve():
         raise ConfigurationError(
             f"--record {path}: this is the recording that is replayed. Name another file."
@@ -104,5 +105,5 @@ def open_recorder(settings: EvaluationSettings, backbone: Backbone, cache: Reply
     """Return who records the evaluation; None where nobody asked for it."""
     if settings.record is None:
         return None
-    bought = settings.backbone.kind == "openai"
+    bought = kind_of(settings.backbone).paid
     return Recorder(Path(settings.record), ListeningBackbone(backbone), cache, restoring=bought)

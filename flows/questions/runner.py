@@ -8,7 +8,7 @@ from pathlib import Path as File
 from typing import Literal
 
 from flows.pipelines.context import Context, Path
-from flows.pipelines.registry import PIPELINES
+from flows.pipelines.pipeline import pipeline_of
 from flows.questions import schema_only
 from flows.questions.demonstrations import Shown
 from tasks.backbone.metered import MeteredBackbone
@@ -132,7 +132,7 @@ class Asker:
         sql, failure = None, None
         with on_trail(trail):
             try:
-                sql = await PIPELINES[self.settings.pipeline.kind](question, context)
+                sql = await pipeline_of(self.settings.pipeline).answer(question, context)
             except BackboneError as error:
                 failure = _backbone_failure(trail, error)
             except NotExecutable as signal:

@@ -5,19 +5,20 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
 from flows.questions.runner import Again
 from flows.questions.schema_only import MISSING_DATABASE
+from tasks.backbone.factory import kind_of
 from tasks.benchmarks.selection import select
 from tasks.errors import ConfigurationError, DataError, did_you_mean
 from tasks.records import Outcome
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings, RerunSettings
 from tasks.settings.home import Home
+from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import parse_override
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.parameters import HIDDEN
@@ -99,7 +100,7 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
     selected = _selected(wanted, parent)
     if wanted.from_stage:
         _check_stage(wanted.from_stage, parent)
-    if wanted.fresh and settings.backbone.kind == "replay":
+    if wanted.fresh and kind_of(settings.backbone).replays:
         raise ConfigurationError(
             "--fresh: a recording answers as it was recorded; only a model can be asked anew."
         )
@@ -132,7 +133,7 @@ def check_questions(run: EvaluationRun, file: Path) -> None:
 def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
     stored: dict[str, Any] = json.loads(json.dumps(parent.run.settings))
     name = parent.run.run_id
-    if stored["backbone"].get("kind") not in get_args(BackboneSettings.model_fields["kind"].annotation):
+    if not BACKBONES.has(str(stored["backbone"].get("kind"))):
         raise DataError(
             f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."
         )

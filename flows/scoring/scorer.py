@@ -174,7 +174,7 @@ class Scorer:
         run = ScoredRun(
             report,
             known,
-            layout=self._settings.layout,
+            exact_match=self._scorable.benchmark.layout.exact_match,
             quarantine=self._settings.quarantine,
             link_rows=report.rows if link_all else None,
             measured={**self._measured, **({"efficiency": efficiency} if efficiency else {})},

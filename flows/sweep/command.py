@@ -7,6 +7,7 @@ import click
 
 from flows.cli import options
 from flows.cli.output import emit, emit_json
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,14 +16,14 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
 
     backbones: str = options.option(
         "--backbones",
-        default="offline",
+        default=DEFAULT_BACKBONE,
         show_default=True,
         metavar="NAMES",
         help="Names or files, with commas.",
     )
     pipelines: str = options.option(
         "--pipelines",
-        default="rsl-sql+dac",
+        default=DEFAULT_PIPELINE,
         show_default=True,
         metavar="NAMES",
         help="Names or files, with commas.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from tasks.backbone.factory import check_backbone
+from tasks.backbone.factory import check_backbone, kind_of
 from tasks.backbone.pricing import prices_for
 from tasks.errors import ConfigurationError
 from tasks.settings.assemble import evaluation_settings
@@ -38,12 +38,12 @@ class Cell:
     @property
     def priced(self) -> bool:
         """Whether its calls have a price, or cost nothing."""
-        return self.settings.backbone.kind != "openai" or prices_for(self.settings.backbone) is not None
+        return not kind_of(self.settings.backbone).paid or prices_for(self.settings.backbone) is not None
 
     @property
     def free(self) -> bool:
         """Whether nothing that it asks can cost anything."""
-        return self.settings.backbone.kind != "openai" and not getattr(
+        return not kind_of(self.settings.backbone).paid and not getattr(
             self.settings.pipeline, "eliminator", None
         )
 

@@ -15,6 +15,7 @@ from flows.runtime.control import Interrupted, Progress
 from flows.runtime.logs import logging_to
 from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
+from tasks.backbone.factory import kind_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report, is_right
 from tasks.scoring.significance import compare_runs, holm, wilson
@@ -130,7 +131,7 @@ def run_sweep(
 def _run_cell(
     sweep_id: str, cell: Cell, estimated: Estimate, progress: Progress, budget: Budget | None
 ) -> Done:
-    if budget and budget.spent_usd >= budget.limit_usd and cell.settings.backbone.kind == "openai":
+    if budget and budget.spent_usd >= budget.limit_usd and kind_of(cell.settings.backbone).paid:
         budget.refused = True
         return Done(cell, estimated, None, "not begun: the budget is spent")
     tags = {"sweep": sweep_id} | ({"sweep_set": ", ".join(cell.varied)} if cell.varied else {})

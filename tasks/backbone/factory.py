@@ -1,8 +1,10 @@
 """From settings to a backbone that is ready to be asked."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from tasks.backbone.cache.backbone import GRACE_S, CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
@@ -10,6 +12,49 @@ from tasks.backbone.endpoint.client import OpenAIBackbone, api_key
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings.replay import open_recording
 from tasks.settings.backbone import BackboneSettings
+from tasks.settings.kinds import BACKBONES
+
+
+@dataclass(frozen=True)
+class BackboneKind:
+    """One kind of backbones: what `kind:` in a backbone's settings names.
+
+    Attributes:
+        make: makes a backbone from its settings. If that is an async context manager, it is entered for the run; if
+            it has a method `wind_down`, that is called when nothing more is to be sent.
+        settings: the model of its settings.
+        check: finds what would keep the backbone from being asked, before anything is paid; raises
+            ConfigurationError.
+        paid: whether replies cost money or time: they are then kept in the reply cache.
+        replays: whether it answers from a recording.
+    """
+
+    make: Callable[[Any], Backbone]
+    settings: type[BackboneSettings] = BackboneSettings
+    check: Callable[[Any], object] = bool
+    paid: bool = True
+    replays: bool = False
+
+
+def _offline(settings: BackboneSettings) -> Backbone:
+    from tasks.backbone.offline import OfflineBackbone
+
+    return OfflineBackbone()
+
+
+BACKBONES.register("openai")(BackboneKind(OpenAIBackbone, check=api_key))
+BACKBONES.register("offline")(BackboneKind(_offline, paid=False))
+BACKBONES.register("replay")(BackboneKind(open_recording, check=open_recording, paid=False, replays=True))
+
+
+def kind_of(settings: BackboneSettings) -> BackboneKind:
+    """Return the kind of a backbone.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    found: BackboneKind = BACKBONES.get(settings.kind)
+    return found
 
 
 def check_backbone(settings: BackboneSettings) -> None:
@@ -19,10 +64,7 @@ def check_backbone(settings: BackboneSettings) -> None:
         ConfigurationError: the API key is missing, or there is no recording to serve.
         DataError: what should be served is no recording.
     """
-    if settings.kind == "openai":
-        api_key(settings)
-    if settings.kind == "replay":
-        open_recording(settings)
+    kind_of(settings).check(settings)
 
 
 @asynccontextmanager
@@ -38,32 +80,27 @@ async def open_backbone(
     On the way out, also by Ctrl-C, nothing more is sent, replies under way get `grace_s` seconds to reach the
     cache, and the connections are closed. The cache stays open.
 
-    The offline backbone and recordings are not cached: they cost nothing and answer faster than a file, and their
-    replies would only hide the bought ones in the cache's listing.
+    Replies that cost nothing are not cached: they come faster than from a file, and would only hide the paid ones
+    in the cache's listing.
 
     Args:
         settings: which backbone.
-        cache: where bought replies are kept; None to keep none.
+        cache: where paid replies are kept; None to keep none.
         grace_s: seconds for calls in flight at the end.
         hurry: once this is set, calls in flight are given up.
 
     Raises:
         ConfigurationError, DataError: as `check_backbone`.
     """
-    if settings.kind == "replay":
-        yield open_recording(settings)
-        return
-    check_backbone(settings)
-    if settings.kind == "offline":
-        from tasks.backbone.offline import OfflineBackbone
-
-        yield OfflineBackbone()
-        return
-    async with OpenAIBackbone(settings) as client:
-        if cache is None:
-            yield client
+    kind = kind_of(settings)
+    async with AsyncExitStack() as stack:
+        backbone = kind.make(settings)
+        if isinstance(backbone, AbstractAsyncContextManager):
+            await stack.enter_async_context(backbone)
+        if cache is None or not kind.paid:
+            yield backbone
             return
-        cached = CachedBackbone(client, cache, settings.name)
+        cached = CachedBackbone(backbone, cache, settings.name)
         try:
             yield cached
         finally:

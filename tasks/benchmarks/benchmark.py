@@ -1,25 +1,20 @@
 """A benchmark's split as loaded: questions, gold, demonstrations, and where its databases are."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from tasks.benchmarks.bird import BIRD
-from tasks.benchmarks.ddl import names_in_ddl
+from tasks.benchmarks.ddl import names_in_ddl, schema_from_ddl
 from tasks.benchmarks.descriptions import Key, read_published
 from tasks.benchmarks.fingerprint import sql_fingerprint
-from tasks.benchmarks.layout import FileLayout
-from tasks.benchmarks.questions import read_demonstrations, read_split
-from tasks.benchmarks.schemas import names_in_schema, read_ddl, read_schemas
-from tasks.benchmarks.spider import SPIDER
+from tasks.benchmarks.layouts.base import Layout, Places, layout_of
+from tasks.benchmarks.schemas import names_in_schema, read_ddl
 from tasks.database.schema import Schema
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question
 from tasks.settings.benchmark import BenchmarkSettings
-
-LAYOUTS: Mapping[str, FileLayout] = {"bird": BIRD, "spider": SPIDER, "demo": BIRD}
 
 
 @dataclass(frozen=True)
@@ -33,13 +28,13 @@ class Benchmark:
         questions: every question of the split, in file order, also those whose database is missing.
         gold: gold SQL by question id. For `tasks.scoring` only.
         digest: sha256 of the question file.
-        schemas: what the tables file tells, by database id: names, types and keys; no samples.
-        missing: questions per database that is not at hand, by database id.
+        schemas: what the tables file says, by database id: names, types and keys; no samples.
+        missing: questions per database whose file is absent, by database id.
         notes: what a user should know about the files, in sentences.
     """
 
     settings: BenchmarkSettings
-    layout: FileLayout
+    layout: Layout
     folder: Path
     questions: tuple[Question, ...] = field(repr=False)
     gold: Mapping[str, str] = field(repr=False)
@@ -65,7 +60,7 @@ class Benchmark:
                 'Or name another file ("--set benchmark.train=FILE"), or do without demonstrations '
                 '("--set pipeline.demonstrations.k=0").'
             )
-        return read_demonstrations(path, self.layout)
+        return self.layout.read_demonstrations(path)
 
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
@@ -74,16 +69,39 @@ class Benchmark:
 
     @cached_property
     def schema_names(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the tables and columns of every database the files tell of, by database id.
+        """Names of the tables and columns of every database that the files describe, by database id.
 
         From the tables file, and for the training split's databases from the "schema" column (DDL) of a
         Parquet file of training questions. Needed by masked retrieval only.
         """
+        described = {name: names_in_ddl(ddl) for name, ddl in self._training_ddl.items()}
+        return described | {name: names_in_schema(schema) for name, schema in self.schemas.items()}
+
+    def training_schemas(self, names: Iterable[str]) -> dict[str, Schema]:
+        """Return the schemas of training databases, as far as the benchmark's files describe them, without samples.
+
+        From the tables file, else from the "schema" column (DDL) of a Parquet file of training questions. A database
+        that neither describes is absent.
+
+        Args:
+            names: ids of training databases; only these are read.
+
+        Raises:
+            DataError: the file of the training questions is not what its name says.
+        """
+        wanted = dict.fromkeys(names)
+        found = {name: self.schemas[name] for name in wanted if name in self.schemas}
+        if len(found) < len(wanted):
+            ddl = self._training_ddl
+            found |= {
+                name: schema_from_ddl(name, ddl[name]) for name in wanted if name not in found and name in ddl
+            }
+        return {name: schema for name, schema in found.items() if schema.tables}
+
+    @cached_property
+    def _training_ddl(self) -> Mapping[str, str]:
         train = self.train_file
-        told = {}
-        if train and train.suffix.lower() == ".parquet" and train.is_file():
-            told = {name: names_in_ddl(ddl) for name, ddl in read_ddl(train).items()}
-        return told | {name: names_in_schema(schema) for name, schema in self.schemas.items()}
+        return read_ddl(train) if train and train.suffix.lower() == ".parquet" and train.is_file() else {}
 
     @cached_property
     def published_descriptions(self) -> Mapping[str, Mapping[Key, str]]:
@@ -103,15 +121,12 @@ class Benchmark:
 
     def database_path(self, database_id: str) -> Path:
         """Return the place of a database's SQLite file, whether or not it exists."""
-        return self._database_folder(database_id) / f"{database_id}.sqlite"
+        return self.layout.database_path(self.folder / self.settings.databases, database_id)
 
     def description_folder(self, database_id: str) -> Path | None:
         """Return the place of a database's description CSVs; None where the layout has none."""
         name = self.layout.descriptions
-        return self._database_folder(database_id) / name if name else None
-
-    def _database_folder(self, database_id: str) -> Path:
-        return self.folder / self.settings.databases / database_id
+        return self.database_path(database_id).parent / name if name else None
 
 
 def load_benchmark(
@@ -122,22 +137,23 @@ def load_benchmark(
     conf: Path,
     progress: Callable[[str], None] | None = None,
 ) -> Benchmark:
-    """Load a benchmark, building the demo first where it is the demo.
+    """Load a benchmark: its layout finds its files, or makes them as the demo's does.
 
     Args:
         settings: which benchmark.
         data: the data location, the parent of `settings.folder` unless that is absolute.
-        home: the working folder; the demo is built below it.
-        conf: the configuration folder; the demo's sources are below it.
-        progress: told in words about work that takes a while.
+        home: the working folder.
+        conf: the configuration folder.
+        progress: is called with a sentence about work that takes a while.
 
     Raises:
+        ConfigurationError: there is no such layout.
         DataError: a file is missing or says something it cannot mean.
     """
-    folder = _folder(settings, data, home, conf, progress)
-    layout = LAYOUTS[settings.layout]
+    layout = layout_of(settings.layout)
+    folder = layout.folder(settings, Places(data, home, conf, progress))
     _demand_files(settings, folder)
-    split = read_split(folder / settings.questions, layout)
+    split = layout.read_split(folder / settings.questions)
     benchmark = Benchmark(
         settings=settings,
         layout=layout,
@@ -145,23 +161,13 @@ def load_benchmark(
         questions=split.questions,
         gold=split.gold,
         digest=split.digest,
-        schemas=read_schemas(folder / settings.tables) if settings.tables else {},
+        schemas=layout.read_schemas(folder / settings.tables) if settings.tables else {},
         missing={},
         notes=tuple(_notes(settings, folder)),
     )
     per_database = Counter(question.database_id for question in split.questions)
     absent = (name for name in per_database if not benchmark.database_path(name).is_file())
     return replace(benchmark, missing={name: per_database[name] for name in absent})
-
-
-def _folder(
-    settings: BenchmarkSettings, data: Path, home: Path, conf: Path, progress: Callable[[str], None] | None
-) -> Path:
-    if settings.layout != "demo":
-        return data / Path(settings.folder).expanduser()
-    from tasks.benchmarks.demo.builder import build_demo
-
-    return build_demo(home / "benchmarks" / "demo", sources=conf / "benchmarks" / "demo", progress=progress)
 
 
 def _demand_files(settings: BenchmarkSettings, folder: Path) -> None:

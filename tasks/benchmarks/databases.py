@@ -92,26 +92,3 @@ def column_descriptions(
                 value_description=before.value_description or told.value_description,
             )
     return known
-
-
-class BenchmarkDatabases:
-    """The databases of one benchmark, each opened when first asked for and then kept."""
-
-    def __init__(self, benchmark: Benchmark, sample_rows: int, home: Path | None = None) -> None:
-        self._benchmark = benchmark
-        self._sample_rows = sample_rows
-        self._home = home
-        self._opened: dict[str, Database] = {}
-
-    def __getitem__(self, database_id: str) -> Database:
-        """Return a database. Raises DataError as `open_benchmark_database` does."""
-        if database_id not in self._opened:
-            self._opened[database_id] = open_benchmark_database(
-                self._benchmark, database_id, self._sample_rows, self._home
-            )
-        return self._opened[database_id]
-
-    @property
-    def opened(self) -> tuple[Database, ...]:
-        """The databases opened so far."""
-        return tuple(self._opened.values())

@@ -1,9 +1,9 @@
-"""What a benchmark's files tell of schemas, those of databases that are not at hand included."""
+"""Names and schemas of databases as a benchmark's files describe them, also of databases whose files are absent."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from tasks.benchmarks.files import json_rows, parquet_columns, parquet_lookup
+from tasks.benchmarks.readers import json_rows, parquet_columns, parquet_lookup
 from tasks.database.schema import Schema
 from tasks.database.tables_json import schema_from_tables_json
 from tasks.errors import DataError

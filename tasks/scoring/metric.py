@@ -40,7 +40,7 @@ class ScoredRun:
     Attributes:
         report: every verdict, with the rows of the selected questions.
         schemas: full schema by database.
-        layout: how the benchmark's files are laid out.
+        exact_match: whether Spider's exact set match is scored for this benchmark.
         quarantine: ids of questions whose gold is known to be wrong.
         link_rows: the questions that linking scores are about; None: the scored ones.
         measured: what was measured by executing queries again, by the metric's name.
@@ -48,7 +48,7 @@ class ScoredRun:
 
     report: Report
     schemas: Mapping[str, "Schema"]
-    layout: str = "bird"
+    exact_match: bool = False
     quarantine: Collection[str] = ()
     link_rows: Sequence[QuestionScore] | None = None
     measured: Mapping[str, Any] = field(default_factory=dict)
@@ -66,13 +66,15 @@ class ScoredRun:
     def has(self, need: str) -> bool:
         """Return whether the run has what a metric needs (see `Metric.needs`)."""
         kind, _, name = need.partition(":")
-        if kind == "layout":
-            return self.layout == name
         if kind == "stage":
             return any(record.stage.endswith(name) for row in self.scored for record in row.outcome.stages)
         if kind == "measured":
             return name in self.measured
-        return {"schemas": bool(self.schemas), "quarantine": bool(self.quarantine)}[kind]
+        return {
+            "schemas": bool(self.schemas),
+            "quarantine": bool(self.quarantine),
+            "exact_match": self.exact_match,
+        }[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Metric:
         measure: computes it; None: it does not apply to this run.
         unit: "share", or what is counted.
         better: which way is better; None where neither is.
-        needs: what the run must have, else the metric is unknown: "schemas", "quarantine", "layout:spider",
+        needs: what the run must have, else the metric is unknown: "schemas", "quarantine", "exact_match",
             "stage:selection" (a stage whose name ends so), "measured:soft_f1" (executed for this metric on request).
         order: place in the summary; those of lower order come first.
         compare: computes one question's value from the rows of the gold and of the final SQL, inside a worker;

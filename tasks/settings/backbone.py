@@ -1,14 +1,30 @@
 """Settings of a backbone: which model, where, and how to ask it."""
 
 import datetime
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from tasks.errors import did_you_mean
+from tasks.registry import Registry
 from tasks.settings.base import Settings
 
 VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
-ResponseMode = Literal["json_schema", "json_object", "text"]
+
+RESPONSE_MODES: Registry[Callable[[Mapping[str, Any]], Mapping[str, Any]]] = Registry(
+    "response mode", package="tasks.backbone.endpoint", group="crosscheck.response_modes"
+)
+"""How JSON replies are asked for, by name: from the reply's JSON schema to fields of the request's body."""
+
+
+def _demand_response_mode(name: str) -> str:
+    if RESPONSE_MODES.has(name):
+        return name
+    raise ValueError(f'there is no response mode "{name}". {did_you_mean(name, RESPONSE_MODES.names())}')
+
+
+ResponseMode = Annotated[str, AfterValidator(_demand_response_mode)]
 
 
 class Prices(Settings):
@@ -33,8 +49,9 @@ class BackboneSettings(Settings):
 
     name: str
     """Name on the command line and in MLflow."""
-    kind: Literal["openai", "offline", "replay"] = "openai"
-    """"openai": anything that speaks its chat protocol; "offline": the rule-based floor; "replay": a recording."""
+    kind: str = "openai"
+    """"openai": anything that speaks its chat protocol; "offline": the rule-based floor; "replay": a recording;
+    or `path/to/file.py:name` of one of your own."""
     description: str = ""
     """One line for `crosscheck list`."""
     model: str = "offline"
@@ -52,7 +69,7 @@ class BackboneSettings(Settings):
     seed: int | None = None
     """Sampling seed, where the endpoint takes one."""
     response_mode: ResponseMode = "json_object"
-    """How JSON replies are asked for; "text" only says so in the prompt."""
+    """How JSON replies are asked for: "json_schema", "json_object", or "text", in the prompt only."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the endpoint wants them (never secrets)."""
     concurrency: int = Field(16, ge=1)

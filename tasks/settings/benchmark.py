@@ -7,8 +7,6 @@ from pydantic import BeforeValidator, Field
 from tasks.settings.base import Settings
 
 Rule = Literal["bird", "spider", "strict", "subset"]
-Layout = Literal["bird", "spider", "demo"]
-
 
 QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
 """A question's id as text; YAML reads most ids as numbers."""
@@ -21,8 +19,9 @@ class BenchmarkSettings(Settings):
     """Name on the command line and in MLflow."""
     description: str = ""
     """One line for `crosscheck list`."""
-    layout: Layout
-    """How its files are laid out. "demo" is built on first use and then read as "bird"."""
+    layout: str
+    """How its files are laid out: "bird", "spider", or `path/to/file.py:class` of your own. "demo" is built on first
+    use and then read as "bird"."""
     folder: str = "."
     """Folder of its files, below the data location (`--data`, CROSSCHECK_DATA) unless absolute."""
     questions: str = "dev.json"

@@ -4,10 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tasks.settings.backbone import BackboneSettings
 from tasks.settings.base import Settings
-from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.pipeline import PipelineSettings
+from tasks.settings.kinds import AnyBackbone, AnyBenchmark, AnyPipeline
 
 Only = Literal["errors", "wrong", "empty", "timeouts"]
 
@@ -27,11 +25,11 @@ class TrackingSettings(Settings):
 class EvaluationSettings(Settings):
     """A benchmark, a backbone and a pipeline, and which questions to ask."""
 
-    benchmark: BenchmarkSettings
+    benchmark: AnyBenchmark
     """What is asked, and how it is scored."""
-    backbone: BackboneSettings
+    backbone: AnyBackbone
     """Who answers."""
-    pipeline: PipelineSettings
+    pipeline: AnyPipeline
     """How."""
     questions: str | None = None
     """Ids and ranges of ids, `717-845,900`, or `@file` with one id per line; None: all."""

@@ -9,6 +9,11 @@ from tasks.errors import ConfigurationError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
+DEFAULT_BENCHMARK = "demo"
+DEFAULT_BACKBONE = "offline"
+DEFAULT_PIPELINE = "rsl-sql"
+"""What is evaluated where nothing is said: on the command line, in Prefect's forms, by `answer` and `prepare`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Home:

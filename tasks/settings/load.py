@@ -2,29 +2,38 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tasks.errors import ConfigurationError, did_you_mean
+from tasks.registry import absolute, is_in_file
 from tasks.settings.backbone import BackboneSettings
+from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import TrackingSettings
+from tasks.settings.kinds import BACKBONE, BENCHMARK, PIPELINE, Kind
 from tasks.settings.pipeline import PipelineSettings
 
-KINDS: Mapping[str, TypeAdapter[Any]] = {
-    "benchmark": TypeAdapter(BenchmarkSettings),
-    "backbone": TypeAdapter(BackboneSettings),
-    "pipeline": TypeAdapter(PipelineSettings),
-    "tracking": TypeAdapter(TrackingSettings),
+KINDS: Mapping[str, Kind | None] = {
+    "benchmark": BENCHMARK,
+    "backbone": BACKBONE,
+    "pipeline": PIPELINE,
+    "tracking": None,
 }
-Model = TypeVar("Model")
+"""Kinds of settings, the first part of every `--set`; None: its model does not depend on its content."""
 
 
 def available(conf: Path, kind: str) -> dict[str, Path]:
     """Return the files of one kind ("benchmark", "backbone", "pipeline") by name, in alphabetical order."""
     return {path.stem: path for path in sorted((conf / f"{kind}s").glob("*.yaml"))}
+
+
+def offered(kind: str) -> tuple[str, ...]:
+    """Return the names of what installed packages offer and needs no file of settings: pipelines and backbones."""
+    chosen = KINDS[kind]
+    return chosen.registry.offered() if chosen and chosen.key == "kind" else ()
 
 
 def load_benchmark_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> BenchmarkSettings:
@@ -53,12 +62,19 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     Args:
         conf: the configuration folder.
         kind: "benchmark", "backbone" or "pipeline".
-        name: a file's name without `.yaml`, or the path of a YAML file elsewhere.
+        name: a file's name without `.yaml`, the path of a YAML file elsewhere, `path/to/file.py:attribute`, or what
+            an installed package offers under that name.
         overrides: `kind.key.key=value` texts, as `--set` takes them; those of other kinds are ignored.
 
     Raises:
         ConfigurationError: an unknown name, key or value; says which file, which key, and what it may have meant.
     """
+    chosen = KINDS[kind]
+    if chosen and is_in_file(name):
+        content = {chosen.key: absolute(name, Path.cwd()), "name": name.rpartition(":")[2]}
+        return _validated(kind, Path(name), content, overrides)
+    if chosen and name in offered(kind) and name not in available(conf, kind):
+        return _validated(kind, Path(name), {chosen.key: name, "name": name}, overrides)
     path = _file_of(conf, kind, name)
     content = _read_yaml(path)
     if content.get("name") is None:
@@ -95,10 +111,46 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
         if target == kind:
             _put(content, keys, value, override)
             where[".".join(keys)] = f"--set {override}"
+    for key, value in content.items():
+        content[key] = _absolute(value, Path.cwd() if key in where else path.resolve().parent)
+    model = _model(KINDS[kind], path, content, where)
     try:
-        return KINDS[kind].validate_python(content)
+        return model.model_validate(content)
     except ValidationError as error:
-        raise ConfigurationError(_explain(error, kind, path, where)) from None
+        raise ConfigurationError(_explain(error, model, path, where)) from None
+
+
+def _absolute(value: Any, folder: Path) -> Any:
+    """Return `path/to/file.py:attribute`, also as an item of a list, with an absolute path; all else as it is.
+
+    A path in a YAML file is relative to that file, one in `--set` to the working directory.
+    """
+    if isinstance(value, list):
+        return [_absolute(item, folder) for item in value]
+    return absolute(value, folder) if isinstance(value, str) else value
+
+
+def _model(
+    kind: Kind | None, path: Path, content: Mapping[str, Any], where: Mapping[str, str]
+) -> type[Settings]:
+    """Return the model that validates the content: that of the implementation which the content names."""
+    if kind is None:
+        return TrackingSettings
+    name, source = content.get(kind.key), where.get(kind.key, f"{path}, key {kind.key}")
+    if isinstance(name, str) and not kind.registry.has(name):
+        raise ConfigurationError(
+            f'{source}: there is no {kind.registry.kind} "{name}". {did_you_mean(name, kind.registry.names())} '
+            "One of your own is named path/to/file.py:attribute."
+        )
+    if name is None and kind.base.model_fields[kind.key].is_required():
+        raise ConfigurationError(
+            f"{source}: which {kind.registry.kind} this is about is missing. "
+            f"Valid: {', '.join(kind.registry.names())}."
+        )
+    try:
+        return kind.model(content)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{source}: {error}") from error
 
 
 def _file_of(conf: Path, kind: str, name: str) -> Path:
@@ -136,13 +188,10 @@ def _put(content: dict[str, Any], keys: list[str], value: Any, override: str) ->
     content[last] = value
 
 
-def _explain(error: ValidationError, kind: str, path: Path, where: Mapping[str, str]) -> str:
+def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: Mapping[str, str]) -> str:
     lines = []
     for problem in error.errors(include_url=False):
         keys = [str(part) for part in problem["loc"]]
-        root = _model_of(kind, keys[0] if keys else "")
-        if kind == "pipeline" and root:
-            keys = keys[1:]  # pydantic puts the union's tag first
         name = ".".join(keys)
         set_here = next(
             (text for key, text in where.items() if _within(key, name) or _within(name, key)), None
@@ -153,8 +202,6 @@ def _explain(error: ValidationError, kind: str, path: Path, where: Mapping[str, 
             lines.append(f'{source}: there is no key "{keys[-1]}". {did_you_mean(keys[-1], valid)}')
         elif problem["type"] == "missing":
             lines.append(f'{set_here or path}: the key "{name}" is missing.')
-        elif problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
-            lines.append(_explain_kind(problem["input"].get("kind"), path, where))
         elif problem["type"] == "string_pattern_mismatch" and keys[-1] == "api_key_env":
             # The value may be the key itself, so it is not repeated here.
             lines.append(
@@ -173,31 +220,6 @@ def _explain(error: ValidationError, kind: str, path: Path, where: Mapping[str, 
 
 def _within(inner: str, outer: str) -> bool:
     return f"{inner}.".startswith(f"{outer}.")
-
-
-def _explain_kind(kind: Any, path: Path, where: Mapping[str, str]) -> str:
-    kinds = [str(model.model_fields["kind"].default) for model in _pipeline_models()]
-    source = where.get("kind", f"{path}, key kind")
-    if kind is None:
-        return f"{source}: which pipeline this is about is missing. Valid: {', '.join(kinds)}."
-    return f'{source}: there is no pipeline of the kind "{kind}". {did_you_mean(str(kind), kinds)}'
-
-
-def _model_of(kind: str, tag: str) -> type[BaseModel] | None:
-    """Return the model of a kind of settings; of a pipeline's, the one with that `kind:`, None when there is none."""
-    others: dict[str, type[BaseModel]] = {
-        "benchmark": BenchmarkSettings,
-        "backbone": BackboneSettings,
-        "tracking": TrackingSettings,
-    }
-    if kind in others:
-        return others[kind]
-    return next((model for model in _pipeline_models() if model.model_fields["kind"].default == tag), None)
-
-
-def _pipeline_models() -> tuple[type[BaseModel], ...]:
-    models: tuple[type[BaseModel], ...] = get_args(get_args(PipelineSettings)[0])
-    return models
 
 
 def _fields_at(model: type[BaseModel] | None, keys: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Settings of the pipelines: every switch of the papers is a field here, an ablation is a value."""
 
-from typing import Annotated, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ OracleParts = Literal["none", "entities", "skeleton", "both"]
 
 
 class DemonstrationSettings(Settings):
-    """Few-shot demonstrations from the training questions (RSL-SQL, E)."""
+    """Few-shot demonstrations from the training questions."""
 
     k: int = Field(3, ge=0)
     """Demonstrations per prompt; 0: none."""
@@ -35,7 +35,7 @@ class PromptSettings(Settings):
     """"comment": a line per table; "create_table": DDL; "m_schema": a line per column with type and
     examples; "values": a line per table with examples behind each column (SEA-SQL)."""
     sample_rows: int = Field(3, ge=0)
-    """Rows of each table shown, per column (RSL-SQL, V)."""
+    """Rows of each table shown, per column."""
     foreign_keys: bool = True
     """Show foreign keys."""
     values: Literal["rows", "retrieved"] = "rows"
@@ -47,7 +47,7 @@ class PromptSettings(Settings):
 
 
 class ForwardLinkSettings(Settings):
-    """Forward link: the backbone names what the question needs (RSL-SQL, spec 1a)."""
+    """Forward link: the backbone names what the question needs (RSL-SQL, section 3.1)."""
 
     hint_source: Literal["evidence", "question", "both", "none"] = "evidence"
     """Where column names are looked for, to be added to what the backbone named: v1 evidence, acl question."""
@@ -56,7 +56,7 @@ class ForwardLinkSettings(Settings):
 
 
 class BackwardLinkSettings(Settings):
-    """Backward link: the columns that the preliminary SQL mentions (RSL-SQL, spec 1c)."""
+    """Backward link: the columns that the preliminary SQL mentions (RSL-SQL, section 3.1)."""
 
     match: Match = "substring"
     """How a column is found in SQL1: v1 "substring", acl "parsed"; "word" is between the two."""
@@ -120,14 +120,24 @@ class CorrectionSettings(CorrectionTurns):
         return CorrectionTurns(**{name: getattr(self, name) for name in CorrectionTurns.model_fields})
 
 
-class FewShotSettings(Settings):
-    """A baseline: one call per question. With `demonstrations.k: 0` it is zero-shot."""
+class PipelineSettings(Settings):
+    """Settings that every pipeline has; the settings of a pipeline are a subclass with the pipeline's own."""
 
-    kind: Literal["few-shot"] = "few-shot"
-    name: str = "few-shot"
+    kind: str
+    """The pipeline: its name, or `path/to/file.py:function` of one of your own."""
+    name: str
+    """Name on the command line and in MLflow."""
     description: str = ""
+    """One line for `crosscheck list`."""
     prompt: PromptSettings = PromptSettings()
     demonstrations: DemonstrationSettings = DemonstrationSettings()
+
+
+class FewShotSettings(PipelineSettings):
+    """A baseline: one call per question. With `demonstrations.k: 0` it is zero-shot."""
+
+    kind: str = "few-shot"
+    name: str = "few-shot"
     descriptions: bool = False
     """Show column descriptions."""
 
@@ -184,14 +194,11 @@ class ExecutionAdjustmentSettings(Settings):
     """Rounds of reflection and correction at most; 0: off."""
 
 
-class RslSqlSettings(Settings):
+class RslSqlSettings(PipelineSettings):
     """RSL-SQL: bidirectional linking, augmentation, selection, self-correction."""
 
-    kind: Literal["rsl-sql"] = "rsl-sql"
+    kind: str = "rsl-sql"
     name: str = "rsl-sql"
-    description: str = ""
-    prompt: PromptSettings = PromptSettings()
-    demonstrations: DemonstrationSettings = DemonstrationSettings()
     linking: LinkingSettings = LinkingSettings()
     augmentation: AugmentationSettings = AugmentationSettings()
     selection: SelectionSettings = SelectionSettings()
@@ -200,12 +207,11 @@ class RslSqlSettings(Settings):
     """Correct the final SQL by decomposition afterwards (DAC); null: off."""
 
 
-class DacSettings(Settings):
+class DacSettings(PipelineSettings):
     """DAC on its own: few-shot SQL, then decomposed automation correction (arXiv 2408.08779)."""
 
-    kind: Literal["dac"] = "dac"
+    kind: str = "dac"
     name: str = "dac"
-    description: str = ""
     prompt: PromptSettings = PromptSettings(schema_format="create_table")
     demonstrations: DemonstrationSettings = DemonstrationSettings(k=5)
     descriptions: bool = False
@@ -229,12 +235,11 @@ class NoDemonstrations(DemonstrationSettings):
     """Demonstrations per prompt: none."""
 
 
-class SeaSqlSettings(Settings):
+class SeaSqlSettings(PipelineSettings):
     """SEA-SQL: values in the schema, bias elimination, execution adjustment (arXiv 2408.04919)."""
 
-    kind: Literal["sea-sql"] = "sea-sql"
+    kind: str = "sea-sql"
     name: str = "sea-sql"
-    description: str = ""
     prompt: SemanticPromptSettings = SemanticPromptSettings()
     demonstrations: NoDemonstrations = NoDemonstrations()
     descriptions: bool = False
@@ -247,23 +252,24 @@ class SeaSqlSettings(Settings):
     """Take the final SQL's concatenated columns apart (`a || ' ' || b` becomes `a, b`), as the released code does."""
 
 
-AnyPipeline = FewShotSettings | RslSqlSettings | DacSettings | SeaSqlSettings
-PipelineSettings = Annotated[AnyPipeline, Field(discriminator="kind")]
+P = TypeVar("P", bound=PipelineSettings)
 
 
-def dac_of(settings: AnyPipeline) -> DacCorrectionSettings | None:
+def dac_of(settings: PipelineSettings) -> DacCorrectionSettings | None:
     """Return how a pipeline corrects by decomposition; None where it does not."""
-    return settings.dac if isinstance(settings, RslSqlSettings | DacSettings) else None
+    dac = getattr(settings, "dac", None)
+    return dac if isinstance(dac, DacCorrectionSettings) else None
 
 
-def without_demonstrations(settings: AnyPipeline) -> AnyPipeline:
+def without_demonstrations(settings: P) -> P:
     """Return a pipeline that shows the backbone no training questions, in any of its stages."""
-    none = {"demonstrations": settings.demonstrations.model_copy(update={"k": 0})}
-    dac = dac_of(settings)
-    return settings.model_copy(update={**none, "dac": dac.model_copy(update={"shots": 0})} if dac else none)
+    changes: dict[str, Any] = {"demonstrations": settings.demonstrations.model_copy(update={"k": 0})}
+    if dac := dac_of(settings):
+        changes["dac"] = dac.model_copy(update={"shots": 0})
+    return settings.model_copy(update=changes)
 
 
-def has_oracle(settings: AnyPipeline) -> bool:
+def has_oracle(settings: PipelineSettings) -> bool:
     """Return whether a pipeline is given parts of the gold SQL: such a run is an analysis and is never ranked."""
     dac = dac_of(settings)
     return dac is not None and dac.oracle != "none"

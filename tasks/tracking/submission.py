@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 
+from tasks.benchmarks.layouts.base import layout_of
 from tasks.benchmarks.predictions.formats import NO_ANSWER
 from tasks.scoring.report import Report
 
@@ -32,7 +33,7 @@ def submission(report: Report, layout: str, questions_in_benchmark: int | None =
     """
     part = questions_in_benchmark is not None and len(report.rows) < questions_in_benchmark
     stem = "submission/predict.partial" if part else "submission/predict"
-    if layout == "spider":
+    if layout_of(layout).submission == "lines":
         lines = [one_line(row.outcome.sql) if row.outcome.sql else NO_ANSWER for row in report.rows]
         return Submission(f"{stem}.txt", "".join(f"{line or NO_ANSWER}\n" for line in lines))
     answers = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flows.pipelines.context import Context, Path
-from flows.pipelines.registry import PIPELINES
+from flows.pipelines.pipeline import pipeline_of
 from tasks.records import Demonstration, Question
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
@@ -101,7 +101,7 @@ class Guide:
         path = Path()
         context = Context(settings, self.bench.runner, demonstrations, self.bench.backbone, path, **further)
         with on_trail(Trail(question)) as trail:
-            sql = await PIPELINES[settings.kind](question, context)
+            sql = await pipeline_of(settings).answer(question, context)
         return Walk(sql, path, trail, asked)
 
     def _answer(self, body: Body, asked: dict[str, list[str]]) -> str:

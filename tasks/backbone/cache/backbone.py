@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.protocol import Backbone, Reply, Request, request_key
@@ -13,18 +13,6 @@ log = logging.getLogger(__name__)
 
 GRACE_S = 15.0
 """How long calls in flight may still bring their replies after a Ctrl-C."""
-
-
-class PaidBackbone(Backbone, Protocol):
-    """A backbone whose calls cost something and need winding down."""
-
-    def wind_down(self) -> None:
-        """Send nothing more; what is in flight may come back, what waits fails."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        ...
 
 
 class CachedBackbone:
@@ -41,7 +29,7 @@ class CachedBackbone:
     the cache when it comes, but appears in no stage's bill. `drain` waits for such replies.
     """
 
-    def __init__(self, inner: PaidBackbone, cache: ReplyCache, name: str = "") -> None:
+    def __init__(self, inner: Backbone, cache: ReplyCache, name: str = "") -> None:
         """Wrap a backbone.
 
         Args:
@@ -85,7 +73,8 @@ class CachedBackbone:
         Returns:
             How many calls were given up: their replies may have been paid for and are lost.
         """
-        self._inner.wind_down()
+        if wind_down := getattr(self._inner, "wind_down", None):
+            wind_down()
         calls = list(self._in_flight.values())
         if not calls:
             return 0
@@ -101,11 +90,6 @@ class CachedBackbone:
         if late:
             log.warning("%s: %d replies had not come when the run ended", self._name, len(late))
         return len(late)
-
-    async def aclose(self, grace_s: float = GRACE_S) -> None:
-        """Drain, and close the inner backbone; the cache stays open."""
-        await self.drain(grace_s)
-        await self._inner.aclose()
 
     async def _answer(self, key: str, request: Request) -> Reply:
         kept = await self._cache.aget(key)

@@ -8,9 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from tasks.backbone.protocol import Request
-from tasks.backbone.replies.json_schema import is_strict
 from tasks.records import Usage
-from tasks.settings.backbone import BackboneSettings
+from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
 
 OPENAI_URL = "https://api.openai.com/v1"
 MOST_TOKENS = 100_000_000
@@ -101,11 +100,8 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         at_openai = public_url(settings.base_url or OPENAI_URL) == OPENAI_URL
         field = settings.max_tokens_field or ("max_completion_tokens" if at_openai else "max_tokens")
         body[field] = settings.max_tokens
-    if request.schema is not None and settings.response_mode == "json_object":
-        body["response_format"] = {"type": "json_object"}
-    if request.schema is not None and settings.response_mode == "json_schema":
-        schema = {"name": "reply", "schema": dict(request.schema), "strict": is_strict(request.schema)}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.schema is not None:
+        body |= RESPONSE_MODES.get(settings.response_mode)(request.schema)
     return body | settings.extra_body
 
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from tasks.benchmarks.descriptions import one_line
-from tasks.benchmarks.files import read_text
+from tasks.benchmarks.readers import read_text
 from tasks.errors import DataError
 
 DESCRIPTION_HEADER = (

@@ -64,7 +64,7 @@ class ExactMatchScore:
 
 
 @METRICS.register("exact_match")
-@metric("Exact set match", needs=("layout:spider",), order=50)
+@metric("Exact set match", needs=("exact_match",), order=50)
 def exact_match(run: ScoredRun) -> Measurement:
     """Match the final SQL of every question with its gold, as Spider does, in all and by hardness."""
     found = score_exact_match(run)

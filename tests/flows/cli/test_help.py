@@ -18,7 +18,7 @@ from flows.runtime.control import Interrupted
 from tasks.errors import CrosscheckError
 from tests.support.command_line import ROOT
 
-DOCUMENTS = ("README.md", "CHANGELOG.md", "deployments/README.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deployments/README.md")
 INLINE = re.compile(r"`crosscheck ([^`]+)`|\"crosscheck ([^\"]+)\"")
 PLACEHOLDER = "PLACEHOLDER"
 

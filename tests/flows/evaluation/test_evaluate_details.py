@@ -11,7 +11,7 @@ def test_an_evaluation_says_what_lies_behind_its_score_and_keeps_its_verdicts(
     crosscheck: CommandLine, built_demo: Path
 ) -> None:
     shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
-    ran = crosscheck.run("evaluate", "--limit", "8", "--details", "--json")
+    ran = crosscheck.run("evaluate", "--pipeline", "rsl-sql+dac", "--limit", "8", "--details", "--json")
     assert ran.code == 0, ran.err
     found = ran.json
     wrong = found["ex"]["total"] - found["ex"]["correct"]

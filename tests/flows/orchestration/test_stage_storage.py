@@ -185,7 +185,8 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
     far: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results_module, "RETRY_DELAYS_S", ())
-    monkeypatch.setitem(question_module.PIPELINES, "one-stage", lambda question, context: counted(question))
+    one_stage = SimpleNamespace(answer=lambda question, context: counted(question))
+    monkeypatch.setattr(question_module, "pipeline_of", lambda settings: one_stage)
     pipeline, benchmark = SimpleNamespace(kind="one-stage"), SimpleNamespace(timeout_s=1.0)
     settings: Any = SimpleNamespace(pipeline=pipeline, benchmark=benchmark, home=str(prefect_home.path))
     nothing: Any = None

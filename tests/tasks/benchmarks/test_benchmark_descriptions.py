@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.benchmarks.databases import BenchmarkDatabases, column_descriptions, open_benchmark_database
+from tasks.benchmarks.databases import column_descriptions, open_benchmark_database
 from tasks.benchmarks.descriptions import clean, decode, read_description_files
 from tasks.benchmarks.generated import generated_path, read_generated, write_generated
 from tasks.database.database import ColumnDescription
@@ -143,15 +143,6 @@ def test_damaged_generated_descriptions_are_named(home, content):
     path.write_text(content)
     with pytest.raises(DataError, match=path.name):
         read_generated(home, "d1")
-
-
-def test_databases_are_opened_when_asked_for_and_once(bird):
-    databases = BenchmarkDatabases(bird.load(), 3)
-    assert databases.opened == ()
-    assert databases["shop"] is databases["shop"]
-    assert [database.id for database in databases.opened] == ["shop"]
-    with pytest.raises(DataError, match="gone"):
-        databases["gone"]
 
 
 def test_every_real_column_is_known_to_its_description_files(shared_data, home):

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.bird import BIRD
+from tasks.benchmarks.layouts.base import layout_of
 from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, read_release, recorded_replies
-from tasks.benchmarks.questions import read_split
 from tasks.errors import DataError
 from tasks.records import Question, Usage
 
@@ -97,7 +96,7 @@ def test_vectors_are_read_by_name_and_checked_for_length(released: Path) -> None
 
 
 def test_the_real_release_has_seven_replies_a_question_and_49_corrections(shared_data: Path) -> None:
-    questions = read_split(shared_data / "bird" / "dev.json", BIRD).questions
+    questions = layout_of("bird").read_split(shared_data / "bird" / "dev.json").questions
     replies = recorded_replies(read_release(shared_data / FOLDER), questions)
     counted = Counter(reply.stage for reply in replies)
     assert counted.pop("self_correction") == 49

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.benchmarks.training_schemas import training_schemas
 from tasks.cache_key import cache_key
 from tasks.dac_records import AlignedToken
 from tasks.database.schema import Column, Schema, Table
@@ -149,7 +148,7 @@ def test_real_training_questions_find_their_schemas_and_meanings(
     settings = load_benchmark_settings(find_conf(), name)
     benchmark = load_benchmark(settings, data=shared_data, home=tmp_path, conf=find_conf())
     pool = benchmark.demonstrations
-    schemas = training_schemas(benchmark, (one.database_id for one in pool))
+    schemas = benchmark.training_schemas(one.database_id for one in pool)
     assert len(schemas) == databases
     grounded = ground(pool[::40], schemas)
     assert all(one.schema is not None for one in grounded)

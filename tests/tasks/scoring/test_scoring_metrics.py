@@ -107,7 +107,7 @@ def test_exact_match_is_counted_by_hardness_over_all_scored_questions() -> None:
         score("3", sql=nested, gold_sql=nested),
         score("4", sql=None, gold_sql=easy),
         score("5", sql=easy, gold_sql="this is no query"),
-        layout="spider",
+        exact_match=True,
     )
     found = score_exact_match(run)
     assert found.total == Ratio(2, 5)

@@ -211,8 +211,11 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
             "False is not keys and values. Its keys: enabled, rows_shown, counts, shortcut.",
         ),
         ("pipeline.name.x=1", '"name" is a single value, it has no keys below it'),
-        ("pipeline.kind=rslsql", 'there is no pipeline of the kind "rslsql". Did you mean "rsl-sql"?'),
-        ("pipeline.kind=", "Valid: few-shot, rsl-sql"),
+        ("pipeline.kind=rslsql", 'there is no pipeline "rslsql". Did you mean "rsl-sql"?'),
+        (
+            "pipeline.kind=",
+            "which pipeline this is about is missing. Valid: dac, few-shot, rsl-sql, sea-sql.",
+        ),
         ("pipeline.kind=few-shot", None),
         ("benchmark.revision=1.0", "valid string, not 1.0. Put it in quotes."),
         ("benchmark.rule=brid", "'bird', 'spider', 'strict' or 'subset', not 'brid'"),
@@ -220,7 +223,12 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
         ("backbone.prices={input: 3, output: 1}", 'the key "prices.as_of" is missing'),
         ("backbone.prices.as_of=yesterday", "valid date"),
         ("backbone.concurrency=0", "greater than or equal to 1, not 0"),
-        ("backbone.kind=opnai", "'openai', 'offline' or 'replay', not 'opnai'"),
+        ("benchmark.layout=brid", 'there is no benchmark layout "brid". Did you mean "bird"?'),
+        (
+            "backbone.response_mode=jsn_object",
+            'there is no response mode "jsn_object". Did you mean "json_object"?',
+        ),
+        ("backbone.kind=opnai", 'there is no backbone "opnai". Did you mean "openai"?'),
     ],
 )
 def test_a_wrong_override_is_named_with_what_it_may_have_meant(override: str, said: str | None) -> None:
@@ -241,7 +249,7 @@ def test_a_wrong_override_is_named_with_what_it_may_have_meant(override: str, sa
         ("", "must hold keys and values, not NoneType"),
         ("- rsl-sql", "must hold keys and values, not list"),
         ("a: [", "cannot be read as YAML"),
-        ("kind: foo", 'key kind: there is no pipeline of the kind "foo"'),
+        ("kind: foo", 'key kind: there is no pipeline "foo"'),
         ("description: x", "key kind: which pipeline this is about is missing"),
         ("kind: rsl-sql\nselection:", "key selection: None is not keys and values"),
         ("kind: rsl-sql\nlinkng: {}", 'key linkng: there is no key "linkng". Did you mean "linking"?'),

@@ -30,7 +30,7 @@ def test_the_json_object_has_the_details_after_everything_it_had_before() -> Non
             report,
             measured={"efficiency": efficiency, "soft_f1": {}},
             quarantine=("3",),
-            layout="spider",
+            exact_match=True,
         ),
     )
     assert list(found)[: len(before)] == list(before)
@@ -62,7 +62,7 @@ def test_every_cause_is_a_metric_also_where_there_is_none_of_it() -> None:
 
 
 def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
-    report = detailed(make_report(40), layout="spider", measured={"soft_f1": {"0": 0.25}})
+    report = detailed(make_report(40), exact_match=True, measured={"soft_f1": {"0": 0.25}})
     content = json.loads(table(report))
     names = content["columns"]
     plain = json.loads(table(make_report(40)))["columns"]

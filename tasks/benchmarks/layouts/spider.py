@@ -8,6 +8,16 @@ The hardness that the Spider papers report is not in the files: it follows from 
 is for scoring to work out, so `difficulty` is None here.
 """
 
-from tasks.benchmarks.layout import FileLayout
+from tasks.benchmarks.layouts.base import Layout
+from tasks.settings.kinds import LAYOUTS
 
-SPIDER = FileLayout("spider", ("query", "SQL"), graded=False, descriptions=None)
+
+@LAYOUTS.register("spider")
+class SpiderLayout(Layout):
+    """Spider's layout."""
+
+    sql_keys = ("query", "SQL")
+    graded = False
+    descriptions = None
+    exact_match = True
+    submission = "lines"

@@ -1,0 +1,81 @@
+"""What settings refer to by name: pipelines, kinds of backbones, benchmark layouts.
+
+Each of them says with which settings model it is configured (its attribute `settings`), so the model of a file of
+settings follows from the name that stands in it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, SerializeAsAny, ValidationInfo, WithJsonSchema
+from pydantic_core import to_json
+
+from tasks.errors import ConfigurationError
+from tasks.registry import Registry
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.base import Settings
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.pipeline import PipelineSettings
+
+PIPELINES: Registry[Any] = Registry("pipeline", package="flows.pipelines", group="crosscheck.pipelines")
+BACKBONES: Registry[Any] = Registry("backbone", package="tasks.backbone", group="crosscheck.backbones")
+LAYOUTS: Registry[Any] = Registry(
+    "benchmark layout", package="tasks.benchmarks.layouts", group="crosscheck.layouts"
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of settings whose model follows from a name.
+
+    Attributes:
+        registry: the implementations; each has an attribute `settings`, its settings model.
+        key: the key under which settings name their implementation.
+        base: the model that all models of this kind are subclasses of.
+    """
+
+    registry: Registry[Any]
+    key: str
+    base: type[Settings]
+
+    def model(self, content: Mapping[str, Any]) -> type[Settings]:
+        """Return the model for the content of a file; the base where the content names no implementation.
+
+        Raises:
+            ConfigurationError: there is no such implementation, or it says nothing of its settings.
+        """
+        name = content.get(self.key)
+        if not isinstance(name, str):
+            default = self.base.model_fields[self.key].default
+            name = default if name is None and isinstance(default, str) else None
+        if name is None:
+            return self.base
+        model = getattr(self.registry.get(name), "settings", None)
+        if not (isinstance(model, type) and issubclass(model, self.base)):
+            raise ConfigurationError(
+                f'"{name}" cannot be configured: what it names has no attribute `settings` that is '
+                f"{self.base.__name__} or a subclass. CONTRIBUTING.md shows how each kind is written."
+            )
+        return model
+
+    def validate(self, value: Any, info: ValidationInfo) -> Any:
+        """Validate keys and values with the model of the implementation that they name; pass on what is a model."""
+        if not isinstance(value, Mapping):
+            return value
+        model = self.model(value)
+        return (
+            model.model_validate_json(to_json(value)) if info.mode == "json" else model.model_validate(value)
+        )
+
+
+PIPELINE = Kind(PIPELINES, "kind", PipelineSettings)
+BACKBONE = Kind(BACKBONES, "kind", BackboneSettings)
+BENCHMARK = Kind(LAYOUTS, "layout", BenchmarkSettings)
+
+_OPEN = WithJsonSchema({"type": "object", "additionalProperties": True})
+"""JSON schema of settings whose model is not known before their content is."""
+
+AnyPipeline = Annotated[SerializeAsAny[PipelineSettings], BeforeValidator(PIPELINE.validate), _OPEN]
+AnyBackbone = Annotated[SerializeAsAny[BackboneSettings], BeforeValidator(BACKBONE.validate), _OPEN]
+AnyBenchmark = Annotated[SerializeAsAny[BenchmarkSettings], BeforeValidator(BENCHMARK.validate), _OPEN]

@@ -1,0 +1,46 @@
+"""One default benchmark, backbone and pipeline, wherever one is named."""
+
+import re
+
+import click
+import pytest
+import yaml
+
+from flows.cli.main import crosscheck
+from flows.deployed.forms import Evaluation, Matrix
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
+from tasks.settings.load import available
+from tests.support.command_line import ROOT
+
+DEFAULTS = {"benchmark": DEFAULT_BENCHMARK, "backbone": DEFAULT_BACKBONE, "pipeline": DEFAULT_PIPELINE}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_every_command_and_form_has_the_same_default(kind: str) -> None:
+    found = set()
+    for name in crosscheck.list_commands(click.Context(crosscheck)):
+        command = crosscheck.get_command(click.Context(crosscheck), name)
+        assert command is not None
+        for option in command.params:
+            if option.name in (kind, f"{kind}s") and isinstance(option, click.Option) and not option.required:
+                found.add((name, option.default))
+    assert {default for _, default in found if isinstance(default, str)} == {DEFAULTS[kind]}, found
+    assert {name for name, _ in found} >= {"evaluate", "sweep"}
+    assert getattr(Evaluation(), kind) == DEFAULTS[kind]
+    assert getattr(Matrix(), f"{kind}s") == [DEFAULTS[kind]]
+    assert DEFAULTS[kind] in available(find_conf(), kind)
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_the_readme_names_the_default_in_its_table_of_options(kind: str) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| `--{kind}` \| (.*)$", text, re.MULTILINE)
+    assert re.findall(r"`([^`]+)` \(the default\)", row) == [DEFAULTS[kind]]
+
+
+def test_the_nightly_matrix_has_the_defaults_in_it() -> None:
+    deployments = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text(encoding="utf-8"))
+    (nightly,) = [each for each in deployments["deployments"] if each["name"] == "nightly"]
+    matrix = nightly["parameters"]["matrix"]
+    for kind, default in DEFAULTS.items():
+        assert default in matrix[f"{kind}s"]

@@ -1,0 +1,180 @@
+"""Settings whose model follows from a name: built in, in a file or package, and as earlier releases stored them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from prefect.utilities.schema_tools.validation import validate
+
+import flows.pipelines
+import tasks.benchmarks.layouts
+from flows.pipelines.pipeline import pipeline_of
+from flows.sharding.flow import answer_shard
+from tasks.benchmarks.layouts.base import layout_of
+from tasks.errors import ConfigurationError
+from tasks.registry import Registry
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import find_conf
+from tasks.settings.kinds import LAYOUTS, PIPELINES
+from tasks.settings.load import load_benchmark_settings, load_pipeline_settings
+
+CONF = find_conf()
+STORED = (
+    (Path(__file__).parent / "fixtures" / "settings_39ba542.jsonl").read_text(encoding="utf-8").splitlines()
+)
+VOTE = """
+from flows.pipelines.pipeline import pipeline
+from tasks.settings.pipeline import PipelineSettings
+
+
+class VoteSettings(PipelineSettings):
+    votes: int = 3
+
+
+@pipeline(VoteSettings)
+async def vote(question, context):
+    return "SELECT 1"
+"""
+
+
+@pytest.fixture
+def vote(tmp_path: Path) -> Path:
+    file = tmp_path / "vote.py"
+    file.write_text(VOTE, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("line", STORED)
+def test_settings_that_an_earlier_release_stored_are_read_as_they_were_written(line: str) -> None:
+    settings = EvaluationSettings.model_validate_json(line)
+    stored = json.loads(line)
+    for kind in ("benchmark", "backbone", "pipeline"):
+        read = getattr(settings, kind).model_dump(mode="json")
+        assert {key: read[key] for key in stored[kind]} == stored[kind]
+
+
+def test_a_pipeline_of_a_file_keeps_its_own_settings_through_json(vote: Path, tmp_path: Path) -> None:
+    settings = evaluation_settings(
+        benchmark="demo",
+        backbone="offline",
+        pipeline=f"{vote}:vote",
+        overrides=["pipeline.votes=5"],
+        home=str(tmp_path / "home"),
+    )
+    assert settings.label == "offline | vote"
+    for read in (
+        EvaluationSettings.model_validate_json(settings.model_dump_json()),
+        EvaluationSettings.model_validate(settings.model_dump(mode="json")),
+    ):
+        assert read == settings
+        assert read.pipeline.model_dump()["votes"] == 5
+    assert pipeline_of(settings.pipeline).settings is type(settings.pipeline)
+
+
+def test_prefect_takes_settings_of_a_users_file_as_parameters_of_a_deployed_flow(
+    vote: Path, tmp_path: Path
+) -> None:
+    settings = evaluation_settings(
+        benchmark="demo", backbone="offline", pipeline=f"{vote}:vote", home=str(tmp_path / "home")
+    )
+    schema = answer_shard.parameters.model_dump()
+    shard = {"run": "r", "number": 1, "of": 2}
+    validate({"settings": settings.model_dump(mode="json"), "shard": shard}, schema, raise_on_error=True)
+
+
+def test_a_path_is_relative_to_the_yaml_file_or_on_the_command_line_to_the_working_directory(
+    vote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "mine.yaml").write_text("kind: ../vote.py:vote\nvotes: 4\n", encoding="utf-8")
+    found = load_pipeline_settings(CONF, str(conf / "mine.yaml"))
+    assert (found.kind, found.name) == (f"{vote}:vote", "mine")
+    monkeypatch.chdir(tmp_path)
+    for name, overrides in (("vote.py:vote", []), ("zero-shot", ["pipeline.kind=vote.py:vote"])):
+        assert load_pipeline_settings(CONF, name, overrides).kind == f"{vote}:vote"
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "said"),
+    [
+        (
+            "vote.py:vote",
+            ["pipeline.vots=1"],
+            '--set pipeline.vots=1: there is no key "vots". Did you mean "votes"?',
+        ),
+        (
+            "vote.py:vote",
+            ["pipeline.votes=many"],
+            "--set pipeline.votes=many: Input should be a valid integer",
+        ),
+        ("vote.py:vot", [], 'has no pipeline "vot". Did you mean "vote"?'),
+        ("gone.py:vote", [], "gone.py: no such file, so there is no pipeline in it."),
+        ("vote.py:VoteSettings", [], "what it names has no attribute `settings`"),
+    ],
+)
+def test_what_is_wrong_with_ones_own_pipeline_is_said_as_of_any_other(
+    vote: Path, monkeypatch: pytest.MonkeyPatch, name: str, overrides: list[str], said: str
+) -> None:
+    monkeypatch.chdir(vote.parent)
+    with pytest.raises(ConfigurationError) as caught:
+        load_pipeline_settings(CONF, name, overrides)
+    assert said in str(caught.value)
+
+
+def test_two_files_that_define_a_stage_of_one_name_share_no_result(tmp_path: Path) -> None:
+    source = "from tasks.stage import stage\n\n@stage()\nasync def step(text: str) -> str:\n    return text\n"
+    keys = set()
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text(source, encoding="utf-8")
+        step = Registry("stage", package="tasks.stages", group="test").get(f"{tmp_path / name}:step")
+        keys.add(step.key({"text": "a"}))
+        assert step.key({"text": "a"}) == step.key({"text": "a"})
+        assert step.key({"text": "a"}).startswith("step/")
+    assert len(keys) == 2
+
+
+def _offer(
+    package: object, folder: Path, registry: Registry[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Treat a folder's modules as modules of a package that has not been imported yet."""
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])  # type: ignore[attr-defined]
+    monkeypatch.setattr(registry, "_found", dict(registry._found))
+    monkeypatch.setattr(registry, "_imported", False)
+
+
+def test_a_built_in_pipeline_is_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf, package = tmp_path / "conf", tmp_path / "package"
+    shutil.copytree(CONF, conf, ignore=shutil.ignore_patterns("demo"))
+    package.mkdir()
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    (package / "thrown_away.py").write_text(
+        VOTE.replace("@pipeline(VoteSettings)", '@pipeline(VoteSettings, name="thrown-away")'),
+        encoding="utf-8",
+    )
+    (conf / "pipelines" / "thrown-away.yaml").write_text("kind: thrown-away\nvotes: 7\n", encoding="utf-8")
+    assert len({path for path in tmp_path.rglob("*") if path.is_file()} - before) == 2
+
+    _offer(flows.pipelines, package, PIPELINES, monkeypatch)
+    settings = load_pipeline_settings(conf, "thrown-away")
+    assert settings.model_dump()["votes"] == 7
+    assert pipeline_of(settings).settings is type(settings)
+
+
+def test_a_built_in_layout_is_one_file_and_its_benchmark_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "thrown_away_layout.py").write_text(
+        "from tasks.benchmarks.layouts.base import Layout\n"
+        "from tasks.settings.kinds import LAYOUTS\n\n"
+        '@LAYOUTS.register("thrown-away")\n'
+        "class ThrownAway(Layout):\n"
+        '    sql_keys = ("gold",)\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "own.yaml").write_text('layout: thrown-away\nrevision: "1"\nrule: bird\n', encoding="utf-8")
+    _offer(tasks.benchmarks.layouts, tmp_path, LAYOUTS, monkeypatch)
+    settings = load_benchmark_settings(CONF, str(tmp_path / "own.yaml"))
+    assert layout_of(settings.layout).sql_keys == ("gold",)

@@ -1,0 +1,102 @@
+"""The registry: built-in names, a user's file, an installed package, and errors that say what was meant."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import ConfigurationError
+from tasks.registry import Registry, absolute, import_file, is_in_file
+from tasks.settings.kinds import BACKBONES, LAYOUTS, PIPELINES
+from tests.support.command_line import ROOT
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that offers a shape named `square`, and one that cannot be imported."""
+    (tmp_path / "shapes.py").write_text("square = 4\n", encoding="utf-8")
+    info = tmp_path / "shapes-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[test.shapes]\nsquare = shapes:square\nbroken = shapes:absent\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def shapes() -> "Registry[int]":
+    registry: Registry[int] = Registry("shape", package="tests.support", group="test.shapes")
+    registry._imported = True  # nothing is built in
+    registry._found["triangle"] = 3
+    return registry
+
+
+def test_what_ships_is_found_without_being_listed_anywhere() -> None:
+    assert PIPELINES.names() == ("dac", "few-shot", "rsl-sql", "sea-sql")
+    assert BACKBONES.names() == ("offline", "openai", "replay")
+    assert LAYOUTS.names() == ("bird", "demo", "spider")
+
+
+def test_what_a_package_offers_is_found_by_its_name_and_imported_when_it_is_asked_for(
+    installed: Path,
+) -> None:
+    registry = shapes()
+    assert registry.names() == ("broken", "square", "triangle")
+    assert "shapes" not in sys.modules
+    assert registry.get("square") == 4
+    with pytest.raises(
+        ConfigurationError, match="entry point shapes:absent cannot be imported: AttributeError"
+    ):
+        registry.get("broken")
+    del sys.modules["shapes"]
+
+
+def test_an_attribute_of_a_file_is_found_and_the_file_is_imported_once(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("pentagon = object()\n", encoding="utf-8")
+    assert shapes().get(f"{file}:pentagon") is shapes().get(f"{file}:pentagon")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("trinagle", 'There is no shape "trinagle". Did you mean "triangle"?'),
+        ("absent.py:shape", "absent.py: no such file, so there is no shape in it."),
+        ("mine.py:pentagn", 'mine.py has no shape "pentagn". Did you mean "pentagon"?'),
+        ("wrong.py:shape", "wrong.py cannot be imported: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_wrong_name_says_what_is_wrong(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "mine.py").write_text("pentagon = 5\n", encoding="utf-8")
+    (tmp_path / "wrong.py").write_text("1 / 0\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        shapes().get(absolute(name, tmp_path))
+    assert said in str(caught.value)
+
+
+def test_two_implementations_of_one_name_are_refused() -> None:
+    registry = shapes()
+    with pytest.raises(ValueError, match='two implementations of shape "triangle"'):
+        registry.register("triangle")(33)
+
+
+def test_the_module_name_of_a_file_is_the_same_in_every_process(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("", encoding="utf-8")
+    program = (
+        "import sys, pathlib; from tasks.registry import import_file\n"
+        "print(import_file(pathlib.Path(sys.argv[1]), 'shape').__name__)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, file], cwd=ROOT, capture_output=True, text=True)
+    assert ran.stdout.strip() == import_file(file, "shape").__name__
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a/b.py:c", True), ("b.py", False), ("rsl-sql", False), ("b.py:", False), ("http://h:1", False)],
+)
+def test_what_names_an_attribute_of_a_file(name: str, expected: bool) -> None:
+    assert is_in_file(name) is expected
+    assert absolute(name, Path("/there")) == (f"/there/{name}" if expected else name)
