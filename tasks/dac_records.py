@@ -50,7 +50,7 @@ class Entities:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """What entity linking found in a question.
+    """The outcome of entity linking.
 
     Attributes:
         tokens: every token of the question, in order.
@@ -69,7 +69,7 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSkeleton:
-    """What skeleton parsing arrived at.
+    """The outcome of skeleton parsing.
 
     Attributes:
         skeleton: the skeleton; None where there is none.
@@ -100,8 +100,27 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
+class RevisionRequest:
+    """A SQL, and what a correction of it starts from.
+
+    Attributes:
+        sql: the current SQL; None where there is none.
+        feedback: what is wrong with it.
+        alignment: the question's tokens with what they mean; () where they were not linked.
+        round: which correction of this kind this is, from 0: the index of the sample.
+        temperature: None for the backbone's own.
+    """
+
+    sql: str | None
+    feedback: Feedback
+    alignment: tuple[AlignedToken, ...] = ()
+    round: int = 0
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
-    """What one correction came to.
+    """The outcome of one correction.
 
     Attributes:
         kind: the kind of feedback.

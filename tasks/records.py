@@ -38,6 +38,14 @@ class Demonstration:
     evidence: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FewShotQuestion:
+    """A question with the demonstrations that its prompts show, most similar first."""
+
+    question: Question
+    demonstrations: tuple[Demonstration, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ColumnName:
     """A column by its table and name, both spelled as the database spells them."""
@@ -90,7 +98,7 @@ Status = Literal["ok", "error", "timeout", "too_large"]
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What running one SQL gave.
+    """The outcome of executing one SQL.
 
     Attributes:
         status: "ok"; "error" (SQLite refused it, or the sandbox did); "timeout" (the deadline stopped it);
@@ -122,7 +130,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A SQL that a stage arrived at.
+    """The SQL of a stage.
 
     Attributes:
         sql: one statement; None where the reply held none.
@@ -134,13 +142,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class SqlPair:
+    """SQL1 and SQL2, between which binary selection decides; None for one that no reply held."""
+
+    sql1: str | None
+    sql2: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What binary selection decided between SQL1 and SQL2.
 
     Attributes:
         sql: the SQL that goes on.
         choice: which candidate that is; "new" when the backbone wrote a third one, "same" when both were equal.
-        by: who decided: the backbone; the shortcut on equal or failing results; or nobody, because one
+        by: what decided: the backbone; the shortcut on equal or failing results; or the default, because one
             candidate was missing or the reply unreadable.
     """
 
@@ -151,13 +167,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What self-correction arrived at.
+    """The outcome of self-correction or execution adjustment.
 
     Attributes:
         sql: the last round's SQL, kept even if it still fails.
-        rounds: rounds used, 0 when nothing called for one.
-        before: how the SQL that came in fared: "ok", "empty", "error", "timeout", "too_large" or "no_answer".
-        after: how the SQL that goes out fares.
+        rounds: rounds used, 0 when none was needed.
+        before: status of the SQL that came in: "ok", "empty", "error", "timeout", "too_large" or "no_answer".
+        after: status of the SQL that goes out.
     """
 
     sql: str | None
@@ -168,7 +184,7 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """What bias elimination arrived at (SEA-SQL).
+    """The outcome of bias elimination (SEA-SQL).
 
     Attributes:
         sql: the SQL that goes on.

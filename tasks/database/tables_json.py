@@ -17,7 +17,7 @@ from tasks.errors import DataError
 def schema_from_tables_json(
     entry: Mapping[str, Any], *, descriptions: Mapping[tuple[str, str], ColumnDescription] | None = None
 ) -> Schema:
-    """Return the schema of an entry, for a database whose file is absent: no samples, no shares of NULLs.
+    """Return the schema of an entry, for a database whose file is absent: no samples.
 
     Args:
         entry: one database's entry.

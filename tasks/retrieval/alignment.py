@@ -11,11 +11,11 @@ from typing import Any
 
 from tasks.dac_records import AlignedToken
 from tasks.database.schema import Schema
-from tasks.records import ColumnName, Demonstration, Link
+from tasks.records import ColumnName, Demonstration
 from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens
+from tasks.sql.elements import used_elements
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import resolve
-from tasks.sql.used_elements import used_elements
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class GroundedDemonstration:
         """The tables that the SQL reads; None where the database is not known."""
         if self.database is None:
             return None
-        return with_tables(self.database, used_elements(self.sql, self.database).tables)
+        return self.database.limited_to(used_elements(self.sql, self.database).tables)
 
     @cached_property
     def tokens(self) -> tuple[AlignedToken, ...]:
@@ -137,10 +137,3 @@ def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
 
 def _name(meaning: AlignedToken) -> str:
     return meaning.column or meaning.table
-
-
-def with_tables(schema: Schema, tables: Iterable[str]) -> Schema:
-    """Return the schema with these tables only, in full; the whole schema where it has none of them."""
-    wanted = {name.lower() for name in tables}
-    columns = tuple(name for name in schema.column_names if name.table.lower() in wanted)
-    return schema.reduced_to(Link(columns=columns))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tasks.database.schema import Schema
-from tasks.sql.equal_columns import equal_columns
 from tasks.sql.parsing import parse
+from tasks.sql.resolution import equal_columns
 
 if TYPE_CHECKING:
     from sqlglot import exp

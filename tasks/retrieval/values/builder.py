@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tasks.database.database import Database
 from tasks.database.files import read_only_uri, require_database
-from tasks.database.identifiers import quoted
+from tasks.database.identifiers import SQLITE, quoted
 from tasks.database.restraint import tolerant_text
 from tasks.errors import DataError
 from tasks.retrieval.values.candidates import RunWriter
@@ -138,7 +138,7 @@ def _gather(connection: sqlite3.Connection, database: Database) -> list[list[int
     """Copy the distinct values of every column; return the first numbers of each."""
     firsts = []
     for place, name in enumerate(database.schema.column_names):
-        column, table = quoted(name.column), f"source.{quoted(name.table)}"
+        column, table = quoted(name.column, SQLITE), f"source.{quoted(name.table, SQLITE)}"
         connection.execute(
             f"INSERT INTO raw_text SELECT DISTINCT {column}, ? FROM {table} "
             f"WHERE typeof({column}) = 'text' AND length({column}) BETWEEN 1 AND ?",

@@ -8,8 +8,8 @@ from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.scoring.execution.judge_job import Compared, Comparison, Query, compare
 from tasks.scoring.execution.rules import Rule
 from tasks.scoring.report import Verdict
-from tasks.sql.distinct import without_distinct
 from tasks.sql.order import ordering
+from tasks.sql.rewriting import without_distinct
 
 REPEATABLE = frozenset({"ok", "error"})
 """Statuses that a repetition on the same database would give again."""

@@ -1,6 +1,6 @@
-"""From an alignment list to linked tokens: repaired against the question, completed by names (spec: dac, 2).
+"""From an alignment list to linked tokens: repaired against the question, completed by names (DAC, section 3.2).
 
-Pure functions: no model is asked here.
+Pure functions: no model call.
 """
 
 from collections.abc import Iterable, Sequence

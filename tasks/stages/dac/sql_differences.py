@@ -1,9 +1,9 @@
-"""Where a SQL differs from what the sub-tasks found (DAC, section 3.4; spec 4). Pure: no model is asked."""
+"""Where a SQL differs from what the sub-tasks found (DAC, section 3.4). Pure functions: no model call."""
 
 from tasks.dac_records import Entities, Feedback
 from tasks.database.schema import Schema
+from tasks.sql.elements import used_elements
 from tasks.sql.skeleton import skeleton, skeleton_length
-from tasks.sql.used_elements import used_elements
 
 
 def missing_entities(sql: str | None, linked: Entities, schema: Schema) -> Feedback | None:

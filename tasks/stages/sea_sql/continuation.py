@@ -33,17 +33,17 @@ async def ask_continuation(backbone: MeteredBackbone, messages: Sequence[Message
     return Answer(None, "the reply held no SQL")
 
 
-def read_continuation(text: str, dialect: str = "sqlite") -> str | None:
+def read_continuation(text: str, dialect: str) -> str | None:
     """Return the query of a reply to a prompt that ends with SELECT, None when there is none.
 
     SELECT is put back before a reply that goes on from it. A reply that begins anew, in a fence, as JSON or after a
     sentence, is read as any other.
 
-    >>> read_continuation("name FROM pet WHERE id IN (SELECT pet FROM owner);")
+    >>> read_continuation("name FROM pet WHERE id IN (SELECT pet FROM owner);", "sqlite")
     'SELECT name FROM pet WHERE id IN (SELECT pet FROM owner)'
-    >>> read_continuation("Here is the query: SELECT name FROM pet")
+    >>> read_continuation("Here is the query: SELECT name FROM pet", "sqlite")
     'SELECT name FROM pet'
-    >>> read_continuation("I cannot answer that.") is None
+    >>> read_continuation("I cannot answer that.", "sqlite") is None
     True
     """
     text = without_thoughts(text).strip()

@@ -8,7 +8,7 @@ import pytest
 from tasks import prompts
 from tasks.backbone.protocol import Message
 from tasks.records import Demonstration
-from tasks.sql.skeleton import same_skeleton
+from tasks.sql.skeleton import skeleton
 from tasks.stages.dac.examples import ShownExample
 from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for
 
@@ -96,7 +96,7 @@ def test_examples_with_schemas_do_not_change_what_the_model_writes() -> None:
     ],
 )
 def test_a_query_without_a_database_follows_from_cue_words(text: str, sql: str) -> None:
-    assert same_skeleton(invented(text), sql)
+    assert skeleton(invented(text), "sqlite") == skeleton(sql, "sqlite")
 
 
 def test_a_question_much_like_an_examples_is_built_like_its_query() -> None:
