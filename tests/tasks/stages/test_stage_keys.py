@@ -25,7 +25,7 @@ from tasks.settings.pipeline import (
     ForwardLinkSettings,
     SelectionSettings,
 )
-from tasks.stage import Stage
+from tasks.stage import Stage, code_of
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
@@ -280,9 +280,45 @@ def test_what_has_no_identity_cannot_get_into_a_key(tmp_path: Path) -> None:
 
     for value in (Client(), tmp_path, {1, 2}, b"bytes", object, lambda: None):
         with pytest.raises(TypeError, match="no identity"):
-            cache_key("stage", 1, "", {"argument": value})
+            cache_key("stage", "1", "", {"argument": value})
         with pytest.raises(TypeError, match="no identity"):
-            cache_key("stage", 1, "", {"argument": ({"inner": [value]},)})
+            cache_key("stage", "1", "", {"argument": ({"inner": [value]},)})
+
+
+def test_the_error_names_stage_argument_and_type_and_says_how_to_give_it_an_identity() -> None:
+    class Client:
+        pass
+
+    with pytest.raises(TypeError) as caught:
+        cache_key("forward_link", "1", "", {"question": QUESTION, "client": [Client()]})
+    said = str(caught.value)
+    assert said.startswith(
+        'The stage "forward_link" cannot be cached: in its argument "client", a Client has no identity'
+    )
+    assert [line[:2] for line in said.splitlines()[1:]] == ["1.", "2.", "3."]
+    assert "`identity`" in said and "`@tasks.cache_key.identity.register`" in said
+
+
+def test_the_code_of_a_stage_is_part_of_its_key_and_its_docstring_is_not() -> None:
+    def plain(text: str) -> str:
+        """Return the text."""
+        return text
+
+    def documented(text: str) -> str:
+        """Return the text.
+
+        In other words: the same.
+        """
+        return text
+
+    def changed(text: str) -> str:
+        """Return the text."""
+        return text + "."
+
+    codes = [code_of(function).partition("(")[2] for function in (plain, documented, changed)]
+    assert codes[0] == codes[1] != codes[2]
+    assert '"""' not in codes[0] and "return text" in codes[0]
+    assert code_of(len) == ""
 
 
 def test_a_dataclass_says_all_of_itself() -> None:
@@ -299,17 +335,17 @@ def test_a_dataclass_says_all_of_itself() -> None:
 
 def test_arguments_do_not_run_into_each_other() -> None:
     keys = {
-        cache_key("s", 1, "", {"a": "x", "b": ""}),
-        cache_key("s", 1, "", {"a": "", "b": "x"}),
-        cache_key("s", 1, "", {"a": ["x"], "b": ""}),
-        cache_key("s", 1, "", {"a": "x"}),
-        cache_key("s", 1, "", {"a": "1"}),
-        cache_key("s", 1, "", {"a": 1}),
-        cache_key("s", 1, "", {"a": True}),
-        cache_key("s", 1, "", {"a": None}),
-        cache_key("s", 1, "x", {}),
-        cache_key("s", 1, "", {}, 1),
-        cache_key("s", 11, "", {}),
+        cache_key("s", "1", "", {"a": "x", "b": ""}),
+        cache_key("s", "1", "", {"a": "", "b": "x"}),
+        cache_key("s", "1", "", {"a": ["x"], "b": ""}),
+        cache_key("s", "1", "", {"a": "x"}),
+        cache_key("s", "1", "", {"a": "1"}),
+        cache_key("s", "1", "", {"a": 1}),
+        cache_key("s", "1", "", {"a": True}),
+        cache_key("s", "1", "", {"a": None}),
+        cache_key("s", "1", "x", {}),
+        cache_key("s", "1", "", {}, 1),
+        cache_key("s", "11", "", {}),
     }
     assert len(keys) == 11
-    assert cache_key("s", 1, "", {"a": 1, "b": 2}) == cache_key("s", 1, "", {"b": 2, "a": 1})
+    assert cache_key("s", "1", "", {"a": 1, "b": 2}) == cache_key("s", "1", "", {"b": 2, "a": 1})
