@@ -19,7 +19,7 @@ from tasks.records import Question
 
 @singledispatch
 def identity(value: Any) -> Any:
-    """Return plain JSON that stands for an argument: equal arguments, equal JSON.
+    """Return plain JSON that identifies an argument: equal arguments, equal JSON.
 
     Raises:
         TypeError: for a value whose identity is not defined.

@@ -10,7 +10,7 @@ FeedbackKind = Literal["execution", "entities", "skeleton"]
 RevisionOutcome = Literal["accepted", "unchanged", "rejected", "unreadable"]
 
 CANDIDATE = "dac_"
-"""Begins the names of the SQL that stands after each kind of feedback: "dac_execution" and so on."""
+"""Begins the names of the SQL after each kind of feedback: "dac_execution" and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Revision:
 
     Attributes:
         kind: the kind of feedback.
-        sql: the SQL that stands after it: the new one if accepted, else the one before.
+        sql: the SQL after it: the new one if accepted, else the one before.
         outcome: "accepted"; "unchanged" the same SQL came back; "rejected" the new one failed to execute;
             "unreadable" the reply held no SQL.
         proposed: the SQL that came back; None where the reply held none.

@@ -200,7 +200,7 @@ class Elimination:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one model call as the API reported them; None where it did not say (unknown is not zero)."""
+    """Tokens of one model call as the API reported them; None where it did not report them (unknown is not zero)."""
 
     input: int | None = None
     cached_input: int | None = None
@@ -210,13 +210,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a backbone and how it went, without its text.
+    """One request to a backbone and its outcome, without its text.
 
     Attributes:
         request: sha256 of the canonical request: the key of the reply cache.
         model: the model that answered, as the API names it.
         usage: tokens.
-        cached: True when served from our reply cache, so nothing was paid.
+        cached: True when served from the reply cache, at no cost.
         seconds: from sending to the full reply, retries included; 0.0 when cached.
         retries: attempts beyond the first.
         parse: how the reply was read: "json", "fenced", "repaired", "text" or "failed".
@@ -237,7 +237,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """One stage of one question, as it went.
+    """The record of one stage of one question.
 
     Attributes:
         stage: the stage's name, e.g. "forward_link".
@@ -262,7 +262,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The SQL that stood after a stage, for the per-stage execution accuracy.
+    """The SQL after a stage, for the per-stage execution accuracy.
 
     Attributes:
         stage: name of the metric, e.g. "1_preliminary_sql".
@@ -279,9 +279,9 @@ class Failure:
 
     Attributes:
         kind: "backbone_error", "missing_database", "store_error", "configuration_error" or "internal_error".
-        stage: the stage it happened in, "" when before the first.
+        stage: the stage in which it failed, "" when before the first.
         message: one sentence for the user.
-        mendable: whether a re-run can mend it.
+        mendable: whether a re-run can succeed.
         ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
     """
 
@@ -294,14 +294,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One question's way through a pipeline.
+    """The outcome of one question in a pipeline.
 
     Attributes:
         question_id: id of the question.
         sql: the final SQL; None when there is none.
         candidates: the SQL after each stage that yields one, in order.
         links: schema links by name ("forward", "backward", "both"), for the linking metrics.
-        stages: every stage it went through.
+        stages: the records of its stages.
         failure: why it has no answer, None when it has one.
         notes: pipeline-level remarks ("selection wrote a third query").
         attempts: how often the question was taken through the pipeline, in this run and those that it re-ran.

@@ -6,7 +6,7 @@
 A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
 
 1. the cache key is computed from all arguments, the stage's code and its prompts (`tasks.cache_key`);
-2. a result persisted by an earlier run is restored without a task run (and the trail says so);
+2. a result persisted by an earlier run is restored without a task run (and its record is marked as restored);
 3. otherwise the function runs as a Prefect task named `forward_link · superhero · 717`, is retried on transient
    errors only, and its result is persisted under the key.
 
@@ -197,7 +197,7 @@ def stage(
 
     Args:
         version: raise it when something that the function calls changes what it returns: Prefect's TASK_SOURCE sees
-            the function alone, too, and most of what a stage does stands in functions that it shares with others.
+            the function alone, too, and most of what a stage does is in functions that it shares with others.
         prompts: names of the prompt templates it renders.
 
     The function's return type must be one that pydantic can read back from JSON. Its arguments must all have an
@@ -240,7 +240,7 @@ def _with_meter(
 def _require_database(arguments: Mapping[str, Any], label: str) -> None:
     """Raise NotExecutable for a stage that executes SQL, that is, takes a runner, where there is no database."""
     runner = arguments.get("runner")
-    if isinstance(runner, DatabaseRunner) and not runner.database.at_hand:
+    if isinstance(runner, DatabaseRunner) and not runner.database.executable:
         raise NotExecutable(label, runner.database.id)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tasks.database.files import read_only_uri
 from tasks.database.foreign_keys import united
 from tasks.database.identifiers import SQLITE, quoted
-from tasks.database.restraint import tolerant_text
+from tasks.database.restrictions import tolerant_text
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.errors import DataError
 
@@ -25,7 +25,7 @@ COLUMNS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class ColumnDescription:
-    """What a benchmark says about one column; "" where it says nothing."""
+    """A benchmark's description of one column; "" for a part that it does not have."""
 
     description: str = ""
     value_description: str = ""
@@ -108,8 +108,8 @@ def _table(
     samples = _samples(connection, name, names, sample_rows)
     columns = []
     for row in info:
-        said = descriptions.get((name.lower(), row[1].lower()), ColumnDescription())
-        columns.append(Column(row[1], row[2], said.description, said.value_description, samples[row[1]]))
+        about = descriptions.get((name.lower(), row[1].lower()), ColumnDescription())
+        columns.append(Column(row[1], row[2], about.description, about.value_description, samples[row[1]]))
     key = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
     return Table(name, tuple(columns), key)
 

@@ -27,7 +27,7 @@ BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
 
 @dataclass(frozen=True)
 class PromptParts:
-    """The parts of a prompt that show a database; "" for a part that is switched off or has nothing to say.
+    """The parts of a prompt that show a database; "" for a part that is switched off or empty.
 
     Attributes:
         schema: tables and columns; with `create_table` and `m_schema` everything else too.
@@ -208,7 +208,7 @@ def _with_examples(column: Column, most: int, dialect: str) -> str:
 
 
 def _is_example(value: Any) -> bool:
-    """Whether a value says something as it stands: a cut one would be copied into SQL and match nothing."""
+    """Whether a value can be copied into SQL: one that is cut off would match nothing."""
     return value is not None and not isinstance(value, bytes) and len(str(value)) < LONGEST_VALUE
 
 

@@ -24,7 +24,7 @@ def schema_from_tables_json(
         descriptions: by lower-cased (table, column).
 
     Raises:
-        DataError: a part of the entry is missing, or an index in it points nowhere.
+        DataError: a part of the entry is missing, or an index in it is out of range.
     """
     try:
         columns = entry["column_names_original"]
@@ -33,8 +33,8 @@ def schema_from_tables_json(
         for (table, name), kind in zip(columns, types, strict=True):
             if table >= 0:
                 owner = entry["table_names_original"][table]
-                said = (descriptions or {}).get((owner.lower(), name.lower()), ColumnDescription())
-                members[table].append(Column(name, kind, said.description, said.value_description))
+                about = (descriptions or {}).get((owner.lower(), name.lower()), ColumnDescription())
+                members[table].append(Column(name, kind, about.description, about.value_description))
         keys: list[list[str]] = [[] for _ in members]
         for key in entry["primary_keys"]:
             for index in key if isinstance(key, list) else [key]:
@@ -53,7 +53,7 @@ def foreign_keys_from_tables_json(entry: Mapping[str, Any]) -> tuple[ForeignKey,
     """Return the foreign keys of an entry, one per pair of columns, as the entry spells their names.
 
     Raises:
-        DataError: a part of the entry is missing, or an index in it points nowhere.
+        DataError: a part of the entry is missing, or an index in it is out of range.
     """
     try:
         tables, columns = entry["table_names_original"], entry["column_names_original"]

@@ -22,7 +22,7 @@ from tasks.sql.resolution import resolve
 class GroundedDemonstration:
     """A training question with its SQL and the database that both are about.
 
-    What takes time is worked out when a prompt needs it, so that restoring results needs none of it.
+    What takes time is computed when a prompt needs it, so that restoring results needs none of it.
 
     Attributes:
         database: the full schema of its database, without sample values; None where that is not known.
@@ -35,7 +35,7 @@ class GroundedDemonstration:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What the rest follows from: whoever changes how raises the version of the stages that show it."""
+        """What schema and tokens follow from; a change of how needs a new version of the stages that show them."""
         digest = self.database.digest if self.database else None
         return {"question": self.question, "sql": self.sql, "database": digest, "evidence": self.evidence}
 
@@ -99,8 +99,8 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
     names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
     names += [AlignedToken("", table, "", "tbl") for table in used.tables]
     names.sort(key=lambda one: (-len(name_words(_name(one))), one.type == "tbl"))
-    unsaid = [one for one in names if not link(words.find_name(_name(one), free), one)]
-    for one in unsaid:
+    unfound = [one for one in names if not link(words.find_name(_name(one), free), one)]
+    for one in unfound:
         link(words.find_part(_name(one), free), one)
     return tuple(aligned)
 

@@ -30,7 +30,7 @@ class Condition:
     """One condition without its values.
 
     Attributes:
-        negated: whether NOT stands before it.
+        negated: whether it follows NOT.
         operator: "eq", "gt", "like", "in", "between", "exists", ..., as sqlglot calls it.
         left: what is compared.
         nested: the queries it is compared with.
@@ -85,7 +85,7 @@ class Clauses:
 
     @property
     def conditions(self) -> Conditions:
-        """Every condition of the query, wherever it stands."""
+        """Every condition of the query, of JOIN, WHERE and HAVING."""
         parts = (self.on, self.where, self.having)
         return Conditions(
             tuple(term for part in parts for term in part.terms),

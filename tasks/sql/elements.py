@@ -87,7 +87,7 @@ def used_elements(sql: str, schema: Schema) -> Elements:
     """Return the tables that a query reads and the columns that it uses otherwise than to join (DAC, section 3.4).
 
     Aliases are resolved, in nested and correlated queries too; `*` names no column; a column that both joins and
-    does something else counts. To join is to stand in USING, in a condition of ON that ties two sources together
+    does something else counts. To join is to be in USING, in a condition of ON that ties two sources together
     (`ON a.id = b.id`, but not `AND b.kind = 'x'`), or in an equality of two sources' columns in WHERE.
 
     A query that cannot be parsed is searched for names, and `reason` says so, as in `resolved_elements`.
@@ -176,7 +176,7 @@ def _word(name: str) -> re.Pattern[str]:
 
 
 def _joins(column: "exp.Column", homes: dict[int, Home]) -> bool:
-    """Whether a column stands in a condition that ties two sources together."""
+    """Whether a column is in a condition that ties two sources together."""
     from sqlglot import exp
 
     node: exp.Expr = column

@@ -9,7 +9,7 @@ from tasks.sql.parsing import parse, tokens
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Where ORDER BY stands in a query; one in a window or an aggregate orders no rows and is not counted.
+    """Where a query has ORDER BY; one in a window or an aggregate orders no rows and is not counted.
 
     Attributes:
         anywhere: in the query or any query within it.

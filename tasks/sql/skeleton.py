@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SLOT = "_"
 _NEGATED = "__not"
-"""Stands behind the left side of a negated IN, BETWEEN or LIKE until the text is put together."""
+"""Marks the left side of a negated IN, BETWEEN or LIKE until the text is put together."""
 _LIST_OPENS = frozenset({"select", "distinct", "all", "(", ",", "by", "values"})
 _LIST_GOES_ON = frozenset(
     {")", ",", "from", "where", "group", "having", "order", "limit", "offset", "window", "union", "except"}

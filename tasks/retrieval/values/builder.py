@@ -23,7 +23,7 @@ from pathlib import Path
 from tasks.database.database import Database
 from tasks.database.files import read_only_uri, require_database
 from tasks.database.identifiers import SQLITE, quoted
-from tasks.database.restraint import tolerant_text
+from tasks.database.restrictions import tolerant_text
 from tasks.errors import DataError
 from tasks.retrieval.values.candidates import RunWriter
 from tasks.retrieval.values.words import words

@@ -30,11 +30,11 @@ DECISIVE = (
     "tasks/scoring/execution/judge_job.py",
     "tasks/scoring/execution/accuracy.py",
     "tasks/scoring/execution/rules.py",
-    "tasks/sql/distinct.py",
+    "tasks/sql/rewriting.py",
     "tasks/sql/order.py",
     "tasks/sql/parsing.py",
     "tasks/database/sandbox/authorizer.py",
-    "tasks/database/restraint.py",
+    "tasks/database/restrictions.py",
     "tasks/database/sandbox/connection.py",
 )
 """The files that decide verdicts: a change of one of them forgets every verdict, without a version to remember."""

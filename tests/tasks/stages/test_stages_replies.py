@@ -1,14 +1,26 @@
 """What every stage makes of good replies, and of every kind of bad one: never an exception, always a note."""
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from tasks.backbone.replies.json_schema import reply_schema
 from tasks.database.schema_view import SchemaView
 from tasks.records import Answer, Augmentation, ColumnName, Correction, FewShotQuestion, Link, Selection
 from tasks.settings.pipeline import ForwardLinkSettings
+from tasks.stages.dac.alignment_reply import AlignmentReply
 from tasks.stages.describe_columns import describe_columns
+from tasks.stages.replies import (
+    ConditionsReply,
+    DescriptionsReply,
+    KeywordsReply,
+    LinkReply,
+    SqlReply,
+    StageReply,
+)
 from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
     augmentation_elements,
@@ -280,3 +292,23 @@ async def test_demonstrations_come_most_similar_first(bench: Bench) -> None:
     await bench.run(preliminary_sql(ASKED, SchemaView(bench.schema), None, bench.backbone))
     shown = bench.server.prompts[0]
     assert shown.index(DEMONSTRATIONS[0].question) < shown.index(DEMONSTRATIONS[1].question)
+
+
+SCHEMAS = {
+    SqlReply: "dbde159fb2eb03d0",
+    LinkReply: "e2feea538a39e1fa",
+    KeywordsReply: "19d9dd58b32ae779",
+    ConditionsReply: "036a3ae8f6980aa5",
+    DescriptionsReply: "7912f81ed1f1256a",
+    AlignmentReply: "e7b86739a124fc32",
+}
+
+
+@pytest.mark.parametrize("kind", SCHEMAS, ids=lambda kind: kind.__name__)
+def test_the_schema_of_a_reply_is_what_it_was_because_paid_replies_are_found_by_it(
+    kind: type[StageReply],
+) -> None:
+    text = json.dumps(reply_schema(kind), sort_keys=True)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == SCHEMAS[kind], (
+        "a reply's fields and docstrings are part of the request: this change makes every cached reply unfindable"
+    )
