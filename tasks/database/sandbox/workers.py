@@ -12,6 +12,7 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.connection import first_rows
 from tasks.database.sandbox.frames import Job, Reply
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
+from tasks.errors import CrosscheckError
 from tasks.records import Execution
 
 MOST_WORKERS = 4
@@ -166,8 +167,10 @@ class SqlWorkers:
         self._busy.add(worker)
         try:
             await worker.start(self.limits)
-        except BaseException:
+        except BaseException as error:
             self._discard(worker)
+            if isinstance(error, CrosscheckError) and self._places is None:
+                raise RuntimeError(CLOSED) from None
             raise
         return worker
 
