@@ -38,12 +38,14 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
     record.sql("augmented_sql", sql2)
 
     if settings.correction.rounds and settings.correction.before_selection:
-        sql1 = await correct("SQL1", sql1, question, view, context)
-        sql2 = await correct("SQL2", sql2, question, view, context)
+        sql1 = await correct("self-correction of SQL1", sql1, question, view, context)
+        sql2 = await correct("self-correction of SQL2", sql2, question, view, context)
 
     final = record.sql("binary_selection", await select(SqlPair(sql1, sql2), question, view, context))
     if settings.correction.rounds and not settings.correction.before_selection:
-        final = record.sql("self_correction", await correct("", final, question, view, context))
+        final = record.sql(
+            "self_correction", await correct("self-correction", final, question, view, context)
+        )
     if settings.dac is not None:
         final = await correct_by_decomposition(question, full, final, settings.dac, context)
     return final
@@ -102,8 +104,7 @@ async def correct(
     asked, turns = context.with_demonstrations(question), context.settings.correction.turns
     correction = await self_correction(asked, view, sql, turns, context.runner, context.backbone)
     if correction.after != "ok":
-        of = f" of {name}" if name else ""
-        context.record.note(f"self-correction{of} ended with status: {correction.after}")
+        context.record.note(f"{name} ended with status: {correction.after}")
     return correction.sql
 
 
