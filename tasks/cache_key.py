@@ -1,7 +1,7 @@
 """The cache key of a stage: one rule for what every argument contributes.
 
-An argument either names its own identity, or is plain data and contributes all of it. Nothing can be
-forgotten, and no client object, path or secret can get in: what is neither raises TypeError.
+An argument either has an identity of its own, or is plain data and contributes all of it. Nothing can be
+forgotten, and no client object, path or secret can get in: anything else raises TypeError.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from tasks.records import Question
 
 @singledispatch
 def identity(value: Any) -> Any:
-    """Return plain JSON that stands for an argument: equal arguments, equal JSON.
+    """Return plain JSON that identifies an argument: equal arguments, equal JSON.
 
     Raises:
-        TypeError: for a value whose identity nobody has defined.
+        TypeError: for a value whose identity is not defined.
     """
     if value is None or isinstance(value, str | int | float | bool):
         return value
@@ -34,7 +34,7 @@ def identity(value: Any) -> Any:
         return identity(own)
     if is_dataclass(value):
         return {field.name: identity(getattr(value, field.name)) for field in fields(value)}
-    raise TypeError(f"{type(value).__name__} has no identity that could be part of a cache key.")
+    raise TypeError(f"a {type(value).__name__} has no identity that could be part of a cache key")
 
 
 @identity.register
@@ -53,22 +53,40 @@ def _(value: BaseModel) -> Any:
     return value.model_dump(mode="json")
 
 
-def cache_key(stage: str, version: int, prompts: str, arguments: Mapping[str, Any], attempt: int = 0) -> str:
+def cache_key(stage: str, code: str, prompts: str, arguments: Mapping[str, Any], attempt: int = 0) -> str:
     """Return the key of one stage's result: sha256 over everything the result depends on.
 
     Args:
         stage: name of the stage.
-        version: raised by whoever changes what the stage's code does.
+        code: digest of the stage's code.
         prompts: digest of its prompt templates.
         arguments: the stage's arguments by name: settings, question, schema, upstream outputs, backbone.
         attempt: 0, or which re-roll of the question this is.
+
+    Raises:
+        TypeError: an argument has no identity; the message says how to give it one.
     """
     content = {
         "stage": stage,
-        "version": version,
+        "code": code,
         "prompts": prompts,
         "attempt": attempt,
-        "arguments": {name: identity(value) for name, value in arguments.items()},
+        "arguments": {name: _argument(stage, name, value) for name, value in arguments.items()},
     }
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _argument(stage: str, name: str, value: Any) -> Any:
+    try:
+        return identity(value)
+    except TypeError as error:
+        raise TypeError(
+            f'The stage "{stage}" cannot be cached: in its argument "{name}", {error}. Do one of these:\n'
+            "1. pass plain data: None, text, numbers, booleans, tuples, lists and mappings of such, or a dataclass or "
+            "pydantic model of such;\n"
+            "2. give the class a property `identity` that returns a mapping of plain data: everything of it that the "
+            "stage's result depends on;\n"
+            "3. for a class that is not yours, register a function that returns such data: "
+            "`@tasks.cache_key.identity.register`."
+        ) from error

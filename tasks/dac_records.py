@@ -10,7 +10,7 @@ FeedbackKind = Literal["execution", "entities", "skeleton"]
 RevisionOutcome = Literal["accepted", "unchanged", "rejected", "unreadable"]
 
 CANDIDATE = "dac_"
-"""Begins the names of the SQL that stands after each kind of feedback: "dac_execution" and so on."""
+"""Begins the names of the SQL after each kind of feedback: "dac_execution" and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Entities:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """What entity linking found in a question.
+    """The outcome of entity linking.
 
     Attributes:
         tokens: every token of the question, in order.
@@ -69,7 +69,7 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSkeleton:
-    """What skeleton parsing arrived at.
+    """The outcome of skeleton parsing.
 
     Attributes:
         skeleton: the skeleton; None where there is none.
@@ -100,12 +100,31 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
+class RevisionRequest:
+    """A SQL, and what a correction of it starts from.
+
+    Attributes:
+        sql: the current SQL; None where there is none.
+        feedback: what is wrong with it.
+        alignment: the question's tokens with what they mean; () where they were not linked.
+        round: which correction of this kind this is, from 0: the index of the sample.
+        temperature: None for the backbone's own.
+    """
+
+    sql: str | None
+    feedback: Feedback
+    alignment: tuple[AlignedToken, ...] = ()
+    round: int = 0
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
-    """What one correction came to.
+    """The outcome of one correction.
 
     Attributes:
         kind: the kind of feedback.
-        sql: the SQL that stands after it: the new one if accepted, else the one before.
+        sql: the SQL after it: the new one if accepted, else the one before.
         outcome: "accepted"; "unchanged" the same SQL came back; "rejected" the new one failed to execute;
             "unreadable" the reply held no SQL.
         proposed: the SQL that came back; None where the reply held none.

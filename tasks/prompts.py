@@ -1,4 +1,4 @@
-"""Renders `conf/prompts/*.jinja` into messages, and says which text a rendering depended on.
+"""Renders `conf/prompts/*.jinja` into messages, and digests the text that a rendering depends on.
 
 A template has a block `system` and a block `user`, and further blocks for later turns of a conversation. All of
 them are made of the macros in `_sections.jinja`, which they see as `section`.
@@ -61,13 +61,13 @@ def messages(name: str, /, **variables: Any) -> tuple[Message, ...]:
 
 
 def check() -> None:
-    """Read every template, so that a broken one is found before the first paid call.
+    """Read every template, so that an invalid one is found before the first call.
 
-    What a template may use is what the shipped one of its name uses: a stage gives it nothing else.
+    A template may use what the shipped one of its name uses: a stage gives it nothing else.
 
     Raises:
-        ConfigurationError: a template is not valid, lacks a block, or uses a variable or a section that there is
-            not. What only shows with a question, a wrong attribute of it for instance, is left to `render`.
+        ConfigurationError: a template is not valid, lacks a block, or uses an unknown variable or section. What only
+            shows with a question, a wrong attribute of it for instance, is left to `render`.
     """
     folder = find_conf() / "prompts"
     for path in sorted(folder.glob("*.jinja")):
@@ -126,8 +126,8 @@ def _check_names(folder: Path, name: str) -> None:
 
 
 def _error(what: str, wrong: str, valid: Iterable[str], line: int | None, name: str) -> TemplateError:
-    said = f"{what}. {did_you_mean(wrong, valid)}"
-    return TemplateError(said) if line is None else TemplateSyntaxError(said, line, f"{name}.jinja")
+    message = f"{what}. {did_you_mean(wrong, valid)}"
+    return TemplateError(message) if line is None else TemplateSyntaxError(message, line, f"{name}.jinja")
 
 
 def _source(folder: Path, name: str) -> str:
@@ -143,5 +143,5 @@ def _explain(folder: Path, name: str, error: TemplateError) -> str:
         return f'There is no prompt "{error.name}" in {folder}. {did_you_mean(name, there)}'
     line = getattr(error, "lineno", None)
     place = f"{getattr(error, 'name', None) or f'{name}.jinja'}{f', line {line}' if line else ''}"
-    said = str(error.message or error).rstrip(".")
-    return f"The prompt {folder / place} cannot be rendered: {said}{'' if said.endswith('?') else '.'}"
+    message = str(error.message or error).rstrip(".")
+    return f"The prompt {folder / place} cannot be rendered: {message}{'' if message.endswith('?') else '.'}"

@@ -38,6 +38,14 @@ class Demonstration:
     evidence: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FewShotQuestion:
+    """A question with the demonstrations that its prompts show, most similar first."""
+
+    question: Question
+    demonstrations: tuple[Demonstration, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ColumnName:
     """A column by its table and name, both spelled as the database spells them."""
@@ -90,7 +98,7 @@ Status = Literal["ok", "error", "timeout", "too_large"]
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What running one SQL gave.
+    """The outcome of executing one SQL.
 
     Attributes:
         status: "ok"; "error" (SQLite refused it, or the sandbox did); "timeout" (the deadline stopped it);
@@ -122,7 +130,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A SQL that a stage arrived at.
+    """The SQL of a stage.
 
     Attributes:
         sql: one statement; None where the reply held none.
@@ -134,13 +142,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class SqlPair:
+    """SQL1 and SQL2, between which binary selection decides; None for one that no reply held."""
+
+    sql1: str | None
+    sql2: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What binary selection decided between SQL1 and SQL2.
 
     Attributes:
         sql: the SQL that goes on.
         choice: which candidate that is; "new" when the backbone wrote a third one, "same" when both were equal.
-        by: who decided: the backbone; the shortcut on equal or failing results; or nobody, because one
+        by: what decided: the backbone; the shortcut on equal or failing results; or the default, because one
             candidate was missing or the reply unreadable.
     """
 
@@ -151,13 +167,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What self-correction arrived at.
+    """The outcome of self-correction or execution adjustment.
 
     Attributes:
         sql: the last round's SQL, kept even if it still fails.
-        rounds: rounds used, 0 when nothing called for one.
-        before: how the SQL that came in fared: "ok", "empty", "error", "timeout", "too_large" or "no_answer".
-        after: how the SQL that goes out fares.
+        rounds: rounds used, 0 when none was needed.
+        before: status of the SQL that came in: "ok", "empty", "error", "timeout", "too_large" or "no_answer".
+        after: status of the SQL that goes out.
     """
 
     sql: str | None
@@ -168,7 +184,7 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """What bias elimination arrived at (SEA-SQL).
+    """The outcome of bias elimination (SEA-SQL).
 
     Attributes:
         sql: the SQL that goes on.
@@ -184,7 +200,7 @@ class Elimination:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one model call as the API reported them; None where it did not say (unknown is not zero)."""
+    """Tokens of one model call as the API reported them; None where it did not report them (unknown is not zero)."""
 
     input: int | None = None
     cached_input: int | None = None
@@ -194,13 +210,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a backbone and how it went, without its text.
+    """One request to a backbone and its outcome, without its text.
 
     Attributes:
         request: sha256 of the canonical request: the key of the reply cache.
         model: the model that answered, as the API names it.
         usage: tokens.
-        cached: True when served from our reply cache, so nothing was paid.
+        cached: True when served from the reply cache, at no cost.
         seconds: from sending to the full reply, retries included; 0.0 when cached.
         retries: attempts beyond the first.
         parse: how the reply was read: "json", "fenced", "repaired", "text" or "failed".
@@ -221,7 +237,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """One stage of one question, as it went.
+    """The record of one stage of one question.
 
     Attributes:
         stage: the stage's name, e.g. "forward_link".
@@ -246,7 +262,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The SQL that stood after a stage, for the per-stage execution accuracy.
+    """The SQL after a stage, for the per-stage execution accuracy.
 
     Attributes:
         stage: name of the metric, e.g. "1_preliminary_sql".
@@ -263,9 +279,9 @@ class Failure:
 
     Attributes:
         kind: "backbone_error", "missing_database", "store_error", "configuration_error" or "internal_error".
-        stage: the stage it happened in, "" when before the first.
+        stage: the stage in which it failed, "" when before the first.
         message: one sentence for the user.
-        mendable: whether a re-run can mend it.
+        mendable: whether a re-run can succeed.
         ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
     """
 
@@ -278,14 +294,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One question's way through a pipeline.
+    """The outcome of one question in a pipeline.
 
     Attributes:
         question_id: id of the question.
         sql: the final SQL; None when there is none.
         candidates: the SQL after each stage that yields one, in order.
         links: schema links by name ("forward", "backward", "both"), for the linking metrics.
-        stages: every stage it went through.
+        stages: the records of its stages.
         failure: why it has no answer, None when it has one.
         notes: pipeline-level remarks ("selection wrote a third query").
         attempts: how often the question was taken through the pipeline, in this run and those that it re-ran.

@@ -1,21 +1,25 @@
-"""The one door to Prefect: turns a plain async function into a cached, retryable task.
+"""Stages: plain async functions that run as cached, retried Prefect tasks.
 
     @stage(prompts=("forward_link",))
-    async def forward_link(question: Question, schema: Schema, ..., backbone: MeteredBackbone) -> Link: ...
+    async def forward_link(question: Question, view: SchemaView, ..., backbone: MeteredBackbone) -> Link: ...
 
-A pipeline awaits `forward_link(...)` and gets a `Link`. In between, for each call:
+A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
 
-1. the cache key is computed from all arguments (`tasks.cache_key`);
-2. a result persisted by an earlier run is restored without a task run (and the trail says so);
+1. the cache key is computed from all arguments, the stage's code and its prompts (`tasks.cache_key`);
+2. a result persisted by an earlier run is restored without a task run (and its record is marked as restored);
 3. otherwise the function runs as a Prefect task named `forward_link · superhero · 717`, is retried on transient
    errors only, and its result is persisted under the key.
 
 What happens around a call is decided by the question's `Trail`, which a flow sets for each question.
 """
 
+import ast
+import hashlib
 import inspect
+import textwrap
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
@@ -29,7 +33,7 @@ from tasks.cache_key import cache_key
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.errors import BackboneError
 from tasks.records import Call, Question, StageRecord
-from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, current_trail
+from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, current_trail
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,8 +42,27 @@ TASK_RETRY_DELAYS_S = (5.0, 30.0)
 """Pauses before a task is tried again; the backbone has already retried each request with back-off of its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class StageResult(Generic[T]):
+    """The result of one stage call; as plain JSON it is what Prefect persists.
+
+    Attributes:
+        value: what the stage returned.
+        calls: its model calls.
+        notes: what was less than ideal.
+        seconds: wall time of the stage.
+        made_by: the evaluation and the question that it ran for.
+    """
+
+    value: T
+    calls: tuple[Call, ...]
+    notes: tuple[str, ...]
+    seconds: float
+    made_by: str = ""
+
+
 class StageCall:
-    """One call of a stage, on its way through Prefect.
+    """One call of a stage, as it passes through Prefect.
 
     A plain class on purpose: Prefect walks into dataclasses, models and containers to look for futures, which
     costs milliseconds for a schema of thousands of columns. It does not look into this.
@@ -57,21 +80,19 @@ class StageCall:
         self.arguments = dict(arguments)
 
     async def run(self) -> dict[str, Any]:
-        """Run the stage; return its value and its bill as plain JSON.
+        """Run the stage; return its `StageResult` as plain JSON.
 
-        A repetition keeps the bill of the attempts before it.
+        A retry keeps the calls of the attempts before it.
         """
         if self.meter:
             self.meter.again()
         started = time.perf_counter()
         value = await self.function(**self.arguments)
-        return {
-            "value": to_jsonable_python(value),
-            "calls": to_jsonable_python(self.calls),
-            "notes": list(self.notes),
-            "seconds": round(time.perf_counter() - started, 6),
-            "made_by": self.mark,
-        }
+        seconds = round(time.perf_counter() - started, 6)
+        result: dict[str, Any] = to_jsonable_python(
+            StageResult(value, self.calls, self.notes, seconds, self.mark)
+        )
+        return result
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -101,8 +122,13 @@ class Stage(Generic[P, T]):
         self._key_name = f"{function.__module__}.{self.name}" if outside else self.name
 
     @cached_property
-    def _value(self) -> TypeAdapter[T]:
-        return TypeAdapter(get_type_hints(self.function)["return"])
+    def _results(self) -> TypeAdapter[StageResult[T]]:
+        returned = get_type_hints(self.function)["return"]
+        return TypeAdapter(StageResult[returned])  # type: ignore[valid-type]
+
+    @cached_property
+    def _code(self) -> str:
+        return hashlib.sha256(f"{self.version}\n{code_of(self.function)}".encode()).hexdigest()
 
     @cached_property
     def _task(self) -> Callable[..., Awaitable[dict[str, Any]]]:
@@ -116,14 +142,14 @@ class Stage(Generic[P, T]):
     def key(self, arguments: Mapping[str, Any], attempt: int = 0) -> str:
         """Return where the result of a call with these arguments is persisted: `stage/sha256`."""
         digest = prompts.digest(*self.prompt_names) if self.prompt_names else ""
-        return f"{self.name}/{cache_key(self._key_name, self.version, digest, arguments, attempt)}"
+        return f"{self.name}/{cache_key(self._key_name, self._code, digest, arguments, attempt)}"
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Restore the stage's result, or run it.
 
         Raises:
             NotCached: in a trail that restores, when there is no persisted result.
-            NotExecutable: the stage executes SQL, and of its database only the schema is at hand.
+            NotExecutable: the stage executes SQL, and of its database only the schema is known.
             Stopped: when the evaluation is being stopped.
             BackboneError: when the backbone gave no answer even after retries.
         """
@@ -135,29 +161,34 @@ class Stage(Generic[P, T]):
         _require_database(bound.arguments, label)
         arguments = _with_meter(bound.arguments, trail.question, label, attempts[0])
         keys = [self.key(arguments, attempt) for attempt in attempts]
-        key, persisted = keys[0], await _first_persisted(store, keys)
-        if persisted is not None:
-            trail.records.append(_record(self.name, label, persisted, trail, ran=False))
-            return self._value.validate_python(persisted["value"])
-        if trail.mode == "restore":
-            raise NotCached(key)
-        if trail.stopped():
-            raise Stopped
-        call = StageCall(self.function, arguments, trail.mark)
-        try:
-            if trail.mode == "tasks":
-                trail.executed += 1
-                name = f"{label} · {trail.question.database_id} · {trail.question.id}"
-                task = self._task if store else self._task_anew
-                result = await task(label=name, key=key, call=call)
-            else:
-                result = await call.run()
-        except Exception as error:
-            failed = StageRecord(self.name, label, None, False, call.calls, call.notes, error=str(error))
-            trail.records.append(failed)
-            raise
-        trail.records.append(_record(self.name, label, result, trail, ran=True))
-        return self._value.validate_python(result["value"])
+        plain = await _first_persisted(store, keys)
+        ran = plain is None
+        if plain is None:
+            if trail.mode == "restore":
+                raise NotCached(keys[0])
+            if trail.stopped():
+                raise Stopped
+            call = StageCall(self.function, arguments, trail.mark)
+            try:
+                if trail.mode == "tasks":
+                    trail.executed += 1
+                    name = f"{label} · {trail.question.database_id} · {trail.question.id}"
+                    task = self._task if store else self._task_anew
+                    plain = await task(label=name, key=keys[0], call=call)
+                else:
+                    plain = await call.run()
+            except Exception as error:
+                failed = StageRecord(self.name, label, None, False, call.calls, call.notes, error=str(error))
+                trail.records.append(failed)
+                raise
+        result = self._results.validate_python(plain)
+        restored = not trail.made(plain, ran=ran)
+        trail.records.append(
+            StageRecord(
+                self.name, label, plain["value"], restored, result.calls, result.notes, result.seconds
+            )
+        )
+        return result.value
 
 
 def stage(
@@ -165,9 +196,12 @@ def stage(
 ) -> Callable[[Callable[P, Awaitable[T]]], Stage[P, T]]:
     """Turn a module-level async function into a stage.
 
+    A result is restored only as long as the function's code is the same, its docstring apart, and its prompts are.
+
     Args:
-        version: raise it when the function's code changes what it returns, so that older results are not restored.
-        prompts: names of the prompt templates it renders; a change of one has the same effect.
+        version: raise it when something that the function calls changes what it returns: Prefect's TASK_SOURCE sees
+            the function alone, too, and most of what a stage does is in functions that it shares with others.
+        prompts: names of the prompt templates it renders.
 
     The function's return type must be one that pydantic can read back from JSON. Its arguments must all have an
     identity (`tasks.cache_key.identity`); one named `backbone` is metered.
@@ -175,10 +209,18 @@ def stage(
     return lambda function: Stage(function, version, prompts)
 
 
-def _record(name: str, label: str, result: Mapping[str, Any], trail: Trail, *, ran: bool) -> StageRecord:
-    calls, notes = _calls.validate_python(result["calls"]), tuple(result["notes"])
-    restored = not trail.made(result, ran=ran)
-    return StageRecord(name, label, result["value"], restored, calls, notes, seconds=result["seconds"])
+def code_of(function: Callable[..., Any]) -> str:
+    """Return a function's source without its docstring; "" where there is none (an interactive session)."""
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return ""
+    lines = source.splitlines()
+    (definition,) = ast.parse(source).body
+    first = getattr(definition, "body", [None])[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        del lines[first.lineno - 1 : first.end_lineno]
+    return "\n".join(lines)
 
 
 async def _first_persisted(store: StageStore | None, keys: Sequence[str]) -> Mapping[str, Any] | None:
@@ -186,9 +228,6 @@ async def _first_persisted(store: StageStore | None, keys: Sequence[str]) -> Map
         if store and (persisted := await store.read(key)) is not None:
             return persisted
     return None
-
-
-_calls: TypeAdapter[tuple[Call, ...]] = TypeAdapter(tuple[Call, ...])
 
 
 def _with_meter(
@@ -202,9 +241,9 @@ def _with_meter(
 
 
 def _require_database(arguments: Mapping[str, Any], label: str) -> None:
-    """Let no stage begin that could only fail: one that takes a runner executes SQL."""
+    """Raise NotExecutable for a stage that executes SQL, that is, takes a runner, where there is no database."""
     runner = arguments.get("runner")
-    if isinstance(runner, DatabaseRunner) and not runner.database.at_hand:
+    if isinstance(runner, DatabaseRunner) and not runner.database.executable:
         raise NotExecutable(label, runner.database.id)
 
 

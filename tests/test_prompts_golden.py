@@ -15,8 +15,9 @@ import pytest
 
 from tasks import prompts
 from tasks.database.schema import Schema
+from tasks.database.schema_view import SchemaView
 from tasks.errors import ConfigurationError
-from tasks.records import Augmentation, Demonstration, Link, Question
+from tasks.records import Augmentation, Demonstration, FewShotQuestion, Link, Question, SqlPair
 from tasks.settings.home import find_conf
 from tasks.settings.pipeline import CorrectionTurns, ForwardLinkSettings, PromptSettings, SelectionSettings
 from tasks.stages.describe_columns import describe_columns
@@ -69,8 +70,8 @@ def some_link(schema: Schema) -> Link:
     )
 
 
-def reduced(bench: Bench) -> Schema:
-    return bench.schema.reduced_to(some_link(bench.schema))
+def reduced(bench: Bench, prompt: PromptSettings = FULL, *, descriptions: bool = True) -> SchemaView:
+    return SchemaView(bench.schema, prompt, descriptions=descriptions).reduced_to(some_link(bench.schema))
 
 
 def preliminary(
@@ -82,12 +83,9 @@ def preliminary(
     descriptions: bool = False,
 ) -> Case:
     return lambda bench: preliminary_sql(
-        question,
-        bench.schema,
-        prompt,
-        demonstrations,
+        FewShotQuestion(question, demonstrations),
+        SchemaView(bench.schema, prompt, descriptions=descriptions),
         some_link(bench.schema) if linked else None,
-        descriptions,
         bench.backbone,
     )
 
@@ -95,8 +93,7 @@ def preliminary(
 def forward(question: Question = QUESTION, *, again: bool = False) -> Case:
     return lambda bench: forward_link(
         question,
-        bench.schema,
-        FULL,
+        SchemaView(bench.schema),
         ForwardLinkSettings(max_columns_per_table=12),
         some_link(bench.schema) if again else None,
         bench.backbone,
@@ -105,19 +102,16 @@ def forward(question: Question = QUESTION, *, again: bool = False) -> Case:
 
 def second(augmentation: Augmentation | None, *, question: Question = QUESTION, bare: bool = False) -> Case:
     def case(bench: Bench) -> Awaitable[object]:
-        schema = reduced(bench)
+        schema = reduced(bench).schema
         full = Augmentation(
             some_link(schema),
             ("SELECT", "DISTINCT"),
             ("museums, not shops", "those of Lyon", "sold something"),
         )
         return augmented_sql(
-            question,
-            schema,
-            BARE if bare else FULL,
-            () if bare else DEMONSTRATIONS,
+            FewShotQuestion(question, () if bare else DEMONSTRATIONS),
+            SchemaView(schema, BARE if bare else FULL, descriptions=not bare),
             augmentation or full,
-            not bare,
             bench.backbone,
         )
 
@@ -127,14 +121,10 @@ def second(augmentation: Augmentation | None, *, question: Question = QUESTION, 
 def selection(sql1: str, sql2: str, *, question: Question = QUESTION, counts: bool = False) -> Case:
     settings = SelectionSettings(counts=counts, rows_shown=2)
     return lambda bench: binary_selection(
-        question,
+        FewShotQuestion(question, DEMONSTRATIONS),
         reduced(bench),
-        FULL,
-        DEMONSTRATIONS,
-        sql1,
-        sql2,
+        SqlPair(sql1, sql2),
         settings,
-        True,
         bench.runner,
         bench.backbone,
     )
@@ -144,13 +134,10 @@ def correction(sql: str | None, *replies: str, blind: bool = False, question: Qu
     def case(bench: Bench) -> Awaitable[object]:
         bench.says(*replies)
         return self_correction(
-            question,
+            FewShotQuestion(question, DEMONSTRATIONS),
             reduced(bench),
-            FULL,
-            DEMONSTRATIONS,
             sql,
             CorrectionTurns(rounds=len(replies), first_turn="blind" if blind else "informed"),
-            True,
             bench.runner,
             bench.backbone,
         )
@@ -164,7 +151,8 @@ def description(table: str, *columns: str, renamed: str = "") -> Case:
         assert found is not None
         if renamed:
             found = replace(found, name=renamed, columns=(replace(found.columns[0], name=columns[0]),))
-        return describe_columns(Schema("museum", (found,)), found.name, columns, FULL, bench.backbone)
+        view = SchemaView(Schema("museum", (found,)), descriptions=True)
+        return describe_columns(view, found.name, columns, bench.backbone)
 
     return case
 
@@ -181,13 +169,13 @@ CASES: dict[str, Case] = {
     "forward_link.no_evidence": forward(PLAIN),
     "forward_link.later_iteration": forward(again=True),
     "forward_link.elements_of_the_reduced_schema": lambda bench: augmentation_elements(
-        QUESTION, reduced(bench), FULL, True, 15, bench.backbone
+        QUESTION, reduced(bench), 15, bench.backbone
     ),
     "augmentation_keywords.full": lambda bench: augmentation_keywords(
-        QUESTION, reduced(bench), FULL, True, bench.backbone
+        QUESTION, reduced(bench), bench.backbone
     ),
     "augmentation_keywords.bare": lambda bench: augmentation_keywords(
-        PLAIN, reduced(bench), BARE, False, bench.backbone
+        PLAIN, reduced(bench, BARE, descriptions=False), bench.backbone
     ),
     "augmentation_conditions.full": lambda bench: augmentation_conditions(QUESTION, bench.backbone),
     "augmented_sql.full": second(None),
@@ -245,18 +233,18 @@ def test_sections_stand_one_blank_line_apart(name: str) -> None:
 
 DATABASE = ["Schema", "Sample rows", "Foreign keys"]
 ORDER = {
-    # spec 1b: E, instruction, S, V, FK, linked, C, Q
+    # E, instruction, S, V, FK, linked, C, Q
     "preliminary_sql.full": ["Examples", "Task", *DATABASE, "Linked tables", "Linked columns", "Evidence", "Question"],
-    # spec 1a: S, V, FK, C, Q
+    # S, V, FK, C, Q
     "forward_link.full": ["Task", *DATABASE, "Evidence", "Question"],
-    # spec 2: E, S', V', FK', D', H_K, H_E, H_C, C, Q
+    # E, S', V', FK', D', H_K, H_E, H_C, C, Q
     "augmented_sql.full": [
         "Examples", "Task", *DATABASE, "Column descriptions", "Keywords that may be needed", "Linked tables",
         "Linked columns", "Conditions in the question", "Evidence", "Question",
     ],
-    # spec 2: from the question alone
+    # from the question alone
     "augmentation_conditions.full": ["Task", "Question"],
-    # spec 3: E, S', V', FK', D', C, Q, SQL1, result 1, SQL2, result 2
+    # E, S', V', FK', D', C, Q, SQL1, result 1, SQL2, result 2
     "binary_selection.plain": [
         "Examples", "Task", *DATABASE, "Column descriptions", "Evidence", "Question", "SQL 1", "Result of SQL 1",
         "SQL 2", "Result of SQL 2",

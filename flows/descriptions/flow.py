@@ -20,11 +20,11 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.benchmarks.generated import read_generated, write_generated
 from tasks.database.database import ColumnDescription, Database
 from tasks.database.schema import Schema, Table
+from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError, ConfigurationError
 from tasks.records import Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
-from tasks.settings.pipeline import PromptSettings
 from tasks.settings.stores import find_replies
 from tasks.stages.describe_columns import describe_columns
 from tasks.trail import Stopped, Trail, on_trail
@@ -123,15 +123,14 @@ class _Describer:
     async def _describe(self, database: Database, table: Table) -> None:
         question = Question(id=table.name, text="", database_id=database.id)
         trail = Trail(question, self._store, "tasks", stopped=self._control.stop.is_set)
-        alone = Schema(database.id, (table,), dialect=database.dialect)
+        schema = Schema(database.id, (table,), dialect=database.dialect)
+        view = SchemaView(schema, descriptions=True)
         texts: Mapping[str, str] = {}
         failure = self.fatal and f"not asked, because: {self.fatal}"
         if not failure:
             try:
                 with on_trail(trail):
-                    texts = await describe_columns(
-                        alone, table.name, _lacks(table), PromptSettings(), self._backbone
-                    )
+                    texts = await describe_columns(view, table.name, _lacks(table), self._backbone)
             except BackboneError as error:
                 failure = str(error)
                 self.fatal = self.fatal or (failure if error.fatal else "")

@@ -13,7 +13,6 @@ from flows.finetuning.settings import held_out_file, refuse_mixed
 from flows.orchestration.killed_runs import note_run
 from flows.orchestration.stage_results import PersistedResults
 from flows.orchestration.task_runs import wait_until_recorded
-from flows.pipelines.values import showing, showing_values
 from flows.questions.pool import Answers, answer_all
 from flows.questions.preparation import Preparation, prepare
 from flows.questions.runner import Asker
@@ -22,6 +21,7 @@ from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.factory import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.schema_view import SchemaView
 from tasks.errors import ConfigurationError
 from tasks.finetuning.evaluation import RULE
 from tasks.finetuning.pairs import TrainingPair, deduplicated, make_pair, write_pairs
@@ -151,13 +151,12 @@ class PairMaker:
             return
         rows = settings.pipeline.bias_elimination.rows_shown
         execution = await self.workers.execute(database, outcome.sql, rows=rows, timeout_s=timeout_s)
-        schema, prompt = database.schema, settings.pipeline.prompt
-        if prompt.values == "retrieved":
-            schema = showing(database, _values_of(outcome)).schema
-            prompt = showing_values(settings.pipeline).prompt
-        shown = elimination_prompt(
-            question, schema, prompt, settings.pipeline.descriptions, rows, outcome.sql, execution
+        view = SchemaView(
+            database.schema, settings.pipeline.prompt, descriptions=settings.pipeline.descriptions
         )
+        if view.prompt.values == "retrieved":
+            view = view.with_values(_values_of(outcome))
+        shown = elimination_prompt(question, view, outcome.sql, execution, rows)
         right = is_right(verdict, RULE)
         self.pairs[question.id] = make_pair(question, shown, outcome.sql, gold, right=right)
 

@@ -1,4 +1,4 @@
-"""What a pipeline is given for one question, and what it reports on the way."""
+"""What a pipeline gets for one question, and what it records of it."""
 
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
@@ -6,32 +6,37 @@ from typing import Generic, TypeVar
 from tasks.backbone.metered import MeteredBackbone
 from tasks.dac_records import Oracle
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.database.schema import Schema
-from tasks.records import Candidate, Demonstration, Link
+from tasks.database.schema_view import SchemaView
+from tasks.records import Candidate, Demonstration, FewShotQuestion, Link, Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.pipeline import PipelineSettings
+from tasks.stages.sea_sql.value_retrieval import value_retrieval
 
 S = TypeVar("S", bound=PipelineSettings)
 
 
 @dataclass
-class Path:
-    """What stands after each step; kept when a later step fails."""
+class PipelineRecord:
+    """The SQL after each step, the schema links and the notes of one question; kept when a later step fails."""
 
     candidates: list[Candidate] = field(default_factory=list)
     links: dict[str, Link] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def sql(self, stage: str, sql: str | None) -> str | None:
-        """Note the SQL that stands after a stage, under the name of its metric, and return it."""
+        """Record the SQL after a stage, under the name of its metric, and return it."""
         self.candidates.append(Candidate(f"{len(self.candidates) + 1}_{stage}", sql))
         return sql
 
     def link(self, name: str, link: Link) -> Link:
-        """Note a schema link for the linking metrics, and return it."""
+        """Record a schema link for the linking metrics, and return it."""
         self.links[name] = link
         return link
+
+    def note(self, text: str) -> None:
+        """Record a remark for the question's notes."""
+        self.notes.append(text)
 
 
 @dataclass(frozen=True)
@@ -40,34 +45,52 @@ class Context(Generic[S]):
 
     Attributes:
         settings: the pipeline's own settings.
-        runner: the question's database, ready to run SQL.
+        runner: executes SQL on the question's database.
         demonstrations: training questions most similar to the question, as many as the settings ask for.
-        backbone: who is asked.
-        path: where the pipeline reports.
+        backbone: the model.
+        record: where the pipeline records its steps.
         grounded: the demonstrations with schema and alignment, as many as DAC's sub-tasks and the pipeline ask for.
         oracle: right answers to DAC's sub-tasks, in an analysis; None in every run that is scored.
         values: the values of the question's database; needed where the prompt shows retrieved ones.
-        eliminator: who eliminates bias (SEA-SQL); None where no eliminator is configured.
+        eliminator: the model that eliminates bias (SEA-SQL); None where none is configured.
     """
 
     settings: S
     runner: DatabaseRunner
     demonstrations: tuple[Demonstration, ...]
     backbone: MeteredBackbone
-    path: Path = field(default_factory=Path)
+    record: PipelineRecord = field(default_factory=PipelineRecord)
     grounded: tuple[GroundedDemonstration, ...] = ()
     oracle: Oracle | None = None
     values: DatabaseValues | None = None
     eliminator: MeteredBackbone | None = None
 
-    @property
-    def schema(self) -> Schema:
-        """The full schema of the question's database."""
-        return self.runner.database.schema
+    def with_demonstrations(self, question: Question) -> FewShotQuestion:
+        """Return the question with its demonstrations, these with or without their evidence as the settings say."""
+        shown = self.demonstrations
+        if not self.settings.demonstrations.evidence:
+            shown = tuple(replace(one, evidence="") for one in shown)
+        return FewShotQuestion(question, shown)
 
-    @property
-    def examples(self) -> tuple[Demonstration, ...]:
-        """The demonstrations as prompts show them: with or without their evidence."""
-        if self.settings.demonstrations.evidence:
-            return self.demonstrations
-        return tuple(replace(demonstration, evidence="") for demonstration in self.demonstrations)
+    def grounded_demonstrations(self, count: int) -> tuple[GroundedDemonstration, ...]:
+        """Return the first demonstrations with their schemas, with or without their evidence as the settings say."""
+        shown = self.grounded[:count]
+        if not self.settings.demonstrations.evidence:
+            shown = tuple(replace(one, evidence="") for one in shown)
+        return shown
+
+    async def view_for(self, question: Question, *, descriptions: bool) -> SchemaView:
+        """Return the full schema as the prompts show it, with retrieved values where the settings ask for them."""
+        prompt = self.settings.prompt
+        view = SchemaView(self.runner.database.schema, prompt, descriptions=descriptions)
+        if prompt.values == "rows":
+            return view
+        if not prompt.values_per_column:
+            return view.with_values(())
+        if self.values is None:
+            raise RuntimeError(
+                "the flow has to give a context `values` where the prompt's values are retrieved"
+            )
+        return view.with_values(
+            await value_retrieval(question, self.values, prompt.values_per_column, prompt.bm25_top_k)
+        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Literal
 
-from flows.pipelines.context import Context, Path
+from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import pipeline_of
 from flows.questions import schema_only
 from flows.questions.demonstrations import Shown
@@ -117,7 +117,7 @@ class Asker:
 
     async def _walk(self, question: Question, trail: Trail) -> Outcome:
         database, shown = self.databases[question.database_id], self.shown[question.id]
-        path = Path()
+        record = PipelineRecord()
         context = Context(
             settings=self.settings.pipeline,
             runner=DatabaseRunner(database, self.workers, self.settings.benchmark.timeout_s),
@@ -125,7 +125,7 @@ class Asker:
             grounded=shown.grounded,
             oracle=shown.oracle,
             backbone=self.backbone,
-            path=path,
+            record=record,
             values=DatabaseValues(database, Home(File(self.settings.home)).values),
             eliminator=self.eliminator,
         )
@@ -153,11 +153,11 @@ class Asker:
         return Outcome(
             question_id=question.id,
             sql=sql,
-            candidates=tuple(path.candidates),
-            links=dict(path.links),
+            candidates=tuple(record.candidates),
+            links=dict(record.links),
             stages=trail.in_order,
             failure=failure,
-            notes=tuple(path.notes),
+            notes=tuple(record.notes),
         )
 
 

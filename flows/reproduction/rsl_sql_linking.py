@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.pipelines.context import Context, Path
+from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.rsl_sql import link_both_ways
 from flows.reproduction.figures import Figure, Reproduction
 from flows.reproduction.sources import Sources, replay
@@ -86,10 +86,12 @@ async def _links(
     links = {}
     for question in benchmark.questions:
         runner = DatabaseRunner(databases[question.database_id], SqlWorkers(1), settings.benchmark.timeout_s)
-        path = Path()
+        record = PipelineRecord()
+        context = Context(settings.pipeline, runner, (), backbone, record)
         with on_trail(Trail(question)):
-            await link_both_ways(question, Context(settings.pipeline, runner, (), backbone, path))
-        links[question.id] = path.links
+            view = await context.view_for(question, descriptions=False)
+            await link_both_ways(question, view, context)
+        links[question.id] = record.links
     return links
 
 

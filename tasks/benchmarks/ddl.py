@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tasks.database.foreign_keys import united
+from tasks.database.identifiers import SQLITE
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _table(created: "exp.Schema") -> Table:
     from sqlglot import exp
 
     columns = tuple(
-        Column(column.name, column.kind.sql("sqlite") if column.kind else "") for column in _columns(created)
+        Column(column.name, column.kind.sql(SQLITE) if column.kind else "") for column in _columns(created)
     )
     key = [column.name for column in _columns(created) if column.find(exp.PrimaryKeyColumnConstraint)]
     for constraint in created.find_all(exp.PrimaryKey):
@@ -92,7 +93,7 @@ def _created(ddl: str) -> "Iterator[exp.Schema]":
 
     with _quiet():
         try:
-            statements = sqlglot.parse(ddl, dialect="sqlite", error_level=sqlglot.ErrorLevel.IGNORE)
+            statements = sqlglot.parse(ddl, dialect=SQLITE, error_level=sqlglot.ErrorLevel.IGNORE)
         except sqlglot.errors.SqlglotError:
             return
     for statement in statements:

@@ -1,4 +1,4 @@
-"""A database of a benchmark: where it is, what it holds, and whether it is still the same."""
+"""A database of a benchmark: its file, its schema, and whether the file is unchanged."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Database:
     digest: str
 
     @property
-    def at_hand(self) -> bool:
+    def executable(self) -> bool:
         """Whether there is a file to execute SQL on; otherwise only the schema is known."""
         return bool(self.digest)
 
@@ -75,9 +75,9 @@ def open_database(
 
 
 def verify_unchanged(databases: Iterable[Database]) -> tuple[str, ...]:
-    """Return the ids of databases whose file is not what it was when it was opened, or is gone.
+    """Return the ids of databases whose file has changed since it was opened, or is missing.
 
-    Reads every file in full, whatever its time of change says.
+    Reads every file in full, also where its modification time is the same.
     """
     return tuple(
         database.id

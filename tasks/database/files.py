@@ -1,8 +1,8 @@
-"""A SQLite file on disk: whether it may be read as it lies there, and how to open it without touching it.
+"""A SQLite file on disk: whether it can be read without its journal, and how to open it unchanged.
 
 Databases are opened `immutable`: SQLite then takes no lock, looks for no journal and writes no file beside
 the database. What another program has committed to a write-ahead log, or is about to roll back, would be
-passed over in silence, so such a file is refused until the log is gone.
+missed, so such a file is refused until the log is empty.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ HOT_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 
 
 def read_only_uri(path: Path) -> str:
-    """Return the URI that opens a database for reading only, whatever characters its path holds."""
+    """Return the URI that opens a database for reading only, with any characters in its path."""
     return f"{path.absolute().as_uri()}?mode=ro&immutable=1"
 
 
 def require_database(path: Path, database_id: str) -> None:
-    """Make sure that the file can be read as it lies there.
+    """Make sure that the file can be read without a journal beside it.
 
     Raises:
         DataError: no such file, not a SQLite database, or one that another program is changing.
@@ -49,18 +49,18 @@ def require_settled(path: Path, database_id: str) -> None:
     """Refuse a database with a write-ahead log or a hot journal beside it; an empty log does no harm.
 
     Raises:
-        DataError: with the command that mends it.
+        DataError: with the command that makes a readable copy.
     """
     log = path.with_name(path.name + "-wal")
     journal = path.with_name(path.name + "-journal")
-    left_behind = None
+    pending = None
     if log.is_file() and log.stat().st_size:
-        left_behind = log
+        pending = log
     elif journal.is_file() and _begins_with(journal, HOT_JOURNAL):
-        left_behind = journal
-    if left_behind is not None:
+        pending = journal
+    if pending is not None:
         raise DataError(
-            f'Database "{database_id}": {left_behind} holds changes that are not in the database file yet; '
+            f'Database "{database_id}": {pending} holds changes that are not in the database file yet; '
             "reading the file alone would miss them. Close the program that writes it, or evaluate a copy: "
             f'sqlite3 "{path}" ".backup copy.sqlite"'
         )

@@ -2,9 +2,13 @@
 
 import re
 
+SQLITE = "sqlite"
+"""sqlglot's name of SQLite's dialect, for code that reads or writes SQLite files."""
+
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
-# https://www.sqlite.org/lang_keywords.html
+# https://www.sqlite.org/lang_keywords.html; sqlglot's list of keywords also has functions and types, which need no
+# quotes, and a name that a prompt shows must stay as it is: the reply cache finds replies by the prompt
 _KEYWORDS = frozenset(
     """
     abort action add after all alter always analyze and as asc attach autoincrement before begin between
@@ -20,15 +24,15 @@ _KEYWORDS = frozenset(
     virtual when where window with without
     """.split()  # noqa: SIM905 - a list of 147 strings would be a page
 )
-_BACKTICK_DIALECTS = frozenset({"sqlite", "mysql", "bigquery", "spark", "hive", "databricks"})
+_BACKTICK_DIALECTS = frozenset({SQLITE, "mysql", "bigquery", "spark", "hive", "databricks"})
 
 
-def quoted(name: str, dialect: str = "sqlite") -> str:
+def quoted(name: str, dialect: str) -> str:
     """Return a name in quotes, quotes within it doubled.
 
     SQLite names get backticks: in double quotes a misspelt column would silently become a string.
 
-    >>> quoted("free meal")
+    >>> quoted("free meal", "sqlite")
     '`free meal`'
     >>> quoted('a"b', "postgres")
     '"a""b"'
@@ -37,11 +41,11 @@ def quoted(name: str, dialect: str = "sqlite") -> str:
     return mark + name.replace(mark, mark * 2) + mark
 
 
-def quoted_if_needed(name: str, dialect: str = "sqlite") -> str:
-    """Return a name as it is where SQL can read it so, in quotes otherwise.
+def quoted_if_needed(name: str, dialect: str) -> str:
+    """Return a name unchanged where SQL can read it so, in quotes otherwise.
 
-    >>> quoted_if_needed("name"), quoted_if_needed("order"), quoted_if_needed("%")
-    ('name', '`order`', '`%`')
+    >>> [quoted_if_needed(name, "sqlite") for name in ("name", "order", "%")]
+    ['name', '`order`', '`%`']
     """
     plain = _PLAIN.match(name) and name.lower() not in _KEYWORDS
     return name if plain else quoted(name, dialect)

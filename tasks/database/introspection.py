@@ -1,4 +1,4 @@
-"""Reading a SQLite file's schema: types, keys, sample rows, share of NULLs.
+"""Reading a SQLite file's schema: types, keys, sample rows.
 
 Views, SQLite's internal tables and the shadow tables of full-text indexes are left out: they are no data of
 their own. So are virtual tables whose module this SQLite lacks: no query can read them.
@@ -14,20 +14,18 @@ from typing import Any
 
 from tasks.database.files import read_only_uri
 from tasks.database.foreign_keys import united
-from tasks.database.identifiers import quoted
-from tasks.database.restraint import tolerant_text
+from tasks.database.identifiers import SQLITE, quoted
+from tasks.database.restrictions import tolerant_text
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.errors import DataError
 
-NULL_SHARE_ROWS = 10_000
-"""Rows looked at for the share of NULLs."""
 COLUMNS_AT_ONCE = 500
 """SQLite's own limit of columns in one result is 2000, but may be compiled lower."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDescription:
-    """What a benchmark says about one column; "" where it says nothing."""
+    """A benchmark's description of one column; "" for a part that it does not have."""
 
     description: str = ""
     value_description: str = ""
@@ -90,7 +88,7 @@ def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:
     if not sql.upper().startswith("CREATE VIRTUAL"):
         return True
     try:
-        connection.execute(f"SELECT 1 FROM {quoted(name)} LIMIT 0")
+        connection.execute(f"SELECT 1 FROM {quoted(name, SQLITE)} LIMIT 0")
     except sqlite3.OperationalError:
         return False
     return True
@@ -103,23 +101,15 @@ def _table(
     descriptions: Mapping[tuple[str, str], ColumnDescription],
 ) -> Table:
     # cid, name, type, notnull, default, position in the primary key, hidden (1: of a virtual table)
-    info = [row for row in connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})") if row[6] != 1]
+    info = [
+        row for row in connection.execute(f"PRAGMA main.table_xinfo({quoted(name, SQLITE)})") if row[6] != 1
+    ]
     names = [row[1] for row in info]
     samples = _samples(connection, name, names, sample_rows)
-    null_shares = _null_shares(connection, name, names)
     columns = []
     for row in info:
-        said = descriptions.get((name.lower(), row[1].lower()), ColumnDescription())
-        columns.append(
-            Column(
-                row[1],
-                row[2],
-                said.description,
-                said.value_description,
-                samples[row[1]],
-                null_shares[row[1]],
-            )
-        )
+        about = descriptions.get((name.lower(), row[1].lower()), ColumnDescription())
+        columns.append(Column(row[1], row[2], about.description, about.value_description, samples[row[1]]))
     key = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
     return Table(name, tuple(columns), key)
 
@@ -129,23 +119,12 @@ def _samples(
 ) -> dict[str, tuple[Any, ...]]:
     samples: dict[str, tuple[Any, ...]] = {}
     for part in _parts(columns):
-        chosen = ", ".join(map(quoted, part))
+        chosen = ", ".join(quoted(name, SQLITE) for name in part)
         # NOT INDEXED: an index that covers the columns would give them in its own order
-        sql = f"SELECT {chosen} FROM {quoted(table)} NOT INDEXED LIMIT {rows}"
+        sql = f"SELECT {chosen} FROM {quoted(table, SQLITE)} NOT INDEXED LIMIT {rows}"
         first = connection.execute(sql).fetchall()
         samples |= {name: tuple(row[i] for row in first) for i, name in enumerate(part)}
     return samples
-
-
-def _null_shares(connection: sqlite3.Connection, table: str, columns: list[str]) -> dict[str, float | None]:
-    shares: dict[str, float | None] = {}
-    for part in _parts(columns):
-        flags = ", ".join(f"{quoted(name)} IS NULL AS n{i}" for i, name in enumerate(part))
-        sums = ", ".join(f"SUM(n{i})" for i in range(len(part)))
-        looked_at = f"SELECT {flags} FROM {quoted(table)} NOT INDEXED LIMIT {NULL_SHARE_ROWS}"
-        total, *nulls = connection.execute(f"SELECT COUNT(*), {sums} FROM ({looked_at})").fetchone()
-        shares |= {name: count / total if total else None for name, count in zip(part, nulls, strict=True)}
-    return shares
 
 
 def _parts(columns: list[str]) -> list[list[str]]:
@@ -158,7 +137,7 @@ def _declared_keys(connection: sqlite3.Connection, table: Table) -> list[Foreign
     A key without parent columns keeps (): it means the parent's primary key.
     """
     # id, position within the key, parent, column, parent's column or NULL
-    rows = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table.name)})").fetchall()
+    rows = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table.name, SQLITE)})").fetchall()
     rows.sort(key=lambda row: (-row[0], row[1]))
     return [
         ForeignKey(

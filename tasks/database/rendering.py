@@ -6,11 +6,11 @@
 - `m_schema`: one line per column with type, key, description and examples (after M-Schema of XiYan-SQL).
 - `values`: one line per table, each column followed by its examples; keys as equations (SEA-SQL).
 
-Every name stands as the database spells it. Whatever a value or description holds, it stays on its line.
+Every name is spelled as in the database. Values and descriptions are put on one line each.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,12 @@ LONGEST_VALUE = 100
 """Characters of a sample value that are shown."""
 
 BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
-"""What would end a line, or a terminal's patience."""
+"""Line ends and control characters."""
 
 
 @dataclass(frozen=True)
 class PromptParts:
-    """The parts of a prompt that show a database; "" for a part that is switched off or has nothing to say.
+    """The parts of a prompt that show a database; "" for a part that is switched off or empty.
 
     Attributes:
         schema: tables and columns; with `create_table` and `m_schema` everything else too.
@@ -45,7 +45,7 @@ class PromptParts:
 def render(
     schema: Schema, style: SchemaFormat, *, sample_rows: int, foreign_keys: bool, descriptions: bool
 ) -> PromptParts:
-    """Return a schema as text.
+    """Return a schema as text; stages call `SchemaView.render`.
 
     Args:
         schema: the full schema, or one reduced to a link.
@@ -54,21 +54,23 @@ def render(
         foreign_keys: show foreign keys.
         descriptions: show descriptions of columns, and what their values mean.
     """
+    keys = schema.foreign_keys if foreign_keys else ()
+    described = _lines(_comment_descriptions(schema)) if descriptions else ""
     if style == "comment":
         return PromptParts(
-            _lines(_comment_line(table) for table in schema.tables),
+            _lines(_comment_line(table, schema.dialect) for table in schema.tables),
             _lines(_comment_samples(schema, sample_rows)),
-            _lines(_comment_key(key) for key in schema.foreign_keys) if foreign_keys else "",
-            _lines(_comment_descriptions(schema)) if descriptions else "",
+            _lines(_comment_key(key, schema.dialect) for key in keys),
+            described,
         )
     if style == "values":
         return PromptParts(
-            _lines(_values_line(table, sample_rows) for table in schema.tables),
-            foreign_keys=_lines(_values_key(key) for key in schema.foreign_keys) if foreign_keys else "",
-            descriptions=_lines(_comment_descriptions(schema)) if descriptions else "",
+            _lines(_values_line(table, sample_rows, schema.dialect) for table in schema.tables),
+            foreign_keys=_lines(_values_key(key, schema.dialect) for key in keys),
+            descriptions=described,
         )
     writer = _create_table if style == "create_table" else _m_schema
-    return PromptParts(_lines(writer(schema, sample_rows, foreign_keys, descriptions)))
+    return PromptParts(_lines(writer(schema, keys, sample_rows, descriptions=descriptions)))
 
 
 def literal(value: Any) -> str:
@@ -104,23 +106,28 @@ def _sentence(column: Column) -> str:
     return f"{description} Values: {values}".strip()
 
 
-def _comment_line(table: Table) -> str:
-    return f"# {quoted(table.name)}({', '.join(quoted(column.name) for column in table.columns)})"
+def _comment_line(table: Table, dialect: str) -> str:
+    columns = ", ".join(quoted(column.name, dialect) for column in table.columns)
+    return f"# {quoted(table.name, dialect)}({columns})"
 
 
 def _comment_samples(schema: Schema, rows: int) -> Iterator[str]:
     for table in schema.tables:
         shown = [column for column in table.columns if column.samples[:rows]]
         if shown:
-            yield f"# {quoted(table.name)}"
+            yield f"# {quoted(table.name, schema.dialect)}"
         for column in shown:
-            yield f"# {quoted(column.name)}: {' | '.join(map(literal, column.samples[:rows]))}"
+            yield f"# {quoted(column.name, schema.dialect)}: {' | '.join(map(literal, column.samples[:rows]))}"
 
 
-def _comment_key(key: ForeignKey) -> str:
+def _comment_key(key: ForeignKey, dialect: str) -> str:
     def side(table: str, columns: tuple[str, ...]) -> str:
-        names = ", ".join(map(quoted, columns))
-        return f"{quoted(table)}.{names}" if len(columns) == 1 else f"{quoted(table)}.({names})"
+        names = ", ".join(quoted(column, dialect) for column in columns)
+        return (
+            f"{quoted(table, dialect)}.{names}"
+            if len(columns) == 1
+            else f"{quoted(table, dialect)}.({names})"
+        )
 
     return f"# {side(key.table, key.columns)} -> {side(key.parent, key.parent_columns)}"
 
@@ -129,10 +136,12 @@ def _comment_descriptions(schema: Schema) -> Iterator[str]:
     for table in schema.tables:
         for column in table.columns:
             if sentence := _sentence(column):
-                yield f"# {quoted(table.name)}.{quoted(column.name)}: {sentence}"
+                yield f"# {quoted(table.name, schema.dialect)}.{quoted(column.name, schema.dialect)}: {sentence}"
 
 
-def _create_table(schema: Schema, rows: int, foreign_keys: bool, descriptions: bool) -> Iterator[str]:
+def _create_table(
+    schema: Schema, keys: Sequence[ForeignKey], rows: int, *, descriptions: bool
+) -> Iterator[str]:
     def names(columns: tuple[str, ...]) -> str:
         return ", ".join(quoted_if_needed(column, schema.dialect) for column in columns)
 
@@ -146,7 +155,7 @@ def _create_table(schema: Schema, rows: int, foreign_keys: bool, descriptions: b
             entries.append((definition, " | ".join(remarks)))
         if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
             entries.append((f"PRIMARY KEY ({names(table.primary_key)})", ""))
-        for key in schema.foreign_keys if foreign_keys else ():
+        for key in keys:
             if key.table == table.name:
                 parent = f"{names((key.parent,))} ({names(key.parent_columns)})"
                 entries.append((f"FOREIGN KEY ({names(key.columns)}) REFERENCES {parent}", ""))
@@ -157,7 +166,7 @@ def _create_table(schema: Schema, rows: int, foreign_keys: bool, descriptions: b
         yield ");"
 
 
-def _m_schema(schema: Schema, rows: int, foreign_keys: bool, descriptions: bool) -> Iterator[str]:
+def _m_schema(schema: Schema, keys: Sequence[ForeignKey], rows: int, *, descriptions: bool) -> Iterator[str]:
     def name(text: str) -> str:
         return quoted_if_needed(text, schema.dialect)
 
@@ -177,9 +186,9 @@ def _m_schema(schema: Schema, rows: int, foreign_keys: bool, descriptions: bool)
                 parts.append(f"Examples: [{', '.join(map(literal, column.samples[:rows]))}]")
             yield f"({', '.join(parts)})" + ("," if position < len(table.columns) else "")
         yield "]"
-    if foreign_keys and schema.foreign_keys:
+    if keys:
         yield "【Foreign keys】"
-        for key in schema.foreign_keys:
+        for key in keys:
             pairs = zip(key.columns, key.parent_columns, strict=True)
             yield " AND ".join(
                 f"{name(key.table)}.{name(child)}={name(key.parent)}.{name(parent)}"
@@ -187,23 +196,26 @@ def _m_schema(schema: Schema, rows: int, foreign_keys: bool, descriptions: bool)
             )
 
 
-def _values_line(table: Table, most: int) -> str:
-    return f"{quoted(table.name)}({', '.join(_with_examples(column, most) for column in table.columns)})"
+def _values_line(table: Table, most: int, dialect: str) -> str:
+    columns = ", ".join(_with_examples(column, most, dialect) for column in table.columns)
+    return f"{quoted(table.name, dialect)}({columns})"
 
 
-def _with_examples(column: Column, most: int) -> str:
+def _with_examples(column: Column, most: int, dialect: str) -> str:
+    name = quoted(column.name, dialect)
     examples = [literal(value) for value in column.samples[:most] if _is_example(value)]
-    return f"{quoted(column.name)}: {' | '.join(examples)}" if examples else quoted(column.name)
+    return f"{name}: {' | '.join(examples)}" if examples else name
 
 
 def _is_example(value: Any) -> bool:
-    """Whether a value says something as it stands: a cut one would be copied into SQL and match nothing."""
+    """Whether a value can be copied into SQL: one that is cut off would match nothing."""
     return value is not None and not isinstance(value, bytes) and len(str(value)) < LONGEST_VALUE
 
 
-def _values_key(key: ForeignKey) -> str:
+def _values_key(key: ForeignKey, dialect: str) -> str:
     pairs = zip(key.columns, key.parent_columns, strict=True)
     return " AND ".join(
-        f"{quoted(key.table)}.{quoted(child)} = {quoted(key.parent)}.{quoted(parent)}"
+        f"{quoted(key.table, dialect)}.{quoted(child, dialect)} = "
+        f"{quoted(key.parent, dialect)}.{quoted(parent, dialect)}"
         for child, parent in pairs
     )

@@ -2,13 +2,24 @@
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tasks.records import ColumnName, Link
+from tasks.database.identifiers import SQLITE
+from tasks.records import ColumnName, ColumnValues, Link
 
-DIALECT_NAMES = {"sqlite": "SQLite", "duckdb": "DuckDB", "postgres": "PostgreSQL", "mysql": "MySQL"}
+DIALECT_NAMES = {SQLITE: "SQLite", "duckdb": "DuckDB", "postgres": "PostgreSQL", "mysql": "MySQL"}
+
+
+def dialect_name(dialect: str) -> str:
+    """Return a dialect as its makers write it.
+
+    >>> dialect_name("postgres")
+    'PostgreSQL'
+    """
+    return DIALECT_NAMES.get(dialect, dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +32,6 @@ class Column:
         description: what it means, from the benchmark or generated, "" when unknown.
         value_description: what its values mean, "" when unknown.
         samples: values of the first rows, in row order, None for NULL; as many as the schema was read with.
-        null_share: share of NULLs among the rows looked at, in 0..1; None for an empty table.
     """
 
     name: str
@@ -29,7 +39,6 @@ class Column:
     description: str = ""
     value_description: str = ""
     samples: tuple[Any, ...] = ()
-    null_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class Schema:
     database_id: str
     tables: tuple[Table, ...]
     foreign_keys: tuple[ForeignKey, ...] = ()
-    dialect: str = "sqlite"
+    dialect: str = SQLITE
     _tables_by_name: dict[str, Table] = field(
         init=False, repr=False, compare=False, hash=False, default_factory=dict
     )
@@ -82,7 +91,7 @@ class Schema:
     @property
     def dialect_name(self) -> str:
         """The dialect as its makers write it, for prompts."""
-        return DIALECT_NAMES.get(self.dialect, self.dialect)
+        return dialect_name(self.dialect)
 
     @cached_property
     def digest(self) -> str:
@@ -107,7 +116,7 @@ class Schema:
     def reduced_to(self, link: Link) -> "Schema":
         """Return the schema with the link's tables and columns only.
 
-        A foreign key survives if both its tables do, whether or not its columns were linked (RSL-SQL 1c).
+        A foreign key survives if both its tables do, whether or not its columns were linked (RSL-SQL, section 3.1).
         A linked table without a linked column is left out, because a prompt cannot show it. An empty link
         falls back to the full schema.
         """
@@ -122,3 +131,38 @@ class Schema:
         names = {table.name.lower() for table in tables}
         keys = tuple(k for k in self.foreign_keys if {k.table.lower(), k.parent.lower()} <= names)
         return Schema(self.database_id, tables, keys, self.dialect)
+
+    def limited_to(self, tables: Iterable[str]) -> "Schema":
+        """Return the schema with these tables only, in full; the whole schema where it has none of them."""
+        wanted = {name.lower() for name in tables}
+        return self.reduced_to(Link(columns=tuple(c for c in self.column_names if c.table.lower() in wanted)))
+
+    def with_samples(self, samples: Callable[[ColumnName, Column], tuple[Any, ...]]) -> "Schema":
+        """Return the schema with other sample values, as a function of each column gives them.
+
+        Names, keys and descriptions stay, the digest changes with the values.
+        """
+        return replace(
+            self,
+            tables=tuple(
+                replace(
+                    table,
+                    columns=tuple(
+                        replace(column, samples=samples(ColumnName(table.name, column.name), column))
+                        for column in table.columns
+                    ),
+                )
+                for table in self.tables
+            ),
+        )
+
+    def with_values(self, values: Iterable[ColumnValues]) -> "Schema":
+        """Return the schema with the given values as its columns' samples; columns without any have none.
+
+        >>> schema = Schema("d", (Table("t", (Column("a", samples=(1, 2)), Column("b", samples=(3, 4)))),))
+        >>> shown = schema.with_values([ColumnValues(ColumnName("t", "b"), ("x",))])
+        >>> [column.samples for column in shown.tables[0].columns]
+        [(), ('x',)]
+        """
+        found = {one.column: one.values for one in values}
+        return self.with_samples(lambda name, column: found.get(name, ()))

@@ -17,14 +17,14 @@ from tasks.errors import DataError
 def schema_from_tables_json(
     entry: Mapping[str, Any], *, descriptions: Mapping[tuple[str, str], ColumnDescription] | None = None
 ) -> Schema:
-    """Return the schema of an entry, for a database whose file is absent: no samples, no shares of NULLs.
+    """Return the schema of an entry, for a database whose file is absent: no samples.
 
     Args:
         entry: one database's entry.
         descriptions: by lower-cased (table, column).
 
     Raises:
-        DataError: a part of the entry is missing, or an index in it points nowhere.
+        DataError: a part of the entry is missing, or an index in it is out of range.
     """
     try:
         columns = entry["column_names_original"]
@@ -33,8 +33,8 @@ def schema_from_tables_json(
         for (table, name), kind in zip(columns, types, strict=True):
             if table >= 0:
                 owner = entry["table_names_original"][table]
-                said = (descriptions or {}).get((owner.lower(), name.lower()), ColumnDescription())
-                members[table].append(Column(name, kind, said.description, said.value_description))
+                about = (descriptions or {}).get((owner.lower(), name.lower()), ColumnDescription())
+                members[table].append(Column(name, kind, about.description, about.value_description))
         keys: list[list[str]] = [[] for _ in members]
         for key in entry["primary_keys"]:
             for index in key if isinstance(key, list) else [key]:
@@ -53,7 +53,7 @@ def foreign_keys_from_tables_json(entry: Mapping[str, Any]) -> tuple[ForeignKey,
     """Return the foreign keys of an entry, one per pair of columns, as the entry spells their names.
 
     Raises:
-        DataError: a part of the entry is missing, or an index in it points nowhere.
+        DataError: a part of the entry is missing, or an index in it is out of range.
     """
     try:
         tables, columns = entry["table_names_original"], entry["column_names_original"]

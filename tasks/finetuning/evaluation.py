@@ -97,7 +97,7 @@ async def judge_pairs(
 
     async def one(pair: TrainingPair) -> JudgedPair:
         async with gate:
-            elimination = await _ask(pair, eliminator)
+            elimination = await _ask(pair, eliminator, databases[pair.database_id].dialect)
             verdicts = await judge(
                 workers,
                 databases[pair.database_id],
@@ -127,11 +127,11 @@ def score_pairs(judged: Sequence[JudgedPair]) -> EliminatorScore:
     )
 
 
-async def _ask(pair: TrainingPair, eliminator: Backbone) -> Elimination:
+async def _ask(pair: TrainingPair, eliminator: Backbone, dialect: str) -> Elimination:
     try:
         reply = await eliminator.complete(Request((Message("user", pair.prompt.text),), temperature=0.0))
     except BackboneError as error:
         if error.fatal:
             raise
         return Elimination(pair.sql, "kept", str(error))
-    return read_elimination(reply, pair.sql)
+    return read_elimination(reply, pair.sql, dialect)

@@ -11,18 +11,18 @@ from typing import Any
 
 from tasks.dac_records import AlignedToken
 from tasks.database.schema import Schema
-from tasks.records import ColumnName, Demonstration, Link
+from tasks.records import ColumnName, Demonstration
 from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens
+from tasks.sql.elements import used_elements
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import resolve
-from tasks.sql.used_elements import used_elements
 
 
 @dataclass(frozen=True)
 class GroundedDemonstration:
     """A training question with its SQL and the database that both are about.
 
-    What takes time is worked out when a prompt needs it, so that restoring results needs none of it.
+    What takes time is computed when a prompt needs it, so that restoring results needs none of it.
 
     Attributes:
         database: the full schema of its database, without sample values; None where that is not known.
@@ -35,7 +35,7 @@ class GroundedDemonstration:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What the rest follows from: whoever changes how raises the version of the stages that show it."""
+        """What schema and tokens follow from; a change of how needs a new version of the stages that show them."""
         digest = self.database.digest if self.database else None
         return {"question": self.question, "sql": self.sql, "database": digest, "evidence": self.evidence}
 
@@ -44,7 +44,7 @@ class GroundedDemonstration:
         """The tables that the SQL reads; None where the database is not known."""
         if self.database is None:
             return None
-        return with_tables(self.database, used_elements(self.sql, self.database).tables)
+        return self.database.limited_to(used_elements(self.sql, self.database).tables)
 
     @cached_property
     def tokens(self) -> tuple[AlignedToken, ...]:
@@ -99,8 +99,8 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
     names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
     names += [AlignedToken("", table, "", "tbl") for table in used.tables]
     names.sort(key=lambda one: (-len(name_words(_name(one))), one.type == "tbl"))
-    unsaid = [one for one in names if not link(words.find_name(_name(one), free), one)]
-    for one in unsaid:
+    unfound = [one for one in names if not link(words.find_name(_name(one), free), one)]
+    for one in unfound:
         link(words.find_part(_name(one), free), one)
     return tuple(aligned)
 
@@ -137,10 +137,3 @@ def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
 
 def _name(meaning: AlignedToken) -> str:
     return meaning.column or meaning.table
-
-
-def with_tables(schema: Schema, tables: Iterable[str]) -> Schema:
-    """Return the schema with these tables only, in full; the whole schema where it has none of them."""
-    wanted = {name.lower() for name in tables}
-    columns = tuple(name for name in schema.column_names if name.table.lower() in wanted)
-    return schema.reduced_to(Link(columns=columns))

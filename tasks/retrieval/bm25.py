@@ -1,4 +1,4 @@
-"""BM25 over the words of questions: deterministic, fast, and in need of no model."""
+"""BM25 over the words of questions: deterministic, fast, without a model."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _WORD = re.compile(r"\w+")
 class Bm25Ranker:
     """Ranks a pool by BM25 (Lucene's variant, k1 1.5, b 0.75) on lower-cased words.
 
-    Neither stop words nor endings are removed: "how many", "which", "highest" say a lot about the SQL.
+    Neither stop words nor endings are removed: "how many", "which", "highest" indicate the SQL.
     A query that shares no word with the pool gets the pool's first texts.
     """
 

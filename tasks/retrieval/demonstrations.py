@@ -1,4 +1,4 @@
-"""Few-shot demonstrations: the training questions most like a question (RSL-SQL, E; spec stage 0)."""
+"""Few-shot demonstrations: the training questions most like a question (RSL-SQL, E)."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class DemonstrationIndex:
             settings: how many, and by which likeness.
             cache: folder of embedded texts; None: nothing is kept.
             schema_names: names of tables and columns by database id, for masking.
-            progress: told in words about work that takes a while.
+            progress: called with a sentence about work that takes a while.
 
         Raises:
             ConfigurationError: the encoder cannot be had.

@@ -9,7 +9,7 @@ from pathlib import Path
 from tasks.errors import ConfigurationError
 
 PROBE_TIMEOUT_S = 5.0
-"""How long the hub may take to say that it has the model; the libraries' own attempts last over a minute."""
+"""Seconds until the hub has to answer whether it has the model; the libraries' own attempts last over a minute."""
 
 
 @dataclass(frozen=True, slots=True)

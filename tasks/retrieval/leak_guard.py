@@ -1,4 +1,4 @@
-"""Keeps questions and gold SQL of the evaluated split out of the demonstrations (RSL-SQL, spec stage 0)."""
+"""Keeps questions and gold SQL of the evaluated split out of the demonstrations (our addition to RSL-SQL)."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tasks.records import Demonstration, Question
 
 @dataclass(frozen=True, slots=True)
 class GuardedPool:
-    """A pool of demonstrations without what would give answers away.
+    """A pool of demonstrations without what would leak answers.
 
     Attributes:
         pool: what may be shown, in the order of the original pool.
@@ -28,7 +28,7 @@ class GuardedPool:
 
     @property
     def sentence(self) -> str:
-        """What was done, for the user."""
+        """A sentence for the user on what was removed."""
         total = len(self.pool) + self.removed
         if not self.removed:
             return f"None of {total:,} demonstrations is in the evaluated split."
@@ -43,7 +43,7 @@ def without_leaks(
     evaluated_questions: Iterable[Question],
     evaluated_gold_fingerprints: Collection[str],
 ) -> GuardedPool:
-    """Remove every example whose question or SQL is in the evaluated split, whatever its database.
+    """Remove every example whose question or SQL is in the evaluated split, also of other databases.
 
     Case, white space, quotes and closing punctuation make no difference; see `tasks.benchmarks.fingerprint`.
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection, Iterable
 
 SCHEMA_MASK = "<mask>"
-"""Stands for words that name a table or column."""
+"""Replaces words that name a table or column."""
 VALUE_MASK = "<unk>"
-"""Stands for quoted texts and numbers."""
+"""Replaces quoted texts and numbers."""
 
 _QUOTED = re.compile(r"""(?<!\w)(?:'[^'\n]+(?:'\w[^'\n]*)*'|"[^"\n]+"|`[^`\n]+`|‘[^’\n]+’|“[^”\n]+”)(?!\w)""")
 _NUMBER = re.compile(r"(?<![\w.])[-+$€£]?\d+(?:[.,:/-]\d+)*%?(?!\w)")

@@ -10,7 +10,7 @@ from typing import Any
 from tasks.retrieval.masking import FUNCTION_WORDS
 
 LONGEST = 8
-"""Tokens in a row that one name or value may be said by."""
+"""Tokens in a row that one name or value may take."""
 
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’]\w+)*|[^\w\s]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -79,10 +79,10 @@ class QuestionWords:
         )
 
     def find_name(self, name: str, free: Collection[int]) -> range | None:
-        """Return where a name is said in full by tokens in `free`, the first place; None where it is not.
+        """Return the first place where tokens in `free` are a whole name; None where there is none.
 
         Words are compared by their stems, or all run together (`airportname`, "airport name"). A name that
-        consists of function words alone ("to", "from") is never said.
+        consists of function words alone ("to", "from") is never found.
         """
         words = name_words(name)
         if not words or all(word in FUNCTION_WORDS for word in words):
@@ -91,7 +91,7 @@ class QuestionWords:
         return _first((*self._by_stems.get(stems, ()), *self._by_text.get("".join(words), ())), free)
 
     def find_part(self, name: str, free: Collection[int]) -> range | None:
-        """Return where most of a name's words in a row are said by tokens in `free`; None where none is."""
+        """Return where tokens in `free` are most of a name's words in a row; None where none is."""
         words = [word for word in name_words(name) if len(word) > 1]
         for length in range(len(words), 0, -1):
             for start in range(len(words) - length + 1):
@@ -101,7 +101,7 @@ class QuestionWords:
         return None
 
     def find_text(self, text: str, free: Collection[int]) -> range | None:
-        """Return where a text is said literally, but for case and blanks, by tokens in `free`; None if nowhere."""
+        """Return where tokens in `free` are a text, case and blanks apart; None where there is none."""
         return _first(self._by_text.get("".join(question_tokens(text)).lower(), ()), free)
 
 

@@ -9,7 +9,7 @@ from tasks.database.schema import Schema
 from tasks.records import Failure
 from tasks.scoring.report import QuestionScore, Verdict, is_right
 from tasks.sql.parsing import parse
-from tasks.sql.usage import Usage, usage
+from tasks.sql.query_parts import QueryParts, query_parts
 
 ErrorClass = Literal[
     "no_answer",
@@ -77,7 +77,7 @@ def classify_sql(
         found |= _from_execution(verdict)
         if parse(sql, schema.dialect).tree is None:
             found.add("unparsable")
-        predicted, gold = usage(sql, schema), usage(gold_sql, schema)
+        predicted, gold = query_parts(sql, schema), query_parts(gold_sql, schema)
         if predicted is not None and gold is not None:
             # the same tables, joins, structure and values: what is left is which columns it selects, and where
             found |= _from_text(predicted, gold) or (set() if found else {"wrong_column"})
@@ -116,7 +116,7 @@ def _from_execution(verdict: Verdict) -> set[ErrorClass]:
     return found
 
 
-def _from_text(predicted: Usage, gold: Usage) -> set[ErrorClass]:
+def _from_text(predicted: QueryParts, gold: QueryParts) -> set[ErrorClass]:
     found: set[ErrorClass] = set()
     if predicted.tables != gold.tables:
         found.add("wrong_table")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tasks.database.schema import Schema
-from tasks.sql.equal_columns import equal_columns
 from tasks.sql.parsing import parse
+from tasks.sql.resolution import equal_columns
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -30,7 +30,7 @@ class Condition:
     """One condition without its values.
 
     Attributes:
-        negated: whether NOT stands before it.
+        negated: whether it follows NOT.
         operator: "eq", "gt", "like", "in", "between", "exists", ..., as sqlglot calls it.
         left: what is compared.
         nested: the queries it is compared with.
@@ -85,7 +85,7 @@ class Clauses:
 
     @property
     def conditions(self) -> Conditions:
-        """Every condition of the query, wherever it stands."""
+        """Every condition of the query, of JOIN, WHERE and HAVING."""
         parts = (self.on, self.where, self.having)
         return Conditions(
             tuple(term for part in parts for term in part.terms),

@@ -1,14 +1,19 @@
-"""Tables and columns that a SQL uses: the gold elements of schema linking (spec: metrics, schema linking)."""
+"""Tables and columns that a SQL uses: gold elements of schema linking, DAC's used elements, RSL-SQL's backward link."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
 from tasks.database.schema import Schema
 from tasks.records import ColumnName
-from tasks.sql.identifiers import mentions_word
+from tasks.settings.pipeline import Match
 from tasks.sql.parsing import parse
-from tasks.sql.resolution import resolve
+from tasks.sql.resolution import Home, resolve
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 GoldElements = Literal["cross", "resolved"]
 
@@ -78,6 +83,54 @@ def resolved_elements(sql: str, schema: Schema) -> Elements:
     return _in_schema_order(schema, found.tables, columns.union(found.using))
 
 
+def used_elements(sql: str, schema: Schema) -> Elements:
+    """Return the tables that a query reads and the columns that it uses otherwise than to join (DAC, section 3.4).
+
+    Aliases are resolved, in nested and correlated queries too; `*` names no column; a column that both joins and
+    does something else counts. To join is to be in USING, in a condition of ON that ties two sources together
+    (`ON a.id = b.id`, but not `AND b.kind = 'x'`), or in an equality of two sources' columns in WHERE.
+
+    A query that cannot be parsed is searched for names, and `reason` says so, as in `resolved_elements`.
+
+    >>> from tasks.database.schema import Column, Table
+    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))))
+    >>> [str(c) for c in used_elements("SELECT t.x FROM a AS t JOIN b ON t.id = b.id", schema).columns]
+    ['a.x']
+    """
+    from sqlglot import exp
+
+    tree = parse(sql, schema.dialect).tree
+    found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
+    if found is None:
+        return resolved_elements(sql, schema)
+    homes = {id(node): home for node, home in found.columns if home is not None}
+    used = {home for node, home in found.columns if home is not None and not _joins(node, homes)}
+    return Elements(
+        tuple(table.name for table in schema.tables if table.name.lower() in found.tables),
+        tuple(name for name in schema.column_names if (name.table.lower(), name.column.lower()) in used),
+    )
+
+
+def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnName, ...]:
+    """Return the columns of the schema that a SQL mentions, in schema order (RSL-SQL, section 3.1, backward link).
+
+    "substring" (published) and "word" keep a name for every table that owns it; "substring" also finds `id`
+    inside `provide`. "parsed" resolves names to their tables, and falls back to "word" within the tables
+    named if the SQL cannot be parsed.
+
+    >>> from tasks.database.schema import Column, Table
+    >>> schema = Schema("d", (Table("a", (Column("id"), Column("day"))), Table("b", (Column("id"),))))
+    >>> sql = "SELECT a.id FROM a WHERE kind = 'holiday'"
+    >>> [[str(c) for c in columns_mentioned(sql, schema, m)] for m in ("substring", "word", "parsed")]
+    [['a.id', 'a.day', 'b.id'], ['a.id', 'b.id'], ['a.id']]
+    """
+    if match == "parsed":
+        return resolved_elements(sql, schema).columns
+    found = mentions_substring if match == "substring" else mentions_word
+    hits = {name: found(sql, name) for name in {c.column.lower() for c in schema.column_names}}
+    return tuple(c for c in schema.column_names if hits[c.column.lower()])
+
+
 def _by_words(sql: str, schema: Schema, reason: str) -> Elements:
     tables = {t.name.lower() for t in schema.tables if mentions_word(sql, t.name)}
     columns = {
@@ -97,3 +150,54 @@ def _in_schema_order(
         tuple(n for n in schema.column_names if (n.table.lower(), n.column.lower()) in columns),
         reason,
     )
+
+
+def mentions_word(text: str, name: str) -> bool:
+    """Return whether a name occurs in a text with no letter, digit or underscore beside it, compared without case.
+
+    >>> mentions_word("SELECT id FROM t", "ID"), mentions_word("provide", "id")
+    (True, False)
+    """
+    return bool(name) and _word(name.lower()).search(text.lower()) is not None
+
+
+def mentions_substring(text: str, name: str) -> bool:
+    """Return whether a name occurs anywhere in a text, compared without case.
+
+    >>> mentions_substring("provide", "ID")
+    True
+    """
+    return bool(name) and name.lower() in text.lower()
+
+
+@lru_cache(maxsize=8192)
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+
+
+def _joins(column: "exp.Column", homes: dict[int, Home]) -> bool:
+    """Whether a column is in a condition that ties two sources together."""
+    from sqlglot import exp
+
+    node: exp.Expr = column
+    while node.parent is not None and not isinstance(
+        node.parent,
+        exp.Join | exp.Where | exp.Query | exp.Having | exp.Case | exp.Connector | exp.Paren | exp.Not,
+    ):
+        node = node.parent
+    clause = node.find_ancestor(exp.Join, exp.Where, exp.Query, exp.Having, exp.Case)
+    if isinstance(clause, exp.Join):
+        members = list(node.find_all(exp.Column))
+    elif isinstance(clause, exp.Where) and isinstance(node, exp.EQ):
+        members = [side for side in (node.this, node.expression) if isinstance(side, exp.Column)]
+    else:
+        return False
+    return len({source for member in members if (source := _source(member, members, homes))}) > 1
+
+
+def _source(column: "exp.Column", beside: "list[exp.Column]", homes: dict[int, Home]) -> str:
+    """Return what a column is of: its qualifier, or its table where a column beside it has no qualifier."""
+    home = homes.get(id(column))
+    if home is not None and not all(other.table for other in beside):
+        return home[0]
+    return str(column.table).lower()

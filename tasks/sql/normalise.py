@@ -1,7 +1,5 @@
-"""Canonical texts: two questions, or two SQLs, that differ in nothing but writing compare equal."""
+"""Canonical text of a SQL: two that differ in nothing but writing compare equal."""
 
-import re
-import unicodedata
 from functools import lru_cache
 
 from tasks.sql.parsing import tokens
@@ -9,24 +7,14 @@ from tasks.sql.parsing import tokens
 _SAME = {"<>": "!=", "==": "="}
 
 
-def normalise_question(text: str) -> str:
-    """Return a question in lower case, without punctuation and accents of writing, single-spaced.
-
-    >>> normalise_question("  What’s the NAME of “Bob”?")
-    'what s the name of bob'
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.findall(r"\w+", folded))
-
-
 @lru_cache(maxsize=65536)
-def normalise_sql(sql: str, dialect: str = "sqlite") -> str:
+def normalise_sql(sql: str, dialect: str) -> str:
     """Return a SQL token by token: lower case outside strings, one kind of quotes, no comment, no last `;`.
 
     The wording stays: aliases, the order of conditions and redundant parentheses still tell two SQLs apart.
     A SQL that cannot be read is only lower-cased and single-spaced.
 
-    >>> normalise_sql("select  T1.`Name` FROM t AS t1 where a<>'B';")
+    >>> normalise_sql("select  T1.`Name` FROM t AS t1 where a<>'B';", "sqlite")
     "select t1 . name from t as t1 where a != 'B'"
     """
     read = tokens(sql, dialect)

@@ -9,7 +9,7 @@ from tasks.sql.parsing import parse, tokens
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Where ORDER BY stands in a query; one in a window or an aggregate orders no rows and is not counted.
+    """Where a query has ORDER BY; one in a window or an aggregate orders no rows and is not counted.
 
     Attributes:
         anywhere: in the query or any query within it.
@@ -21,14 +21,14 @@ class Ordering:
 
 
 @lru_cache(maxsize=4096)
-def ordering(sql: str, dialect: str = "sqlite") -> Ordering:
+def ordering(sql: str, dialect: str) -> Ordering:
     """Find ORDER BY in a query, never in its strings, names or comments.
 
     What cannot be parsed is searched for the two words, outermost being outside of all parentheses.
 
-    >>> ordering("SELECT a FROM (SELECT a FROM t ORDER BY b)")
+    >>> ordering("SELECT a FROM (SELECT a FROM t ORDER BY b)", "sqlite")
     Ordering(anywhere=True, outermost=False)
-    >>> ordering("SELECT 'order by' FROM t")
+    >>> ordering("SELECT 'order by' FROM t", "sqlite")
     Ordering(anywhere=False, outermost=False)
     """
     from sqlglot import exp

@@ -24,12 +24,12 @@ class Parsed:
 
 
 @lru_cache(maxsize=4096)
-def parse(sql: str, dialect: str = "sqlite") -> Parsed:
+def parse(sql: str, dialect: str) -> Parsed:
     """Parse the first statement of a SQL.
 
-    >>> parse("SELECT a FROM t").tree.key
+    >>> parse("SELECT a FROM t", "sqlite").tree.key
     'select'
-    >>> parse("SELECT FROM WHERE").tree is None
+    >>> parse("SELECT FROM WHERE", "sqlite").tree is None
     True
     """
     import sqlglot
@@ -43,7 +43,7 @@ def parse(sql: str, dialect: str = "sqlite") -> Parsed:
     except RecursionError:
         return Parsed(None, "nested too deeply")
     except (ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
-        # sqlglot's own slips on garbage input; they mean no more than "cannot be parsed"
+        # errors within sqlglot on malformed input: the SQL cannot be parsed
         return Parsed(None, f"{type(error).__name__}: {_first_line(error)}")
     if not statements:
         return Parsed(None, "no statement")
@@ -52,10 +52,10 @@ def parse(sql: str, dialect: str = "sqlite") -> Parsed:
     return Parsed(statements[0])
 
 
-def tokens(sql: str, dialect: str = "sqlite") -> "tuple[Token, ...] | None":
+def tokens(sql: str, dialect: str) -> "tuple[Token, ...] | None":
     """Return the tokens of a SQL, comments left out; None where it cannot be read (an open quote, say).
 
-    >>> [token.text for token in tokens("SELECT `a b` -- why")]
+    >>> [token.text for token in tokens("SELECT `a b` -- why", "sqlite")]
     ['SELECT', 'a b']
     """
     import sqlglot

@@ -1,4 +1,4 @@
-"""The skeleton of a query: its structure without names and values (DAC, section 3.3; spec: dac, 3).
+"""The skeleton of a query: its structure without names and values (DAC, section 3.3).
 
 Built from the parse tree, never by replacing text. Deviations from the released code: IS NULL and IS NOT NULL
 stay apart, and no word is replaced within another. What means the same is written in one way: `x NOT IN` and
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SLOT = "_"
 _NEGATED = "__not"
-"""Stands behind the left side of a negated IN, BETWEEN or LIKE until the text is put together."""
+"""Marks the left side of a negated IN, BETWEEN or LIKE until the text is put together."""
 _LIST_OPENS = frozenset({"select", "distinct", "all", "(", ",", "by", "values"})
 _LIST_GOES_ON = frozenset(
     {")", ",", "from", "where", "group", "having", "order", "limit", "offset", "window", "union", "except"}
@@ -27,7 +27,7 @@ _LIST_GOES_ON = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SkeletonReading:
-    """What became of a SQL.
+    """The skeleton of a SQL, or why it has none.
 
     Attributes:
         text: the skeleton; None where the SQL has none.
@@ -38,23 +38,23 @@ class SkeletonReading:
     reason: str = ""
 
 
-def skeleton(sql: str, dialect: str = "sqlite") -> str | None:
+def skeleton(sql: str, dialect: str) -> str | None:
     """Return the skeleton in lower case, tokens parted by blanks; None where the SQL cannot be parsed.
 
     Names, strings and numbers become `_`, and so do qualified names and lists of them; aliases and join
     conditions vanish; every kind of join is `join`.
 
-    >>> skeleton("SELECT T1.a, count(*) FROM t AS T1 LEFT JOIN u ON T1.id = u.id WHERE b > 5 LIMIT 1")
+    >>> skeleton("SELECT T1.a, count(*) FROM t AS T1 LEFT JOIN u ON T1.id = u.id WHERE b > 5 LIMIT 1", "sqlite")
     'select _ , count ( * ) from _ join _ where _ > _ limit _'
     """
     return read_skeleton(sql, dialect).text
 
 
 @lru_cache(maxsize=4096)
-def read_skeleton(sql: str, dialect: str = "sqlite") -> SkeletonReading:
+def read_skeleton(sql: str, dialect: str) -> SkeletonReading:
     """Return the skeleton of a SQL, or why it has none; never raises.
 
-    >>> read_skeleton("DROP TABLE t")
+    >>> read_skeleton("DROP TABLE t", "sqlite")
     SkeletonReading(text=None, reason='not a query: drop')
     """
     from sqlglot import exp
@@ -79,16 +79,6 @@ def read_skeleton(sql: str, dialect: str = "sqlite") -> SkeletonReading:
     return SkeletonReading(
         " ".join(_collapsed([word for token in read for word in token.text.lower().split()]))
     )
-
-
-def same_skeleton(sql: str, other: str, dialect: str = "sqlite") -> bool:
-    """Whether two SQLs have a skeleton, and the same.
-
-    >>> same_skeleton("SELECT a FROM t WHERE b IS NULL", "SELECT x, y FROM z WHERE w IS NULL")
-    True
-    """
-    first, second = skeleton(sql, dialect), skeleton(other, dialect)
-    return first is not None and first == second
 
 
 def skeleton_length(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Asking for one SQL: the step that most stages share."""
+"""Asks a backbone for one SQL: the step that most stages share."""
 
 from collections.abc import Sequence
 

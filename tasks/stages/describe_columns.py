@@ -1,28 +1,25 @@
-"""Column descriptions, written once per database (RSL-SQL, spec stage 0, D): both papers generate them offline."""
+"""Column descriptions, written once per database: both RSL-SQL and DAC generate them offline."""
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.database.identifiers import quoted
-from tasks.database.schema import Schema
-from tasks.settings.pipeline import PromptSettings
+from tasks.database.schema_view import SchemaView
 from tasks.stage import stage
 from tasks.stages.links import read_link
 from tasks.stages.replies import DescriptionsReply
-from tasks.stages.show import show_schema
 
 
 @stage(prompts=("describe_columns",))
 async def describe_columns(
-    schema: Schema, table: str, columns: tuple[str, ...], prompt: PromptSettings, backbone: MeteredBackbone
+    view: SchemaView, table: str, columns: tuple[str, ...], backbone: MeteredBackbone
 ) -> dict[str, str]:
-    """Have some columns of one table described.
+    """Ask for descriptions of some columns of one table.
 
     Args:
-        schema: a schema with that table only.
+        view: a schema with that table only.
         table: its name.
         columns: the columns to describe.
-        prompt: how the schema is shown.
-        backbone: who is asked.
+        backbone: the model.
 
     Returns:
         A sentence by column name as the schema spells it; columns that the reply leaves out are absent, and a
@@ -31,19 +28,19 @@ async def describe_columns(
     reply = await backbone.ask_json(
         prompts.messages(
             "describe_columns",
-            table=quoted(table),
-            columns=[quoted(name) if "," in name else name for name in columns],
-            parts=show_schema(schema, prompt, descriptions=True),
+            table=quoted(table, view.dialect),
+            columns=[quoted(name, view.dialect) if "," in name else name for name in columns],
+            parts=view.render(),
         ),
         DescriptionsReply,
     )
-    told = {
+    given = {
         name.column: text or ""
         for written, text in (reply.descriptions.items() if reply else ())
-        for name in read_link(schema, (), (written,)).columns
+        for name in read_link(view.schema, (), (written,)).columns
         if name.table == table
     }
-    described = {name: text for name in columns if (text := " ".join(told.get(name, "").split()))}
+    described = {name: text for name in columns if (text := " ".join(given.get(name, "").split()))}
     if left_out := [name for name in columns if name not in described]:
         backbone.note(f"not described: {', '.join(left_out)}")
     return described

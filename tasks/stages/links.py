@@ -52,7 +52,7 @@ def read_link(schema: Schema, tables: Iterable[str], columns: Iterable[str]) -> 
 
 
 def hinted(schema: Schema, text: str) -> tuple[ColumnName, ...]:
-    """Return the columns whose lower-cased name is a substring of the lower-cased text (RSL-SQL, spec 1a)."""
+    """Return the columns whose lower-cased name is a substring of the lower-cased text (RSL-SQL, section 3.1)."""
     lowered = text.lower()
     return tuple(name for name in schema.column_names if name.column and name.column.lower() in lowered)
 
@@ -68,7 +68,7 @@ def unite(schema: Schema, *links: Link) -> Link:
 
 
 def merge(schema: Schema, *links: Link) -> Link:
-    """Return all columns of the links, and the tables of these columns only (RSL-SQL, spec 1c).
+    """Return all columns of the links, and the tables of these columns only (RSL-SQL, section 3.1).
 
     So were the published figures counted too: a table that was named without any column is in none of them.
     """
@@ -104,7 +104,7 @@ def shown_columns(schema: Schema, link: Link | None) -> tuple[str, ...]:
 
 
 def spellings(written: str) -> Iterator[str]:
-    """Yield what a written name may stand for: itself, since quotes may be part of it, then without its quotes.
+    """Yield the names that a spelling may mean: itself, since quotes may be part of it, then without its quotes.
 
     Last without any quote at its ends, for those that were opened and never closed.
 

@@ -1,4 +1,8 @@
-"""What stages ask for: the shapes of their JSON replies."""
+"""The JSON replies that stages ask for.
+
+A class's JSON schema, its docstring included, is part of the request, and so of the key that finds a paid reply in the
+cache: these docstrings do not change.
+"""
 
 from typing import Any
 
@@ -8,7 +12,8 @@ from pydantic import BaseModel, Field, model_validator
 class StageReply(BaseModel):
     r"""A reply whose texts can be written anywhere.
 
-    JSON may spell half of a character (`"\ud83d"`), which neither a file, nor SQLite, nor the next request takes.
+    JSON may spell half of a character (`"\ud83d"`), which can be written neither to a file, nor to SQLite, nor into
+    a request.
     """
 
     @model_validator(mode="before")

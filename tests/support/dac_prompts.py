@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from tasks.dac_records import Entities, Feedback
+from tasks.dac_records import Entities, Feedback, RevisionRequest
 from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.database.schema_view import SchemaView
 from tasks.records import ColumnName, Demonstration, Question
 from tasks.retrieval.alignment import GroundedDemonstration, ground
 from tasks.settings.pipeline import PromptSettings
@@ -54,7 +55,7 @@ def first(
     descriptions: bool = False,
 ) -> Case:
     return lambda bench: initial_sql(
-        question, bench.schema, prompt, demonstrations, descriptions, bench.backbone
+        question, SchemaView(bench.schema, prompt, descriptions=descriptions), demonstrations, bench.backbone
     )
 
 
@@ -66,7 +67,7 @@ def linking(
     sql: str | None = SQL,
 ) -> Case:
     return lambda bench: entity_linking(
-        question, bench.schema, prompt, demonstrations, sql, False, bench.backbone
+        question, SchemaView(bench.schema, prompt), demonstrations, sql, bench.backbone
     )
 
 
@@ -77,14 +78,8 @@ def correction(
         tokens = resolve_given(QUESTION.text, MENTIONED, bench.schema, bench.schema).tokens
         return dac_correction(
             QUESTION,
-            bench.schema,
-            prompt,
-            tokens if aligned else (),
-            sql,
-            feedback,
-            0,
-            None,
-            True,
+            SchemaView(bench.schema, prompt, descriptions=True),
+            RevisionRequest(sql, feedback, tokens if aligned else ()),
             bench.runner,
             bench.backbone,
         )
@@ -103,10 +98,10 @@ DAC_CASES: dict[str, Case] = {
     "entity_linking.comment_format": linking(COMMENT),
     "entity_linking.no_sql": linking(question=PLAIN, demonstrations=(), sql=None),
     "skeleton_parsing.full": lambda bench: skeleton_parsing(
-        QUESTION, "sqlite", GROUNDED, True, bench.backbone
+        QUESTION, "sqlite", GROUNDED, bench.backbone, evidence=True
     ),
     "skeleton_parsing.question_only": lambda bench: skeleton_parsing(
-        QUESTION, "sqlite", GROUNDED, False, bench.backbone
+        QUESTION, "sqlite", GROUNDED, bench.backbone, evidence=False
     ),
     "dac_correction.execution": correction(
         Feedback("execution", error="Error: no such column: nam"), sql="SELECT nam FROM museum", aligned=False

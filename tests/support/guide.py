@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.pipelines.context import Context, Path
+from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import pipeline_of
 from tasks.records import Demonstration, Question
 from tasks.settings.home import find_conf
@@ -49,13 +49,13 @@ class Walk:
 
     Attributes:
         sql: the final SQL.
-        path: candidates, links and notes.
+        record: candidates, links and notes.
         trail: the stages' records.
         asked: prompts by template, in order of arrival; whole conversations as one text.
     """
 
     sql: str | None
-    path: Path
+    record: PipelineRecord
     trail: Trail
     asked: dict[str, list[str]]
 
@@ -69,7 +69,7 @@ class Walk:
 
     @property
     def candidates(self) -> dict[str, str | None]:
-        return {candidate.stage: candidate.sql for candidate in self.path.candidates}
+        return {candidate.stage: candidate.sql for candidate in self.record.candidates}
 
     @property
     def calls(self) -> int:
@@ -98,11 +98,11 @@ class Guide:
         settings = load_pipeline_settings(find_conf(), pipeline, [f"pipeline.{text}" for text in overrides])
         asked: dict[str, list[str]] = defaultdict(list)
         self.bench.server.answer = lambda body: self._answer(body, asked)
-        path = Path()
-        context = Context(settings, self.bench.runner, demonstrations, self.bench.backbone, path, **further)
+        record = PipelineRecord()
+        context = Context(settings, self.bench.runner, demonstrations, self.bench.backbone, record, **further)
         with on_trail(Trail(question)) as trail:
             sql = await pipeline_of(settings).answer(question, context)
-        return Walk(sql, path, trail, asked)
+        return Walk(sql, record, trail, asked)
 
     def _answer(self, body: Body, asked: dict[str, list[str]]) -> str:
         found = re.match(r"<(\w+)> ", body["messages"][0]["content"])

@@ -18,9 +18,18 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
-from tasks.records import Correction, Demonstration, Question, Selection, StageRecord
+from tasks.database.schema_view import SchemaView
+from tasks.records import (
+    Correction,
+    Demonstration,
+    FewShotQuestion,
+    Question,
+    Selection,
+    SqlPair,
+    StageRecord,
+)
 from tasks.settings.backbone import BackboneSettings
-from tasks.settings.pipeline import CorrectionTurns, PromptSettings, SelectionSettings
+from tasks.settings.pipeline import CorrectionTurns, SelectionSettings
 from tasks.stages.rsl_sql.binary_selection import binary_selection
 from tasks.stages.rsl_sql.self_correction import self_correction
 from tasks.trail import Trail, on_trail
@@ -57,6 +66,7 @@ DEMONSTRATIONS = (
     ),
     Demonstration("Name all animals.", "SELECT name\nFROM animal", "zoo"),
 )
+ASKED = FewShotQuestion(QUESTION, DEMONSTRATIONS)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
@@ -103,14 +113,10 @@ class Bench:
         """Run binary selection."""
         return await self.run(
             binary_selection(
-                QUESTION,
-                self.schema,
-                PromptSettings(),
-                DEMONSTRATIONS,
-                sql1,
-                sql2,
+                ASKED,
+                SchemaView(self.schema, descriptions=True),
+                SqlPair(sql1, sql2),
                 SelectionSettings(**settings),
-                True,
                 self.runner,
                 self.backbone,
             )
@@ -120,13 +126,10 @@ class Bench:
         """Run self-correction."""
         return await self.run(
             self_correction(
-                QUESTION,
-                self.schema,
-                PromptSettings(),
-                DEMONSTRATIONS,
+                ASKED,
+                SchemaView(self.schema, descriptions=True),
                 sql,
                 CorrectionTurns(**settings),
-                True,
                 self.runner,
                 self.backbone,
             )

@@ -9,7 +9,7 @@ from sqlglot.dialects.sqlite import SQLite
 
 from tasks.backbone.offline.prompt.joins import JoinTree, join_tree
 from tasks.backbone.offline.prompt.schema import PromptSchema
-from tasks.database.identifiers import quoted_if_needed
+from tasks.database.identifiers import SQLITE, quoted_if_needed
 from tasks.records import ColumnName
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Query:
 
 def name(text: str) -> exp.Identifier:
     """Return a name, quoted only where it needs quotes."""
-    return exp.to_identifier(text, quoted=quoted_if_needed(text) != text)
+    return exp.to_identifier(text, quoted=quoted_if_needed(text, SQLITE) != text)
 
 
 def plain(column: ColumnName) -> exp.Column:

@@ -1,4 +1,4 @@
-"""Finds JSON in what a model wrote: as it stands, fenced, within prose, or in need of repair."""
+"""Finds JSON in what a model wrote: unchanged, fenced, within prose, or in need of repair."""
 
 import ast
 import json
@@ -26,7 +26,7 @@ class ParsedReply:
 
     Attributes:
         value: the object or list; None when nothing could be read.
-        path: how: "json" the text is JSON; "fenced" it is in a code fence; "text" it stands in prose;
+        path: how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose;
             "repaired" it was broken; "failed" there is none.
     """
 
@@ -95,7 +95,7 @@ def _strict(text: str) -> Value | None:
 
 
 def _spans(text: str) -> Iterator[str]:
-    """Yield what stands between matching brackets, outermost only; the last one may lack its end."""
+    """Yield what is between matching brackets, outermost only; the last one may lack its end."""
     closers: list[str] = []
     start, quoted, escaped = -1, False, False
     for position, character in enumerate(text):

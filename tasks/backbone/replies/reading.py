@@ -64,7 +64,7 @@ def read_reply(text: str, reply_type: type[T]) -> Reading[T]:
 
 
 def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
-    """Return a value as the keyword arguments of a type, as far as good will carries it."""
+    """Return a value as the keyword arguments of a type, as far as it can be read."""
     fields = reply_type.model_fields
     if isinstance(value, list):
         if len(fields) > 1 and len(value) == 1 and isinstance(value[0], dict):
@@ -106,7 +106,7 @@ def _coerced(value: Any, annotation: Any) -> Any:
 
 
 def _texts(value: Any) -> Any:
-    """Return a list of texts; what cannot be one goes back as it is, for the validation to refuse."""
+    """Return a list of texts; what cannot be one is returned unchanged and refused by the validation."""
     if value is None:
         return []
     if isinstance(value, str):

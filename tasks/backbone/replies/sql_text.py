@@ -18,6 +18,7 @@ _FROM = re.compile(
     r"(?:$|[;,)`]|\w\s*$|\b(?:as|where|join|inner|left|cross|group|order|limit|union|having|except|intersect)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
+# What can begin a paragraph of a query; sqlglot's keywords include words that begin a sentence (show, use, comment).
 _SQL_WORD = re.compile(
     r"\s*(?:SELECT|FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|OFFSET|UNION|INTERSECT|EXCEPT|(?:LEFT|RIGHT|FULL|INNER|CROSS"
     r"|NATURAL|OUTER|STRAIGHT)\b|JOIN|ON|USING|AND|OR|NOT|WITH|WINDOW|VALUES|CASE|WHEN|THEN|ELSE|END|AS|IN|IS|LIKE"
@@ -29,6 +30,9 @@ _STATEMENT = re.compile(
     r"|(?:CREATE|DROP|ALTER)\s+(?:TEMP\s+)?(?:TABLE|VIEW|INDEX))",
     re.IGNORECASE | re.DOTALL,
 )
+# A string, name or comment, perhaps never closed, or a semicolon outside of them. sqlglot's tokenizer refuses what is
+# never closed, and the prose after a query has apostrophes.
+_SEMICOLON = re.compile(r"'[^']*'?|\"[^\"]*\"?|`[^`]*`?|--[^\n]*|/\*.*?(?:\*/|\Z)|(?P<end>;)", re.DOTALL)
 
 LONGEST_SELECT = 2000
 """Characters after a "select" in small letters within which its FROM is looked for."""
@@ -76,29 +80,8 @@ def first_statement(sql: str) -> str:
     >>> first_statement("SELECT ';' -- a; b\n FROM t; DROP TABLE t")
     "SELECT ';' -- a; b\n FROM t"
     """
-    position = 0
-    while position < len(sql):
-        character = sql[position]
-        if character == ";":
-            return sql[:position]
-        position = _skip(sql, position)
-    return sql
-
-
-def _skip(sql: str, position: int) -> int:
-    """Return the position after the token at `position`, as far as semicolons can hide in it."""
-    character, pair = sql[position], sql[position : position + 2]
-    if character in "'\"`":
-        # A doubled quote reads as two strings side by side, which ends at the same place.
-        end = sql.find(character, position + 1)
-    elif pair == "--":
-        end = sql.find("\n", position)
-    elif pair == "/*":
-        end = sql.find("*/", position + 2)
-        end = end if end < 0 else end + 1
-    else:
-        return position + 1
-    return len(sql) if end < 0 else end + 1
+    end = next((found.start() for found in _SEMICOLON.finditer(sql) if found["end"]), len(sql))
+    return sql[:end]
 
 
 def _clean(sql: str) -> str | None:

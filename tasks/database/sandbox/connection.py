@@ -1,6 +1,6 @@
-"""One SQLite database behind the sandbox, as it stands inside a worker process.
+"""One SQLite database inside a worker process of the sandbox.
 
-Model-written SQL is hostile until proven otherwise. What guards the machine from it, outermost last: a
+Model-written SQL is untrusted. What protects the machine from it, outermost last: a
 read-only immutable connection; an authorizer that allows only reading; length limits; a deadline in SQLite's
 progress handler; caps on rows and bytes; the worker's memory limit, and its parent, which kills it.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from tasks.database.files import read_only_uri, require_database
 from tasks.database.limits import MIB, Limits
-from tasks.database.restraint import TICK, Clock, restrict, tolerant_text
+from tasks.database.restrictions import TICK, Clock, restrict, tolerant_text
 from tasks.database.sandbox.authorizer import refusal
 from tasks.errors import DataError
 from tasks.records import Execution, Status
@@ -76,7 +76,7 @@ class Session:
         self._budget_ends = float("inf")
 
     def grant(self, seconds: float) -> None:
-        """Let the following queries take so many seconds together, whatever each may take alone."""
+        """Limit the following queries to so many seconds together, beside the limit of each."""
         self._budget_ends = time.monotonic() + seconds
 
     def run(

@@ -1,4 +1,4 @@
-"""What goes between the pool and a worker: length-prefixed pickles of a job and its reply."""
+"""Messages between the pool and a worker: length-prefixed pickles of a job and its reply."""
 
 import pickle
 import struct
@@ -28,7 +28,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What became of a job, or, with `outcome` "ready", that the worker can take one.
+    """The outcome of a job, or, with `outcome` "ready", that the worker can take one.
 
     Attributes:
         outcome: "returned" (the value), "raised" (the exception), or "exhausted" (memory ran out).
@@ -47,7 +47,7 @@ def framed(message: object) -> bytes:
     """Return a message as one frame.
 
     Raises:
-        Exception: whatever pickle raises for what cannot be pickled.
+        Exception: what pickle raises for a message that cannot be pickled.
     """
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return HEADER.pack(len(body)) + body

@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it: start, ask, kill."""
+"""A worker process from its parent's side: start, ask, kill."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ class WorkerOverranError(Exception):
 
 
 class WorkerProcess:
-    """One worker process. Only `start`, `ask` and `gone` wait; `kill` can be called from anywhere.
+    """One worker process. Only `start`, `ask` and `wait_ended` wait; `kill` can be called from anywhere.
 
     Attributes:
         paths: databases it has been asked about.
@@ -72,7 +72,7 @@ class WorkerProcess:
         return self._process.poll() is None
 
     async def start(self, limits: Limits) -> None:
-        """Hand it its limits and wait until it can take a job.
+        """Send it its limits and wait until it can take a job.
 
         Raises:
             CrosscheckError: it did not start.
@@ -89,22 +89,22 @@ class WorkerProcess:
                 f"Try it by hand: {sys.executable} -m tasks.database.sandbox.worker"
             ) from error
 
-    async def ask(self, job: Job, patience_s: float) -> Reply:
+    async def ask(self, job: Job, timeout_s: float) -> Reply:
         """Send a job and wait for its reply.
 
         Raises:
-            WorkerOverranError: no reply within `patience_s`, plus `START_S` to import a function that is new
+            WorkerOverranError: no reply within `timeout_s`, plus `START_S` to import a function that is new
                 to this worker.
             WorkerDiedError: the process ended first.
-            Exception: what pickle raises when the job cannot be pickled; the worker is as good as before.
+            Exception: what pickle raises when the job cannot be pickled; the worker can take the next job.
         """
         frame = framed(job)
         if job.function not in self.functions:
-            patience_s += START_S
+            timeout_s += START_S
         self.functions.add(job.function)
         self.paths.add(job.path)
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(timeout_s):
                 try:
                     await self._send(frame)
                 except OSError as error:
@@ -117,13 +117,13 @@ class WorkerProcess:
             raise WorkerDiedError(self._ending(), started=True) from error
 
     def kill(self) -> None:
-        """End it at once, and wake whoever waits for its reply."""
+        """End it at once; a pending `ask` raises WorkerDiedError."""
         self._process.kill()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    async def gone(self) -> None:
-        """Wait until a killed process is reaped, and let go of its pipe."""
+    async def wait_ended(self) -> None:
+        """Wait until a killed process is reaped, and close its pipe."""
         pause = 0.001
         while self.alive:
             await asyncio.sleep(pause)
@@ -131,7 +131,7 @@ class WorkerProcess:
         self._socket.close()
 
     async def _ended(self) -> None:
-        """Give a process that closed its pipe a second to be gone, so that its ending is known."""
+        """Give a process that closed its pipe a second to end, so that its exit code is known."""
         until = time.monotonic() + 1.0
         while self.alive and time.monotonic() < until:
             await asyncio.sleep(0.001)
@@ -164,7 +164,7 @@ class WorkerProcess:
 def _environment() -> dict[str, str]:
     """Return an environment in which the worker finds what the parent finds, without looking for it itself.
 
-    Secrets stay out: the worker runs hostile SQL and needs none of them.
+    Secrets stay out: the worker runs untrusted SQL and needs none of them.
     """
     kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
     folders = [str(ROOT), *(folder for folder in sys.path if folder)]

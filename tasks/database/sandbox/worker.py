@@ -5,7 +5,7 @@ both are moved away before anything runs, and what a job prints is lost. The fir
 It imports little, so that a killed worker is replaced within 0.1 s; what a job needs beyond that is imported
 with the job.
 
-It ends when its parent closes the pipe or is gone, even in the middle of a query.
+It ends when its parent closes the pipe or ends, even in the middle of a query.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ OPEN_DATABASES = 16
 
 
 def main() -> None:
-    """Serve jobs until the parent is gone."""
+    """Execute jobs until the parent ends."""
     jobs, replies = _private_pipes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.stack_size(256 * 1024)
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def restrict_process(limits: Limits) -> None:
-    """Bound this process's memory, and take from it the means to write files or dump core.
+    """Bound this process's memory, and forbid it to write files or dump core.
 
     Where there is no `resource` (Windows) or RLIMIT_AS is ignored (macOS), SQLite's own heap limit remains.
     """
@@ -104,7 +104,7 @@ def _session(path: str, sessions: "OrderedDict[str, Session]", limits: Limits) -
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the exception, or one that says the same where pickle cannot carry it."""
+    """Return the exception, or one with the same message where it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own exception
     except Exception:
@@ -113,12 +113,12 @@ def _portable(error: Exception) -> Exception:
 
 
 def _private_pipes() -> tuple[BufferedReader, BufferedWriter]:
-    """Move standard input and output to descriptors of our own; what a job prints goes nowhere."""
+    """Move standard input and output to other descriptors; what a job prints is discarded."""
     jobs, replies = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 0)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
     return os.fdopen(jobs, "rb"), os.fdopen(replies, "wb")
 
 
@@ -145,7 +145,7 @@ def _write(pipe: BufferedWriter, reply: Reply) -> None:
 
 
 def _end_with_parent(pipe: int, parent: int) -> None:
-    """Leave at once when the pipe is closed or the parent is gone, whatever the main thread is doing."""
+    """Exit at once when the pipe is closed or the parent has ended, also while the main thread runs a query."""
     poll = select.poll()
     poll.register(pipe, 0)
     while not poll.poll(1000) and os.getppid() == parent:
@@ -154,7 +154,7 @@ def _end_with_parent(pipe: int, parent: int) -> None:
 
 
 def _address_space() -> int:
-    """Return the bytes of memory mapped now; 0 where the system does not tell."""
+    """Return the bytes of memory mapped now; 0 where the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - once a query
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

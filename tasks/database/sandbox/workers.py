@@ -12,13 +12,14 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.connection import first_rows
 from tasks.database.sandbox.frames import Job, Reply
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
+from tasks.errors import CrosscheckError
 from tasks.records import Execution
 
 MOST_WORKERS = 4
 CLOSED = "the SqlWorkers were closed before the query was done"
 
 
-class WorkerLost(Exception):  # noqa: N818 - named by the contract; an outcome, no fault
+class WorkerLost(Exception):  # noqa: N818 - an outcome, no fault
     """A function inside a worker was not finished: it overran its time, or took the worker's memory.
 
     Attributes:
@@ -34,7 +35,7 @@ class SqlWorkers:
     """Runs SQL on databases, each query in one of N processes that are killed and replaced when they overrun.
 
     Use it as an async context manager, in any thread, from one loop at a time. Processes start with the
-    first query that finds none idle; whoever asks first is served first. A query costs 0.3 ms on top of its
+    first query that finds none idle; queries are served in order of arrival. A query costs 0.3 ms on top of its
     own time.
 
     Args:
@@ -62,10 +63,10 @@ class SqlWorkers:
         await self.close()
 
     async def close(self) -> None:
-        """Kill every process, busy ones too, and wait until they are gone."""
+        """Kill every process, busy ones too, and wait until they have ended."""
         self._places = None
         for worker in (*self._idle, *self._busy):
-            self._bury(worker)
+            self._discard(worker)
         self._idle.clear()
         while self._reaping:
             await asyncio.gather(*self._reaping)
@@ -130,12 +131,12 @@ class SqlWorkers:
             try:
                 reply = await worker.ask(job, timeout_s + self.limits.grace_s)
             except WorkerOverranError:
-                self._bury(worker)
+                self._discard(worker)
                 raise WorkerLost(
                     "timeout", f"The query did not finish within {timeout_s:g} s and its process was stopped."
                 ) from None
             except WorkerDiedError as death:
-                self._bury(worker)
+                self._discard(worker)
                 if self._places is None:
                     raise RuntimeError(CLOSED) from None
                 if death.started:
@@ -143,12 +144,12 @@ class SqlWorkers:
                         "too_large", f"{self._memory_message()} (It ended with {death}.)"
                     ) from None
             except BaseException:
-                self._bury(worker)
+                self._discard(worker)
                 raise
             else:
                 self._busy.discard(worker)
                 if reply.spent or self._places is None:
-                    self._bury(worker)
+                    self._discard(worker)
                 else:
                     self._idle.append(worker)
                 return reply
@@ -157,7 +158,7 @@ class SqlWorkers:
         """Take an idle worker, one that has the database open if there is one, else start another."""
         for worker in [worker for worker in self._idle if not worker.alive]:
             self._idle.remove(worker)
-            self._bury(worker)
+            self._discard(worker)
         if self._idle:
             worker = next((w for w in reversed(self._idle) if path in w.paths), self._idle[-1])
             self._idle.remove(worker)
@@ -166,15 +167,17 @@ class SqlWorkers:
         self._busy.add(worker)
         try:
             await worker.start(self.limits)
-        except BaseException:
-            self._bury(worker)
+        except BaseException as error:
+            self._discard(worker)
+            if isinstance(error, CrosscheckError) and self._places is None:
+                raise RuntimeError(CLOSED) from None
             raise
         return worker
 
-    def _bury(self, worker: WorkerProcess) -> None:
+    def _discard(self, worker: WorkerProcess) -> None:
         self._busy.discard(worker)
         worker.kill()
-        task = asyncio.get_running_loop().create_task(worker.gone())
+        task = asyncio.get_running_loop().create_task(worker.wait_ended())
         self._reaping.add(task)
         task.add_done_callback(self._reaping.discard)
 

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from tasks.database.database import Database
 from tasks.database.files import read_only_uri, require_database
-from tasks.database.identifiers import quoted
-from tasks.database.restraint import tolerant_text
+from tasks.database.identifiers import SQLITE, quoted
+from tasks.database.restrictions import tolerant_text
 from tasks.errors import DataError
 
 Progress = Callable[[str], None]
@@ -132,7 +132,7 @@ def _fill(connection: sqlite3.Connection, database: Database) -> None:
     connection.execute("INSERT INTO word (word, rank) VALUES ('hashsize', ?)", (CACHE_KIB * 1024,))
     connection.execute("BEGIN")
     for place, name in enumerate(database.schema.column_names):
-        column, table = quoted(name.column), f"source.{quoted(name.table)}"
+        column, table = quoted(name.column, SQLITE), f"source.{quoted(name.table, SQLITE)}"
         first_id = connection.execute("SELECT COALESCE(MAX(id), 0) + 1 FROM text").fetchone()[0]
         connection.execute(
             f"INSERT INTO text (value) SELECT {column} FROM {table} WHERE typeof({column}) = 'text' "

@@ -27,7 +27,7 @@ from rapidfuzz.distance import Indel
 
 from tasks.database.database import Database
 from tasks.database.files import read_only_uri
-from tasks.database.restraint import tolerant_text
+from tasks.database.restrictions import tolerant_text
 from tasks.records import ColumnName, ColumnValues, Value
 from tasks.retrieval.values import builder
 from tasks.retrieval.values.bridging import LIKENESS, BridgedQuestion, Span, like_lengths

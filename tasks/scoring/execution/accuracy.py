@@ -10,8 +10,8 @@ from tasks.scoring.execution.judge_job import Compared, JudgeJob, Query, compare
 from tasks.scoring.execution.rules import GoldOrder
 from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.report import Verdict
-from tasks.sql.distinct import without_distinct
 from tasks.sql.order import ordering
+from tasks.sql.rewriting import without_distinct
 
 REPEATABLE = frozenset({"ok", "error"})
 """Statuses that a repetition on the same database would give again."""

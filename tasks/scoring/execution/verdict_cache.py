@@ -31,11 +31,11 @@ DECISIVE = (
     "tasks/scoring/execution/rules.py",
     "tasks/scoring/execution/cells.py",
     "tasks/scoring/execution/subset.py",
-    "tasks/sql/distinct.py",
+    "tasks/sql/rewriting.py",
     "tasks/sql/order.py",
     "tasks/sql/parsing.py",
     "tasks/database/sandbox/authorizer.py",
-    "tasks/database/restraint.py",
+    "tasks/database/restrictions.py",
     "tasks/database/sandbox/connection.py",
 )
 """The files that decide verdicts: a change of one of them forgets every verdict, without a version to remember."""

@@ -20,8 +20,8 @@ from tasks.database.schema import Schema
 from tasks.scoring.errors import DacCounts, classify, classify_sql, dac_counts
 from tasks.scoring.papers.dac_oracle import gold_entities, gold_skeleton
 from tasks.scoring.report import QuestionScore, Ratio, Verdict, is_right
+from tasks.sql.elements import used_elements
 from tasks.sql.skeleton import skeleton
-from tasks.sql.used_elements import used_elements
 
 T = TypeVar("T")
 _ALIGNMENT: TypeAdapter[Alignment] = TypeAdapter(Alignment)

@@ -7,8 +7,8 @@ an analysis that is tagged "oracle" and never ranked.
 from tasks.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.database.schema import Schema
 from tasks.settings.pipeline import DacCorrectionSettings
+from tasks.sql.elements import used_elements
 from tasks.sql.skeleton import read_skeleton
-from tasks.sql.used_elements import used_elements
 
 
 def make_oracle(gold_sql: str, schema: Schema, settings: DacCorrectionSettings | None) -> Oracle | None:

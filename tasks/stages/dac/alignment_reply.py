@@ -69,7 +69,7 @@ class AlignmentReply(StageReply):
 
     @classmethod
     def from_text(cls, text: str) -> "AlignmentReply | None":
-        """Read objects that stand one per line, without a list around them, or in a list under another name."""
+        """Read objects that are written one per line, without a list around them, or in a list under another name."""
         found = read_json(text).value
         if isinstance(found, dict):
             inner = next((item for item in found.values() if isinstance(item, list)), None)

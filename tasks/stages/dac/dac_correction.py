@@ -1,22 +1,20 @@
-"""Correction by one kind of feedback (DAC, section 3.4; spec 5)."""
+"""Correction by one kind of feedback (DAC, section 3.4)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.dac_records import AlignedToken, Entities, Feedback, Revision
+from tasks.dac_records import AlignedToken, Entities, Revision, RevisionRequest
 from tasks.database.identifiers import quoted_if_needed
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.database.schema import Schema
+from tasks.database.schema_view import SchemaView
 from tasks.records import Question
-from tasks.retrieval.alignment import with_tables
-from tasks.settings.pipeline import PromptSettings
+from tasks.sql.elements import used_elements
 from tasks.sql.normalise import normalise_sql
-from tasks.sql.used_elements import used_elements
 from tasks.stage import stage
 from tasks.stages.ask_sql import ask_sql
-from tasks.stages.show import outcome_of, show_result, show_schema
+from tasks.stages.shown_results import outcome_of, show_result
 
 KINDS = {"tbl": "table", "col": "column", "val": "value"}
 
@@ -24,59 +22,43 @@ KINDS = {"tbl": "table", "col": "column", "val": "value"}
 @stage(prompts=("dac_correction",))
 async def dac_correction(
     question: Question,
-    schema: Schema,
-    prompt: PromptSettings,
-    alignment: tuple[AlignedToken, ...],
-    sql: str | None,
-    feedback: Feedback,
-    round: int,
-    temperature: float | None,
-    descriptions: bool,
+    view: SchemaView,
+    request: RevisionRequest,
     runner: DatabaseRunner,
     backbone: MeteredBackbone,
 ) -> Revision:
-    """Ask once for a better SQL, and take it if it executes.
+    """Ask once for a better SQL, and accept it if it executes.
 
-    Args:
-        question: the question and its evidence.
-        schema: the full schema; shown are the tables of the SQL and of the missing entities.
-        prompt: how the schema is shown.
-        alignment: the question's tokens with what they mean; () where they were not linked.
-        sql: the current SQL; None where there is none.
-        feedback: what is wrong with it.
-        round: which correction of this kind this is, from 0: the index of the sample.
-        temperature: None for the backbone's own.
-        descriptions: show column descriptions.
-        runner: executes the new SQL within the benchmark's time limit.
-        backbone: who is asked.
+    The tables of the SQL and of the missing entities are shown.
 
     Returns:
         The new SQL, or the one before where the reply holds none, the same, or one that fails to execute; a note
         says which.
     """
-    tables = (*(used_elements(sql, schema).tables if sql else ()), *feedback.missing.tables)
-    tables += tuple(column.table for column in feedback.missing.columns)
+    sql, feedback, missing = request.sql, request.feedback, request.feedback.missing
+    tables = (*(used_elements(sql, view.schema).tables if sql else ()), *missing.tables)
+    tables += tuple(column.table for column in missing.columns)
     answer = await ask_sql(
         backbone,
         prompts.messages(
             "dac_correction",
             question=question,
-            dialect=schema.dialect_name,
-            parts=show_schema(with_tables(schema, tables), prompt, descriptions=descriptions),
-            alignment=tuple(annotations(alignment, schema.dialect)),
+            dialect=view.dialect_name,
+            parts=view.limited_to(tables).render(),
+            alignment=tuple(annotations(request.alignment, view.dialect)),
             sql=sql or "",
             kind=feedback.kind,
             error=feedback.error,
-            missing=shown_entities(feedback.missing, schema.dialect),
+            missing=shown_entities(missing, view.dialect),
             skeleton=feedback.skeleton,
         ),
-        sample=round,
-        temperature=temperature,
+        sample=request.round,
+        temperature=request.temperature,
     )
     if answer.sql is None:
         backbone.note(f"{answer.note}; the SQL before it was kept")
         return Revision(feedback.kind, sql, "unreadable", note=answer.note)
-    if sql is not None and normalise_sql(answer.sql, schema.dialect) == normalise_sql(sql, schema.dialect):
+    if sql is not None and normalise_sql(answer.sql, view.dialect) == normalise_sql(sql, view.dialect):
         return Revision(feedback.kind, sql, "unchanged", answer.sql, "the same SQL came back")
     result = await runner.run(answer.sql, 1)
     if not result.ok:

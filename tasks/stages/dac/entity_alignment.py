@@ -1,6 +1,6 @@
-"""From an alignment list to linked tokens: repaired against the question, completed by names (spec: dac, 2).
+"""From an alignment list to linked tokens: repaired against the question, completed by names (DAC, section 3.2).
 
-Pure functions: no model is asked here.
+Pure functions: no model call.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,7 +73,7 @@ def resolve_given(question: str, given: Iterable[Given], shown: Schema, full: Sc
 def link_by_name(
     tokens: Sequence[AlignedToken], shown: Schema, full: Schema, used: Elements
 ) -> tuple[AlignedToken, ...]:
-    """Link tokens that are still unlinked where they say the name of a table or column.
+    """Link tokens that are still unlinked that name a table or column.
 
     The longest names first, those of the shown tables before the others. Of columns that share a name, one that
     the SQL uses wins, then the first of the shown ones; outside of the shown tables a column is linked only

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tasks.dac_records import AlignedToken
-from tasks.database.rendering import render
 from tasks.database.schema import Schema
+from tasks.database.schema_view import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.settings.pipeline import PromptSettings
 
@@ -53,5 +53,4 @@ def alignment_list(tokens: Iterable[AlignedToken]) -> str:
 def _schema_text(schema: Schema | None, prompt: PromptSettings) -> str:
     if schema is None:
         return ""
-    style, keys = prompt.schema_format, prompt.foreign_keys
-    return render(schema, style, sample_rows=0, foreign_keys=keys, descriptions=False).schema
+    return SchemaView(schema, prompt.model_copy(update={"sample_rows": 0})).render().schema

@@ -1,14 +1,14 @@
-"""Execution errors as feedback (DAC, section 3.4; spec 5). No model call."""
+"""Execution errors as feedback (DAC, section 3.4). No model call."""
 
 from tasks.dac_records import Feedback
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.stage import stage
-from tasks.stages.show import show_result
+from tasks.stages.shown_results import show_result
 
 
 @stage()
 async def execution_feedback(sql: str | None, runner: DatabaseRunner) -> Feedback | None:
-    """Run a SQL; return what went wrong, None where it ran to its end. An empty result is nothing wrong here."""
+    """Return why a SQL fails, None where it executes; an empty result is no failure here."""
     result = await runner.run(sql, 1) if sql else None
     if result is not None and result.ok:
         return None

@@ -1,4 +1,4 @@
-"""Values of the database that a question mentions, for the schema of DAC's prompts (spec: dac, 1). No model call.
+"""Values of the database that a question mentions, for the schema of DAC's prompts (section 3.1). No model call.
 
 One query per table and no index: for each text column its values are compared, without regard to case, with the
 runs of words of the question. Deviation: the paper fills up with random values; ours are those of the first rows,
@@ -7,8 +7,9 @@ so that prompts repeat.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
+from typing import Any
 
 from tasks.database.identifiers import quoted
 from tasks.database.sandbox.runner import DatabaseRunner
@@ -31,7 +32,7 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 @dataclass(frozen=True, slots=True)
 class QuestionValues:
-    """What a question mentions.
+    """Values that a question mentions.
 
     Attributes:
         columns: the columns with a mentioned value, in schema order.
@@ -48,11 +49,7 @@ async def question_values(
 ) -> QuestionValues:
     """Find the values of text columns that occur in the question or its evidence, as whole words.
 
-    Args:
-        question: the question and its evidence.
-        schema: the full schema.
-        most: values per column.
-        runner: executes the searches, each within the benchmark's time limit.
+    Up to `most` values per column; each search runs within the benchmark's time limit.
     """
     phrases = phrases_of(f"{question.text}\n{question.evidence}")
     places = {phrase: place for place, phrase in enumerate(phrases)}
@@ -74,19 +71,15 @@ async def question_values(
     return QuestionValues(tuple(found), tuple(left_out))
 
 
-def with_values(schema: Schema, found: QuestionValues, most: int) -> Schema:
+def with_mentioned_values(schema: Schema, found: QuestionValues, most: int) -> Schema:
     """Return the schema with the mentioned values before its samples: up to `most` different ones per column."""
     mentioned = {one.column: one.values for one in found.columns}
 
-    def sampled(table: Table, column: Column) -> Column:
-        first = mentioned.get(ColumnName(table.name, column.name), ())
-        values = dict.fromkeys((*first, *(value for value in column.samples if value is not None)))
-        return replace(column, samples=tuple(values)[:most])
+    def samples(name: ColumnName, column: Column) -> tuple[Any, ...]:
+        values = dict.fromkeys((*mentioned.get(name, ()), *(v for v in column.samples if v is not None)))
+        return tuple(values)[:most]
 
-    tables = tuple(
-        replace(t, columns=tuple(sampled(t, column) for column in t.columns)) for t in schema.tables
-    )
-    return Schema(schema.database_id, tables, schema.foreign_keys, schema.dialect)
+    return schema.with_samples(samples)
 
 
 def phrases_of(text: str) -> tuple[str, ...]:
@@ -114,8 +107,8 @@ def _holds_text(column: Column) -> bool:
 
 
 def _search(table: Table, columns: list[str], phrases: Iterable[str], most: int, dialect: str) -> str:
-    said = ", ".join(f"({_literal(phrase)})" for phrase in phrases)
-    return f"WITH said(v) AS (VALUES {said}) " + " UNION ALL ".join(
+    listed = ", ".join(f"({_literal(phrase)})" for phrase in phrases)
+    return f"WITH said(v) AS (VALUES {listed}) " + " UNION ALL ".join(
         _parts(quoted(table.name, dialect), columns, most, dialect)
     )
 

@@ -1,9 +1,9 @@
-"""Skeleton parsing: the structure of the SQL from the question alone (DAC, section 3.3; spec 3)."""
+"""Skeleton parsing: the structure of the SQL from the question alone (DAC, section 3.3)."""
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.dac_records import ParsedSkeleton
-from tasks.database.schema import DIALECT_NAMES
+from tasks.database.schema import dialect_name
 from tasks.records import Demonstration, Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.sql.skeleton import read_skeleton
@@ -16,17 +16,13 @@ async def skeleton_parsing(
     question: Question,
     dialect: str,
     demonstrations: tuple[GroundedDemonstration, ...],
-    evidence: bool,
     backbone: MeteredBackbone,
+    *,
+    evidence: bool,
 ) -> ParsedSkeleton:
     """Have a SQL written with invented names, and keep its skeleton.
 
-    Args:
-        question: the question.
-        dialect: sqlglot's name of the SQL dialect.
-        demonstrations: training questions with their SQL, most similar first.
-        evidence: show the evidence too; the paper shows the question only.
-        backbone: who is asked.
+    `evidence` shows the evidence too; the paper shows the question only.
 
     Returns:
         The skeleton; None, with a note, when the reply held no SQL or one that cannot be parsed.
@@ -36,7 +32,7 @@ async def skeleton_parsing(
         prompts.messages(
             "skeleton_parsing",
             question=question if evidence else Question(question.id, question.text, question.database_id),
-            dialect=DIALECT_NAMES.get(dialect, dialect),
+            dialect=dialect_name(dialect),
             demonstrations=[
                 Demonstration(one.question, one.sql, "", one.evidence if evidence else "")
                 for one in demonstrations

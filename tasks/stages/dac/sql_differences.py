@@ -1,15 +1,15 @@
-"""Where a SQL differs from what the sub-tasks found (DAC, section 3.4; spec 4). Pure: no model is asked."""
+"""Where a SQL differs from what the sub-tasks found (DAC, section 3.4). Pure functions: no model call."""
 
 from tasks.dac_records import Entities, Feedback
 from tasks.database.schema import Schema
+from tasks.sql.elements import used_elements
 from tasks.sql.skeleton import skeleton, skeleton_length
-from tasks.sql.used_elements import used_elements
 
 
 def missing_entities(sql: str | None, linked: Entities, schema: Schema) -> Feedback | None:
     """Return the linked entities that a SQL does not use; None where it uses them all.
 
-    What the SQL uses and the question does not mention is no mistake. A SQL that cannot be parsed is searched for
+    What the SQL uses and the question does not mention is not missing. A SQL that cannot be parsed is searched for
     names, see `used_elements`. Without a SQL everything is missing.
 
     Args:
@@ -28,15 +28,15 @@ def missing_entities(sql: str | None, linked: Entities, schema: Schema) -> Feedb
 def other_skeleton(
     sql: str | None, expected: str | None, dialect: str, *, never_longer: bool
 ) -> Feedback | None:
-    """Return the expected skeleton where a SQL has another; None where it has it, or nothing can be said.
+    """Return the expected skeleton where a SQL has another; None where it has it, or they cannot be compared.
 
-    Nothing can be said without a SQL, without an expected skeleton, or of a SQL that cannot be parsed.
+    They cannot without a SQL, without an expected skeleton, or where the SQL cannot be parsed.
 
     Args:
         sql: the SQL.
         expected: the skeleton that was parsed from the question.
         dialect: the SQL's dialect.
-        never_longer: say nothing either where the expected skeleton is longer than the SQL's own (released code).
+        never_longer: return None also where the expected skeleton is longer than the SQL's own (released code).
     """
     own = skeleton(sql, dialect) if sql else None
     if own is None or expected is None or own == expected:

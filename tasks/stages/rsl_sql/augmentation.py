@@ -1,28 +1,21 @@
-"""Contextual information augmentation: elements, keywords and conditions (RSL-SQL, section 3.2; spec 2)."""
+"""Contextual information augmentation: elements, keywords and conditions (RSL-SQL, section 3.2)."""
 
 from collections.abc import Iterable
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.database.schema import Schema
+from tasks.database.schema_view import SchemaView
 from tasks.records import Link, Question
-from tasks.settings.pipeline import PromptSettings
 from tasks.stage import stage
 from tasks.stages.links import read_link
 from tasks.stages.replies import ConditionsReply, KeywordsReply, LinkReply
-from tasks.stages.show import show_schema
 
 
 @stage(prompts=("forward_link",))
 async def augmentation_elements(
-    question: Question,
-    schema: Schema,
-    prompt: PromptSettings,
-    descriptions: bool,
-    max_columns_per_table: int,
-    backbone: MeteredBackbone,
+    question: Question, view: SchemaView, max_columns_per_table: int, backbone: MeteredBackbone
 ) -> Link:
-    """H_E: the forward link's prompt again, on the reduced schema with its descriptions.
+    """Return H_E: ask the forward link's prompt again, on the reduced schema with its descriptions.
 
     Names that the reduced schema does not have are dropped and noted. An unreadable reply links nothing; a note
     says so.
@@ -31,14 +24,14 @@ async def augmentation_elements(
         prompts.messages(
             "forward_link",
             question=question,
-            dialect=schema.dialect_name,
-            parts=show_schema(schema, prompt, descriptions=descriptions),
+            dialect=view.dialect_name,
+            parts=view.render(),
             max_columns_per_table=max_columns_per_table,
             hints=(),
         ),
         LinkReply,
     )
-    link = read_link(schema, reply.tables, reply.columns) if reply else Link()
+    link = read_link(view.schema, reply.tables, reply.columns) if reply else Link()
     if link.dropped:
         backbone.note(f"not in the reduced schema: {', '.join(link.dropped)}")
     return link
@@ -46,15 +39,12 @@ async def augmentation_elements(
 
 @stage(prompts=("augmentation_keywords",))
 async def augmentation_keywords(
-    question: Question, schema: Schema, prompt: PromptSettings, descriptions: bool, backbone: MeteredBackbone
+    question: Question, view: SchemaView, backbone: MeteredBackbone
 ) -> tuple[str, ...]:
-    """H_K: the SQL keywords that the question calls for; none, with a note, when no reply could be read."""
+    """Return H_K: the SQL keywords that the question needs; none, with a note, when no reply could be read."""
     reply = await backbone.ask_json(
         prompts.messages(
-            "augmentation_keywords",
-            question=question,
-            dialect=schema.dialect_name,
-            parts=show_schema(schema, prompt, descriptions=descriptions),
+            "augmentation_keywords", question=question, dialect=view.dialect_name, parts=view.render()
         ),
         KeywordsReply,
     )
@@ -63,7 +53,7 @@ async def augmentation_keywords(
 
 @stage(prompts=("augmentation_conditions",))
 async def augmentation_conditions(question: Question, backbone: MeteredBackbone) -> tuple[str, ...]:
-    """H_C: the conditions in the question, from its text alone; none, with a note, when no reply could be read."""
+    """Return H_C: the question's conditions, from its text alone; none, with a note, when no reply could be read."""
     reply = await backbone.ask_json(
         prompts.messages("augmentation_conditions", question=question), ConditionsReply
     )

@@ -1,20 +1,14 @@
-"""Backward link: the columns that the preliminary SQL mentions (RSL-SQL, section 3.1; spec 1c). No model call."""
+"""Backward link: the columns that the preliminary SQL mentions (RSL-SQL, section 3.1). No model call."""
 
 from tasks.database.schema import Schema
 from tasks.records import Link
 from tasks.settings.pipeline import BackwardLinkSettings
-from tasks.sql.mentions import columns_mentioned
+from tasks.sql.elements import columns_mentioned
 from tasks.stage import stage
 from tasks.stages.links import make_link
 
 
 @stage()
 async def backward_link(schema: Schema, sql: str | None, settings: BackwardLinkSettings) -> Link:
-    """Link from a SQL back to the schema.
-
-    Args:
-        schema: the full schema.
-        sql: the preliminary SQL; None links nothing.
-        settings: how a column is found in it.
-    """
+    """Link from the preliminary SQL back to the full schema; without a SQL, nothing."""
     return make_link(schema, columns_mentioned(sql, schema, settings.match) if sql else ())

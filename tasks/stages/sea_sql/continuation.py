@@ -1,4 +1,4 @@
-"""Replies to a prompt that ends with SELECT: the query may go on from there, or begin anew."""
+"""Replies to a prompt that ends with SELECT: the query may continue from there, or start again."""
 
 import re
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from tasks.sql.parsing import parse
 
 _QUERY = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES)\b", re.IGNORECASE)
 _FROM = re.compile(r"\bFROM\b", re.IGNORECASE)
-_SAYS_SOMETHING = re.compile(r"\bFROM\b|[\d('\"]", re.IGNORECASE)
-"""What "SELECT Sorry" lacks, although it can be parsed."""
+_CONTENT = re.compile(r"\bFROM\b|[\d('\"]", re.IGNORECASE)
+"""What "SELECT Sorry" does not have, although it can be parsed."""
 
 
 async def ask_continuation(backbone: MeteredBackbone, messages: Sequence[Message], dialect: str) -> Answer:
@@ -33,17 +33,17 @@ async def ask_continuation(backbone: MeteredBackbone, messages: Sequence[Message
     return Answer(None, "the reply held no SQL")
 
 
-def read_continuation(text: str, dialect: str = "sqlite") -> str | None:
+def read_continuation(text: str, dialect: str) -> str | None:
     """Return the query of a reply to a prompt that ends with SELECT, None when there is none.
 
-    SELECT is put back before a reply that goes on from it. A reply that begins anew, in a fence, as JSON or after a
+    SELECT is put back before a reply that continues from it. A reply that starts again, in a fence, as JSON or after a
     sentence, is read as any other.
 
-    >>> read_continuation("name FROM pet WHERE id IN (SELECT pet FROM owner);")
+    >>> read_continuation("name FROM pet WHERE id IN (SELECT pet FROM owner);", "sqlite")
     'SELECT name FROM pet WHERE id IN (SELECT pet FROM owner)'
-    >>> read_continuation("Here is the query: SELECT name FROM pet")
+    >>> read_continuation("Here is the query: SELECT name FROM pet", "sqlite")
     'SELECT name FROM pet'
-    >>> read_continuation("I cannot answer that.") is None
+    >>> read_continuation("I cannot answer that.", "sqlite") is None
     True
     """
     text = without_thoughts(text).strip()
@@ -53,6 +53,6 @@ def read_continuation(text: str, dialect: str = "sqlite") -> str | None:
     anew, continued = read_sql(inside), read_sql(f"SELECT {inside}")
     candidates = (anew, continued) if inside.startswith("{") else (continued, anew)
     for sql in candidates:
-        if sql is not None and _SAYS_SOMETHING.search(sql) and parse(sql, dialect).tree is not None:
+        if sql is not None and _CONTENT.search(sql) and parse(sql, dialect).tree is not None:
             return sql
     return next((sql for sql in candidates if sql is not None and _FROM.search(sql)), None)

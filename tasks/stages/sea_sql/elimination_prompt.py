@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from tasks import prompts
-from tasks.database.schema import Schema
+from tasks.database.schema_view import SchemaView
 from tasks.records import Execution, Question
-from tasks.settings.pipeline import PromptSettings
-from tasks.stages.show import Tried, show_result, show_schema
+from tasks.stages.shown_results import Tried, show_result
 
 TEMPLATE = "bias_elimination"
 
@@ -30,28 +29,16 @@ class EliminationPrompt:
 
 
 def elimination_prompt(
-    question: Question,
-    schema: Schema,
-    prompt: PromptSettings,
-    descriptions: bool,
-    rows_shown: int,
-    sql: str,
-    execution: Execution,
+    question: Question, view: SchemaView, sql: str, execution: Execution, rows_shown: int
 ) -> EliminationPrompt:
     """Return what the eliminator is shown of a question and its preliminary SQL.
 
-    Args:
-        question: the question and its evidence.
-        schema: the full schema, its samples the values to show.
-        prompt: how the schema is shown.
-        descriptions: show column descriptions.
-        rows_shown: rows of the result shown at most; `execution` has to hold as many.
-        sql: the preliminary SQL.
-        execution: what it returned.
+    Of the result, `rows_shown` rows at most; `execution` has to hold as many.
     """
-    parts = show_schema(schema, prompt, descriptions=descriptions)
     candidate = Tried(sql, show_result(execution, rows_shown))
     return EliminationPrompt(
-        prompts.render(TEMPLATE, "instruction", dialect=schema.dialect_name).strip(),
-        prompts.render(TEMPLATE, "input", parts=parts, question=question, candidate=candidate).strip(),
+        prompts.render(TEMPLATE, "instruction", dialect=view.dialect_name).strip(),
+        prompts.render(
+            TEMPLATE, "input", parts=view.render(), question=question, candidate=candidate
+        ).strip(),
     )

@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.protocol import Message
 from tasks.backbone.replies.reading import read_sql
-from tasks.database.rendering import PromptParts
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.database.schema import Schema
+from tasks.database.schema_view import SchemaView
 from tasks.records import Correction, Question
-from tasks.settings.pipeline import ExecutionAdjustmentSettings, PromptSettings
+from tasks.settings.pipeline import ExecutionAdjustmentSettings
 from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
 from tasks.stages.replies import SqlReply
-from tasks.stages.show import outcome_of, show_result, show_schema
+from tasks.stages.shown_results import outcome_of, show_result
 
 LONGEST_REASON = 600
 """Characters of a reason that are remembered: it is shown again in every later round."""
@@ -44,9 +44,7 @@ class Mistake:
 @stage(prompts=("execution_reflection", "execution_correction"))
 async def execution_adjustment(
     question: Question,
-    schema: Schema,
-    prompt: PromptSettings,
-    descriptions: bool,
+    view: SchemaView,
     sql: str | None,
     settings: ExecutionAdjustmentSettings,
     runner: DatabaseRunner,
@@ -54,35 +52,24 @@ async def execution_adjustment(
 ) -> Correction:
     """While the SQL fails to execute, ask why, and then for another one; both see every SQL that has failed so far.
 
-    A result without rows is no failure. A SQL that comes a second time is not shown a second time: its place in the
-    memory says how often it was given, and it needs no second reflection.
-
-    Args:
-        question: the question and its evidence.
-        schema: the full schema, its samples the values to show.
-        prompt: how the schema is shown.
-        descriptions: show column descriptions.
-        sql: the SQL that comes in; None, where no reply held one, counts as a failure.
-        settings: rounds at most.
-        runner: executes each SQL within the benchmark's time limit.
-        backbone: who is asked.
+    A result without rows is no failure; no SQL at all is one. A SQL that comes a second time is not shown a second
+    time: its place in the memory says how often it was given, and it needs no second reflection.
 
     Returns:
-        The last SQL and how it fares: neither "ok" nor "empty" means that it still fails. A round whose reply
-        cannot be read keeps the SQL of the round before.
+        The last SQL and its status: neither "ok" nor "empty" means that it still fails. A round whose reply cannot
+        be read keeps the SQL of the round before.
     """
-    parts = show_schema(schema, prompt, descriptions=descriptions)
-    shown = Shown(question, parts, schema.dialect_name)
     result = await runner.run(sql, rows=0) if sql else None
     before = outcome_of(result)
     memory: tuple[Mistake, ...] = ()
     rounds, is_new = 0, True
     while rounds < settings.rounds and (result is None or not result.ok):
         if is_new:
-            memory = remember(memory, sql or NO_QUERY, show_result(result, rows=0))
+            memory = remember(memory, sql or NO_QUERY, show_result(result, rows=0), view.dialect)
         if not memory[-1].reason:
-            memory = (*memory[:-1], replace(memory[-1], reason=await reflect(shown, memory, backbone)))
-        corrected = await correct(shown, memory, rounds, backbone)
+            reason = await reflect(question, view, memory, backbone)
+            memory = (*memory[:-1], replace(memory[-1], reason=reason))
+        corrected = await correct(question, view, memory, rounds, backbone)
         rounds, is_new = rounds + 1, corrected is not None
         if corrected is None:
             backbone.note(f"round {rounds}: the reply held no SQL; the one before it was kept")
@@ -91,26 +78,11 @@ async def execution_adjustment(
     return Correction(sql, rounds, before, outcome_of(result))
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What every prompt of a question shows."""
-
-    question: Question
-    parts: PromptParts
-    dialect: str
-
-
-async def reflect(shown: Shown, memory: Sequence[Mistake], backbone: MeteredBackbone) -> str:
+async def reflect(
+    question: Question, view: SchemaView, memory: Sequence[Mistake], backbone: MeteredBackbone
+) -> str:
     """Ask why the last SQL fails; a line of text, never empty."""
-    text = await backbone.ask_text(
-        prompts.messages(
-            "execution_reflection",
-            question=shown.question,
-            dialect=shown.dialect,
-            parts=shown.parts,
-            mistakes=memory,
-        )
-    )
+    text = await backbone.ask_text(_messages("execution_reflection", question, view, memory))
     reason = " ".join(text.encode("utf-8", "replace").decode().split())
     if not reason:
         backbone.note("no reason was given for a failure")
@@ -119,29 +91,30 @@ async def reflect(shown: Shown, memory: Sequence[Mistake], backbone: MeteredBack
 
 
 async def correct(
-    shown: Shown, memory: Sequence[Mistake], round_: int, backbone: MeteredBackbone
+    question: Question, view: SchemaView, memory: Sequence[Mistake], round: int, backbone: MeteredBackbone
 ) -> str | None:
     """Ask for another SQL; None where no reply held one.
 
     Each round is a sample of its own: after an unreadable reply the prompt is the same, its answer need not be.
     """
     reply = await backbone.ask_json(
-        prompts.messages(
-            "execution_correction",
-            question=shown.question,
-            dialect=shown.dialect,
-            parts=shown.parts,
-            mistakes=memory,
-        ),
-        SqlReply,
-        sample=round_,
+        _messages("execution_correction", question, view, memory), SqlReply, sample=round
     )
     return read_sql(reply.sql) if reply else None
 
 
-def remember(memory: Sequence[Mistake], sql: str, result: str) -> tuple[Mistake, ...]:
+def _messages(
+    template: str, question: Question, view: SchemaView, memory: Sequence[Mistake]
+) -> tuple[Message, ...]:
+    return prompts.messages(
+        template, question=question, dialect=view.dialect_name, parts=view.render(), mistakes=memory
+    )
+
+
+def remember(memory: Sequence[Mistake], sql: str, result: str, dialect: str) -> tuple[Mistake, ...]:
     """Return the memory with a failed SQL at its end; one that is in it already moves there and counts once more."""
-    known = next((one for one in memory if normalise_sql(one.sql) == normalise_sql(sql)), None)
+    written = normalise_sql(sql, dialect)
+    known = next((one for one in memory if normalise_sql(one.sql, dialect) == written), None)
     others = [one for one in memory if one is not known]
     last = replace(known, times=known.times + 1) if known else Mistake(0, sql, result)
     return tuple(replace(one, number=number) for number, one in enumerate((*others, last), start=1))

@@ -9,11 +9,11 @@ from tasks.stage import stage
 async def value_retrieval(
     question: Question, values: DatabaseValues, per_column: int, bm25_top_k: int
 ) -> tuple[ColumnValues, ...]:
-    """Retrieve the values that the question may mean.
+    """Retrieve the values that the question's text, its evidence apart, may mean.
 
     Args:
-        question: only its text is looked at, not its evidence.
-        values: the database's values; their index is built when the first question asks.
+        question: the question.
+        values: the database's values; their index is built for the first question.
         per_column: values per column at most.
         bm25_top_k: texts of a column, the best by BM25, among which the mentioned ones are looked for.
 

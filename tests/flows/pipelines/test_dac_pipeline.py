@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flows.pipelines.context import Context, Path
+from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.dac import correct_by_decomposition
 from tasks.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.errors import ConfigurationError
@@ -75,7 +75,7 @@ async def test_what_the_question_mentions_and_the_sql_lacks_is_fed_back_once(wal
     assert feedback_of(found) == [
         "The question mentions the column museum.city, which the query does not use."
     ]
-    assert found.path.notes == []
+    assert found.record.notes == []
 
 
 async def test_a_right_sql_takes_three_calls_and_no_correction(walk: Guide) -> None:
@@ -275,7 +275,7 @@ async def test_an_unreadable_alignment_leaves_the_names_and_is_recorded(walk: Gu
         assert linking.value["note"]
         assert linking.notes
         assert linking.value["entities"] == {"tables": ["museum"], "columns": []}
-        assert found.path.notes == ["entity linking: the reply could not be read: linked by names alone"]
+        assert found.record.notes == ["entity linking: the reply could not be read: linked by names alone"]
 
 
 async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide) -> None:
@@ -287,7 +287,7 @@ async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide
         parsing = next(record for record in found.trail.records if record.stage == "skeleton_parsing")
         assert parsing.value["skeleton"] is None
         assert parsing.value["note"]
-        assert any(note.startswith("skeleton parsing: ") for note in found.path.notes)
+        assert any(note.startswith("skeleton parsing: ") for note in found.record.notes)
 
 
 async def test_an_unreadable_correction_keeps_the_sql_and_is_recorded(walk: Guide) -> None:
@@ -375,12 +375,13 @@ async def test_any_pipelines_sql_can_be_corrected(bench: Bench) -> None:
         if '"alignment"' in body["messages"][-1]["content"]
         else f'{{"sql": "{OF_LYON}"}}'
     )
-    path = Path()
-    context = Context(FewShotSettings(), bench.runner, (), bench.backbone, path)
+    record = PipelineRecord()
+    context = Context(FewShotSettings(), bench.runner, (), bench.backbone, record)
     with on_trail(Trail(QUESTION)):
-        sql = await correct_by_decomposition(QUESTION, FIRST, DacCorrectionSettings(), context)
+        view = await context.view_for(QUESTION, descriptions=False)
+        sql = await correct_by_decomposition(QUESTION, view, FIRST, DacCorrectionSettings(), context)
     assert sql == OF_LYON
-    assert [candidate.stage for candidate in path.candidates] == [
+    assert [candidate.stage for candidate in record.candidates] == [
         "1_dac_execution",
         "2_dac_entities",
         "3_dac_skeleton",

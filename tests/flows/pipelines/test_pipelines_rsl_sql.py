@@ -31,7 +31,7 @@ async def test_the_four_steps_take_seven_calls_when_nothing_needs_correction(wal
         "3_binary_selection": OTHER,
         "4_self_correction": OTHER,
     }
-    assert found.path.notes == []
+    assert found.record.notes == []
 
 
 async def test_it_takes_twelve_calls_when_nothing_helps_and_the_last_sql_is_kept(walk: Guide) -> None:
@@ -40,13 +40,13 @@ async def test_it_takes_twelve_calls_when_nothing_helps_and_the_last_sql_is_kept
     assert found.calls == 12
     assert found.sql == found.candidates["4_self_correction"] == EMPTY
     assert found.candidates["3_binary_selection"] == WRONG
-    assert found.path.notes == ["selection wrote a third query", "the final SQL still fares: empty"]
+    assert found.record.notes == ["selection wrote a third query", "self-correction ended with status: empty"]
 
 
 async def test_links_go_both_ways_and_what_follows_sees_their_union_only(walk: Guide) -> None:
     walk.replies["preliminary_sql"] = {"sql": 'SELECT museum_id FROM "order"'}
     found = await walk()
-    links = {name: [str(column) for column in link.columns] for name, link in found.path.links.items()}
+    links = {name: [str(column) for column in link.columns] for name, link in found.record.links.items()}
     assert links["forward"] == ["museum.name", "museum.city"]
     # By substring: `id` of every table is found inside of `museum_id`.
     assert links["backward"] == [
@@ -80,13 +80,13 @@ async def test_the_schema_is_reduced_to_the_directions_asked_for(
     walk.replies["preliminary_sql"] = {"sql": "SELECT language FROM guide"}
     found = await walk("rsl-sql", f"linking.directions={directions}", "linking.backward.match=word")
     assert schema_in(found.asked["augmented_sql"][0]).startswith(shown)
-    assert list(found.path.links) == ["forward", "backward", "both"]
+    assert list(found.record.links) == ["forward", "backward", "both"]
 
 
 async def test_the_match_of_the_backward_link_is_a_switch(walk: Guide) -> None:
     walk.replies["preliminary_sql"] = {"sql": 'SELECT museum_id FROM "order"'}
     found = await walk("rsl-sql", "linking.backward.match=parsed")
-    assert [str(column) for column in found.path.links["backward"].columns] == ["order.museum_id"]
+    assert [str(column) for column in found.record.links["backward"].columns] == ["order.museum_id"]
 
 
 @pytest.mark.parametrize(("keep", "keys"), [("true", True), ("false", False)])
@@ -112,7 +112,7 @@ async def test_foreign_keys_survive_with_both_of_their_tables(walk: Guide) -> No
 async def test_an_empty_link_falls_back_to_the_full_schema(walk: Guide) -> None:
     walk.replies |= {"forward_link": {"tables": [], "columns": []}, "preliminary_sql": {"sql": "SELECT 1"}}
     found = await walk(question=replace(QUESTION, evidence=""))
-    assert not found.path.links["both"].columns
+    assert not found.record.links["both"].columns
     assert schema_in(found.asked["augmented_sql"][0]) == schema_in(found.asked["forward_link"][0])
 
 
@@ -138,7 +138,7 @@ async def test_iterations_pass_on_what_was_linked_and_unite_it(walk: Guide) -> N
     assert hint not in first and hint not in elements
     assert f"{hint}museum.name, guide.language.\n" in second
     assert f"{hint}museum.name, `order`.`total.eur`, guide.language.\n" in third
-    assert [str(column) for column in found.path.links["both"].columns] == [
+    assert [str(column) for column in found.record.links["both"].columns] == [
         "museum.name", "museum.opened in", "order.total.eur", "guide.language",
     ]  # fmt: skip
     assert found.candidates["1_preliminary_sql"] == "SELECT 3"
@@ -221,7 +221,7 @@ async def test_both_candidates_can_be_corrected_before_one_is_selected(walk: Gui
     assert f"### SQL 1\n{GOOD}\n" in found.asked["binary_selection"][0]
     assert f"### SQL 2\n{EMPTY}\n" in found.asked["binary_selection"][0]
     assert found.sql == GOOD == found.candidates["3_binary_selection"]
-    assert found.path.notes == ["SQL2 still fares: empty"]
+    assert found.record.notes == ["self-correction of SQL2 ended with status: empty"]
 
 
 async def test_a_model_that_never_says_anything_useful_ends_without_sql_and_without_a_crash(
@@ -233,7 +233,7 @@ async def test_a_model_that_never_says_anything_useful_ends_without_sql_and_with
     assert set(found.candidates.values()) == {None}
     # Two readings of each of six calls before selection, none for selection, five rounds of correction.
     assert found.calls == 2 * 6 + 2 * 5
-    assert found.path.notes == ["the final SQL still fares: no_answer"]
+    assert found.record.notes == ["self-correction ended with status: no_answer"]
     silent = {"backward_link"}
     assert all(record.notes for record in found.trail.records if record.stage not in silent)
 
@@ -290,7 +290,7 @@ async def test_the_acl_variant_parses_hints_by_the_question_and_takes_the_shortc
     }
     question = replace(QUESTION, text="Which language?", evidence="city")
     found = await walk("rsl-sql-acl", question=question)
-    links = {name: [str(column) for column in link.columns] for name, link in found.path.links.items()}
+    links = {name: [str(column) for column in link.columns] for name, link in found.record.links.items()}
     assert links["forward"] == ["museum.name", "guide.language"]
     assert links["backward"] == ["order.museum_id"]
     assert found.asked["binary_selection"] == []

@@ -47,7 +47,7 @@ async def test_without_an_eliminator_the_stage_is_skipped_and_says_so(sea: Sea) 
     walked = await sea()
     assert walked.sql == GOOD
     assert walked.stages == ["value_retrieval", "zero_shot_sql", "execution_adjustment"]
-    assert walked.path.notes == ["bias elimination was skipped: no eliminator is configured"]
+    assert walked.record.notes == ["bias elimination was skipped: no eliminator is configured"]
     assert walked.candidates == {
         "1_preliminary_sql": GOOD,
         "2_execution_adjustment": GOOD,
@@ -61,7 +61,7 @@ async def test_the_eliminator_is_another_backbone(sea: Sea, other: Callable[...,
     assert walked.candidates["2_bias_elimination"] == walked.sql == OTHER
     by_stage = {record.stage: [call.model for call in record.calls] for record in walked.trail.records}
     assert by_stage["zero_shot_sql"] == ["fake-1"] and by_stage["bias_elimination"] == ["small-1"]
-    assert walked.path.notes == []
+    assert walked.record.notes == []
 
 
 async def test_what_fails_is_adjusted(sea: Sea) -> None:
@@ -75,7 +75,7 @@ async def test_what_still_fails_stays_and_is_marked(sea: Sea) -> None:
         "execution_adjustment.rounds=2", zero_shot_sql=WRONG, execution_correction={"sql": "SELECT x"}
     )
     assert walked.sql == "SELECT x"
-    assert "the final SQL still fails: error" in walked.path.notes
+    assert "the final SQL still fails: error" in walked.record.notes
 
 
 async def test_each_step_can_be_switched_off(sea: Sea, other: Callable[..., OpenAIBackbone]) -> None:
@@ -85,7 +85,7 @@ async def test_each_step_can_be_switched_off(sea: Sea, other: Callable[..., Open
             "bias_elimination.enabled=false", "execution_adjustment.rounds=0", eliminator=small
         )
     assert walked.stages == ["value_retrieval", "zero_shot_sql"]
-    assert walked.candidates == {"1_preliminary_sql": GOOD} and walked.path.notes == []
+    assert walked.candidates == {"1_preliminary_sql": GOOD} and walked.record.notes == []
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_an_eliminator_that_is_down_costs_no_question(
         async with other(base_url=down.base_url) as client:
             walked = await sea(eliminator=MeteredBackbone(client))
     assert walked.sql == GOOD
-    (note,) = walked.path.notes
+    (note,) = walked.record.notes
     assert note.startswith("bias elimination was left out, the preliminary SQL was kept: ")
     failed = [record for record in walked.trail.records if record.error]
     assert [record.stage for record in failed] == ["bias_elimination"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tasks.database.database import Database, open_database, verify_unchanged
-from tasks.database.restraint import tolerant_text
+from tasks.database.restrictions import tolerant_text
 from tasks.database.sandbox.workers import SqlWorkers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -34,7 +34,6 @@ def test_an_entry_gives_tables_types_and_keys_composite_ones_too() -> None:
     assert schema.tables[0].columns[1].description == "full name"
     assert schema.foreign_keys == (ForeignKey("yearmonth", ("CustomerID",), "Customers", ("ID",)),)
     assert schema.tables[0].columns[0].samples == ()
-    assert schema.tables[0].columns[0].null_share is None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The format `values` of SEA-SQL, and values in the place of sample rows."""
 
-from tasks.database.column_values import with_values
 from tasks.database.rendering import PromptParts, render
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.records import ColumnName, ColumnValues, Link
@@ -60,7 +59,7 @@ def test_values_take_the_place_of_sample_rows_everywhere() -> None:
         ColumnValues(ColumnName("animal", "name"), ("Leo",)),
         ColumnValues(ColumnName("cage", "si`ze"), (7, 2.5)),
     ]
-    schema = with_values(SCHEMA, found)
+    schema = SCHEMA.with_values(found)
     assert (
         shown(schema).schema == "`cage`(`id`, `si``ze`: 7 | 2.5)\n`animal`(`name`: 'Leo', `cage id`, `born`)"
     )
@@ -69,7 +68,7 @@ def test_values_take_the_place_of_sample_rows_everywhere() -> None:
         in render(schema, "comment", sample_rows=3, foreign_keys=False, descriptions=False).samples
     )
     assert schema.digest != SCHEMA.digest
-    assert with_values(schema, found).digest == schema.digest
+    assert schema.with_values(found).digest == schema.digest
     assert (schema.column_names, schema.foreign_keys) == (SCHEMA.column_names, SCHEMA.foreign_keys)
     reduced = schema.reduced_to(Link(("animal",), (ColumnName("animal", "name"),)))
     assert shown(reduced).schema == "`animal`(`name`: 'Leo')"

@@ -14,7 +14,7 @@ from tasks.cache_key import cache_key
 from tasks.dac_records import AlignedToken
 from tasks.database.schema import Column, Schema, Table
 from tasks.records import Demonstration
-from tasks.retrieval.alignment import align, ground, with_tables
+from tasks.retrieval.alignment import align, ground
 from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens, stem
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
@@ -84,9 +84,9 @@ def test_a_demonstration_is_known_by_what_its_alignment_follows_from_and_not_ali
 
 
 def test_no_known_table_leaves_the_whole_schema() -> None:
-    assert with_tables(SCHEMA, ["CONCERT"]).column_names == SCHEMA.column_names[5:]
-    assert with_tables(SCHEMA, ["band"]) == SCHEMA
-    assert with_tables(SCHEMA, []) == SCHEMA
+    assert SCHEMA.limited_to(["CONCERT"]).column_names == SCHEMA.column_names[5:]
+    assert SCHEMA.limited_to(["band"]) == SCHEMA
+    assert SCHEMA.limited_to([]) == SCHEMA
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from tasks.database.schema import Column, Schema, Table
 from tasks.records import ColumnName, Link
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct
 from tasks.scoring.report import Ratio
-from tasks.sql.identifiers import mentions_substring
-from tasks.sql.mentions import columns_mentioned
+from tasks.sql.elements import columns_mentioned, mentions_substring
 
 SCHEMA = Schema(
     "shop",

@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 
 from tasks.benchmarks.schemas import read_schemas
 from tasks.database.schema import Column, Schema, Table
-from tasks.sql.elements import Elements, cross_elements, resolved_elements
-from tasks.sql.identifiers import mentions_substring, mentions_word
-from tasks.sql.mentions import columns_mentioned
+from tasks.sql.elements import (
+    Elements,
+    columns_mentioned,
+    cross_elements,
+    mentions_substring,
+    mentions_word,
+    resolved_elements,
+)
 from tests.support.pairs import Pair, read_pairs
 
 

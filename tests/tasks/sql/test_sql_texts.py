@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.sql.distinct import without_distinct
-from tasks.sql.normalise import normalise_question, normalise_sql
+from tasks.sql.normalise import normalise_sql
 from tasks.sql.order import ordering
+from tasks.sql.rewriting import without_distinct
 from tests.support.pairs import Pair, read_pairs
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -19,33 +19,28 @@ def pairs(name: str) -> pytest.MarkDecorator:
 
 @pairs("distinct.txt")
 def test_distinct_is_stripped(pair: Pair) -> None:
-    assert without_distinct(pair.given) == pair.expected
+    assert without_distinct(pair.given, "sqlite") == pair.expected
 
 
 @pairs("distinct.txt")
 def test_stripping_twice_changes_nothing_more(pair: Pair) -> None:
-    assert without_distinct(pair.expected) == pair.expected
+    assert without_distinct(pair.expected, "sqlite") == pair.expected
 
 
 @pairs("order.txt")
 def test_order_by_is_found(pair: Pair) -> None:
-    found = ordering(pair.given)
+    found = ordering(pair.given, "sqlite")
     assert " ".join(n for n in ("anywhere", "outermost") if getattr(found, n)) == pair.expected
 
 
 @pairs("normalise_sql.txt")
 def test_sql_is_normalised(pair: Pair) -> None:
-    assert normalise_sql(pair.given) == pair.expected
+    assert normalise_sql(pair.given, "sqlite") == pair.expected
 
 
 @pairs("normalise_sql.txt")
 def test_normal_sql_is_its_own_normal_form(pair: Pair) -> None:
-    assert normalise_sql(pair.expected) == pair.expected
-
-
-@pairs("normalise_question.txt")
-def test_questions_are_normalised(pair: Pair) -> None:
-    assert normalise_question(pair.given) == pair.expected
+    assert normalise_sql(pair.expected, "sqlite") == pair.expected
 
 
 def test_distinct_on_stays_in_dialects_that_have_it() -> None:

@@ -9,21 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.backbone.replies.reading import read_reply
-from tasks.dac_records import AlignedToken, Entities, Feedback
+from tasks.dac_records import AlignedToken, Entities, Feedback, RevisionRequest
 from tasks.database.database import open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
+from tasks.database.schema_view import SchemaView
 from tasks.records import ColumnName, ColumnValues, Question
-from tasks.retrieval.alignment import with_tables
 from tasks.retrieval.name_matching import question_tokens
-from tasks.settings.pipeline import PromptSettings
-from tasks.sql.elements import Elements
-from tasks.sql.used_elements import used_elements
+from tasks.sql.elements import Elements, used_elements
 from tasks.stages.dac.alignment_reply import AlignmentReply
 from tasks.stages.dac.dac_correction import annotations, dac_correction
 from tasks.stages.dac.entity_alignment import Given, entities_of, link_by_name, resolve_given
 from tasks.stages.dac.entity_linking import entity_linking
-from tasks.stages.dac.question_values import QuestionValues, phrases_of, question_values, with_values
+from tasks.stages.dac.question_values import (
+    QuestionValues,
+    phrases_of,
+    question_values,
+    with_mentioned_values,
+)
 from tasks.stages.dac.sql_differences import missing_entities, other_skeleton
 from tests.support.pairs import Pair, read_pairs
 from tests.support.stage_bench import PLAIN, QUESTION, Bench, build
@@ -43,7 +46,7 @@ CONCERTS = Schema(
         table("song list", "song title", "order", "to"),
     ),
 )
-SINGER = with_tables(CONCERTS, ["singer"])
+SINGER = CONCERTS.limited_to(["singer"])
 
 
 def meanings(tokens: tuple[AlignedToken, ...]) -> list[str]:
@@ -164,7 +167,7 @@ def test_a_column_that_the_sql_uses_wins_over_the_first_of_its_name() -> None:
 def named(question: str, sql: str) -> tuple[tuple[AlignedToken, ...], Schema, Schema, Elements]:
     used = used_elements(sql, CONCERTS)
     tokens = tuple(AlignedToken(token) for token in question_tokens(question))
-    return tokens, with_tables(CONCERTS, used.tables), CONCERTS, used
+    return tokens, CONCERTS.limited_to(used.tables), CONCERTS, used
 
 
 def test_names_do_not_touch_what_the_backbone_linked() -> None:
@@ -272,7 +275,7 @@ async def test_a_table_that_takes_too_long_keeps_its_samples(tmp_path: Path, ben
     runner = DatabaseRunner(database, bench.runner.workers, 0.002)
     found = await bench.run(question_values(Question("1", "Lyon", "big"), database.schema, 3, runner))
     assert found.left_out == ("big",)
-    shown = with_values(database.schema, found, 3)
+    shown = with_mentioned_values(database.schema, found, 3)
     assert shown.tables[0].columns[0].samples == ("word 1", "word 2", "word 3")
 
 
@@ -281,17 +284,15 @@ def test_mentioned_values_stand_before_different_samples() -> None:
         "d", (Table("t", (Column("a", samples=("x", None, "x", "y")), Column("b", samples=(1, 2)))),)
     )
     found = QuestionValues((ColumnValues(ColumnName("t", "a"), ("y", "z")),))
-    columns = with_values(schema, found, 3).tables[0].columns
+    columns = with_mentioned_values(schema, found, 3).tables[0].columns
     assert [column.samples for column in columns] == [("y", "z", "x"), (1, 2)]
-    assert with_values(schema, found, 3).digest != schema.digest
+    assert with_mentioned_values(schema, found, 3).digest != schema.digest
 
 
 async def test_linking_notes_what_the_schema_does_not_have(bench: Bench) -> None:
     bench.says(json.dumps({"alignment": [{"token": "Lyon", "schema": "museum.town", "type": "val"}]}))
     found = await bench.run(
-        entity_linking(
-            QUESTION, bench.schema, PromptSettings(), (), "SELECT name FROM museum", False, bench.backbone
-        )
+        entity_linking(QUESTION, SchemaView(bench.schema), (), "SELECT name FROM museum", bench.backbone)
     )
     assert found.dropped == ("museum.town",)
     assert "not in the schema: museum.town" in bench.notes
@@ -302,7 +303,7 @@ async def test_linking_notes_what_the_schema_does_not_have(bench: Bench) -> None
 async def test_linking_without_a_sql_or_with_one_that_reads_no_table_shows_everything(bench: Bench) -> None:
     for sql in (None, "SELECT 1", "no SQL at all"):
         bench.says('{"alignment": []}')
-        await bench.run(entity_linking(PLAIN, bench.schema, PromptSettings(), (), sql, False, bench.backbone))
+        await bench.run(entity_linking(PLAIN, SchemaView(bench.schema), (), sql, bench.backbone))
         prompt = bench.conversations[-1][-1]["content"]
         assert "# `museum`" in prompt
         assert "# `guide`" in prompt
@@ -326,14 +327,8 @@ async def test_a_correction_is_taken_only_if_it_is_new_and_executes(
     found = await bench.run(
         dac_correction(
             QUESTION,
-            bench.schema,
-            PromptSettings(),
-            (),
-            "SELECT name FROM museum",
-            Feedback("skeleton", skeleton="select _ from _"),
-            0,
-            None,
-            False,
+            SchemaView(bench.schema),
+            RevisionRequest("SELECT name FROM museum", Feedback("skeleton", skeleton="select _ from _")),
             bench.runner,
             bench.backbone,
         )

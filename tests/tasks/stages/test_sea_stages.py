@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError
 from tasks.records import Answer, Correction, Elimination
 from tasks.retrieval.values.index import DatabaseValues
@@ -22,7 +23,6 @@ from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
 from tests.support.fake_openai import Body, error, out_of_tokens, reply, server_error
 from tests.support.stage_bench import ENDLESS, QUESTION, Bench, sql_reply
 
-PROMPT = SemanticPromptSettings()
 GOOD, EMPTY, WRONG = (
     "SELECT name FROM museum",
     "SELECT name FROM museum WHERE id = 9",
@@ -30,23 +30,25 @@ GOOD, EMPTY, WRONG = (
 )
 
 
+def view(bench: Bench) -> SchemaView:
+    return SchemaView(bench.schema, SemanticPromptSettings())
+
+
 async def write(bench: Bench) -> Answer:
-    return await bench.run(zero_shot_sql(QUESTION, bench.schema, PROMPT, False, bench.backbone))
+    return await bench.run(zero_shot_sql(QUESTION, view(bench), bench.backbone))
 
 
 async def eliminate(bench: Bench, sql: str = GOOD) -> Elimination:
     settings = BiasEliminationSettings()
     return await bench.run(
-        bias_elimination(QUESTION, bench.schema, PROMPT, False, sql, settings, bench.runner, bench.backbone)
+        bias_elimination(QUESTION, view(bench), sql, settings, bench.runner, bench.backbone)
     )
 
 
 async def adjust(bench: Bench, sql: str | None, rounds: int = 10) -> Correction:
     settings = ExecutionAdjustmentSettings(rounds=rounds)
     return await bench.run(
-        execution_adjustment(
-            QUESTION, bench.schema, PROMPT, False, sql, settings, bench.runner, bench.backbone
-        )
+        execution_adjustment(QUESTION, view(bench), sql, settings, bench.runner, bench.backbone)
     )
 
 
@@ -149,7 +151,7 @@ class TestBiasElimination:
         bench.says(GOOD)
         await eliminate(bench, EMPTY)
         execution = await bench.runner.run(EMPTY, rows=10)
-        written = elimination_prompt(QUESTION, bench.schema, PROMPT, False, 10, EMPTY, execution)
+        written = elimination_prompt(QUESTION, view(bench), EMPTY, execution, 10)
         assert bench.server.prompts == [written.text]
         assert (
             written.text

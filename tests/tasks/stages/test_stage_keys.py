@@ -14,7 +14,8 @@ from tasks.cache_key import cache_key, identity
 from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema
-from tasks.records import Augmentation, ColumnName, Demonstration, Link
+from tasks.database.schema_view import SchemaView
+from tasks.records import Augmentation, ColumnName, FewShotQuestion, Link, SqlPair
 from tasks.settings.backbone import Prices
 from tasks.settings.home import find_conf
 from tasks.settings.pipeline import (
@@ -22,10 +23,9 @@ from tasks.settings.pipeline import (
     CorrectionSettings,
     CorrectionTurns,
     ForwardLinkSettings,
-    PromptSettings,
     SelectionSettings,
 )
-from tasks.stage import Stage
+from tasks.stage import Stage, code_of
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
@@ -67,18 +67,16 @@ def arguments_of(stage: Stage[Any, Any], bench: Bench) -> Arguments:
     }
     every: Arguments = {
         "question": QUESTION,
+        "asked": FewShotQuestion(QUESTION, DEMONSTRATIONS),
         "schema": bench.schema,
-        "prompt": PromptSettings(),
-        "demonstrations": DEMONSTRATIONS,
+        "view": SchemaView(bench.schema, descriptions=True),
         "settings": settings.get(stage.name),
         "earlier": None,
         "link": LINK,
-        "descriptions": True,
         "max_columns_per_table": 15,
         "augmentation": Augmentation(LINK, ("COUNT",), ("of Lyon",)),
         "sql": "SELECT 1",
-        "sql1": "SELECT 1",
-        "sql2": "SELECT 2",
+        "candidates": SqlPair("SELECT 1", "SELECT 2"),
         "table": "museum",
         "columns": ("name",),
         "runner": bench.runner,
@@ -94,6 +92,12 @@ def with_columns(schema: Schema, **changes: Any) -> Schema:
     return replace(schema, tables=(replace(table, columns=columns), *schema.tables[1:]))
 
 
+def shown_by(view: SchemaView, **prompt: Any) -> SchemaView:
+    """The view with other prompt settings."""
+    return replace(view, prompt=view.prompt.model_copy(update=prompt))
+
+
+OTHER = replace(DEMONSTRATIONS[0], sql="SELECT 7")
 CHANGES: dict[str, Callable[[Any, Bench], Any]] = {
     "question.text": lambda q, b: replace(q, text=q.text + " "),
     "question.evidence": lambda q, b: replace(q, evidence=""),
@@ -104,24 +108,29 @@ CHANGES: dict[str, Callable[[Any, Bench], Any]] = {
         s, foreign_keys=(*s.foreign_keys, ForeignKey("order", ("id",), "museum", ("id",)))
     ),
     "schema.reduced": lambda s, b: s.reduced_to(LINK),
-    "prompt.schema_format": lambda p, b: p.model_copy(update={"schema_format": "m_schema"}),
-    "prompt.sample_rows": lambda p, b: p.model_copy(update={"sample_rows": 2}),
-    "prompt.foreign_keys": lambda p, b: p.model_copy(update={"foreign_keys": False}),
-    "demonstrations.none": lambda d, b: (),
-    "demonstrations.order": lambda d, b: d[::-1],
-    "demonstrations.sql": lambda d, b: (Demonstration(d[0].question, "SELECT 7", "zoo", "zoos"), d[1]),
+    "view.schema": lambda v, b: replace(v, schema=with_columns(v.schema, description="new")),
+    "view.reduced": lambda v, b: v.reduced_to(LINK),
+    "view.values": lambda v, b: v.with_values(()),
+    "view.schema_format": lambda v, b: shown_by(v, schema_format="m_schema"),
+    "view.sample_rows": lambda v, b: shown_by(v, sample_rows=2),
+    "view.foreign_keys": lambda v, b: shown_by(v, foreign_keys=False),
+    "view.descriptions": lambda v, b: v.without_descriptions(),
+    "asked.text": lambda a, b: replace(a, question=replace(QUESTION, text="Which?")),
+    "asked.none": lambda a, b: replace(a, demonstrations=()),
+    "asked.order": lambda a, b: replace(a, demonstrations=DEMONSTRATIONS[::-1]),
+    "asked.sql": lambda a, b: replace(a, demonstrations=(OTHER, DEMONSTRATIONS[1])),
     "earlier.link": lambda e, b: LINK,
     "link.none": lambda link, b: None,
     "link.columns": lambda link, b: replace(link, columns=(ColumnName("museum", "city"),)),
-    "descriptions.off": lambda d, b: False,
     "max_columns_per_table.other": lambda d, b: 3,
     "augmentation.keywords_off": lambda a, b: replace(a, keywords=None),
     "augmentation.keywords_empty": lambda a, b: replace(a, keywords=()),
     "augmentation.conditions": lambda a, b: replace(a, conditions=("of Ghent",)),
     "sql.other": lambda s, b: "SELECT 3",
     "sql.none": lambda s, b: None,
-    "sql1.other": lambda s, b: "SELECT 3",
-    "sql2.other": lambda s, b: "SELECT 3",
+    "candidates.sql1": lambda c, b: replace(c, sql1="SELECT 3"),
+    "candidates.sql2": lambda c, b: replace(c, sql2="SELECT 3"),
+    "candidates.swapped": lambda c, b: SqlPair(c.sql2, c.sql1),
     "table.other": lambda t, b: "guide",
     "columns.more": lambda c, b: (*c, "city"),
     "runner.timeout": lambda r, b: replace(r, timeout_s=9.0),
@@ -220,7 +229,7 @@ def test_what_only_the_pipeline_reads_does_not_reach_the_stage() -> None:
 
 
 async def test_no_two_stages_share_a_key(bench: Bench) -> None:
-    same = {"question": QUESTION, "schema": bench.schema}
+    same = {"question": QUESTION, "view": SchemaView(bench.schema)}
     assert len({stage.key(same) for stage in STAGES}) == len(STAGES)
     assert len({stage.key(same).partition("/")[2] for stage in STAGES}) == len(STAGES)
     assert all(stage.key(same).startswith(f"{stage.name}/") for stage in STAGES)
@@ -271,9 +280,45 @@ def test_what_has_no_identity_cannot_get_into_a_key(tmp_path: Path) -> None:
 
     for value in (Client(), tmp_path, {1, 2}, b"bytes", object, lambda: None):
         with pytest.raises(TypeError, match="no identity"):
-            cache_key("stage", 1, "", {"argument": value})
+            cache_key("stage", "1", "", {"argument": value})
         with pytest.raises(TypeError, match="no identity"):
-            cache_key("stage", 1, "", {"argument": ({"inner": [value]},)})
+            cache_key("stage", "1", "", {"argument": ({"inner": [value]},)})
+
+
+def test_the_error_names_stage_argument_and_type_and_says_how_to_give_it_an_identity() -> None:
+    class Client:
+        pass
+
+    with pytest.raises(TypeError) as caught:
+        cache_key("forward_link", "1", "", {"question": QUESTION, "client": [Client()]})
+    said = str(caught.value)
+    assert said.startswith(
+        'The stage "forward_link" cannot be cached: in its argument "client", a Client has no identity'
+    )
+    assert [line[:2] for line in said.splitlines()[1:]] == ["1.", "2.", "3."]
+    assert "`identity`" in said and "`@tasks.cache_key.identity.register`" in said
+
+
+def test_the_code_of_a_stage_is_part_of_its_key_and_its_docstring_is_not() -> None:
+    def plain(text: str) -> str:
+        """Return the text."""
+        return text
+
+    def documented(text: str) -> str:
+        """Return the text.
+
+        In other words: the same.
+        """
+        return text
+
+    def changed(text: str) -> str:
+        """Return the text."""
+        return text + "."
+
+    codes = [code_of(function).partition("(")[2] for function in (plain, documented, changed)]
+    assert codes[0] == codes[1] != codes[2]
+    assert '"""' not in codes[0] and "return text" in codes[0]
+    assert code_of(len) == ""
 
 
 def test_a_dataclass_says_all_of_itself() -> None:
@@ -290,17 +335,17 @@ def test_a_dataclass_says_all_of_itself() -> None:
 
 def test_arguments_do_not_run_into_each_other() -> None:
     keys = {
-        cache_key("s", 1, "", {"a": "x", "b": ""}),
-        cache_key("s", 1, "", {"a": "", "b": "x"}),
-        cache_key("s", 1, "", {"a": ["x"], "b": ""}),
-        cache_key("s", 1, "", {"a": "x"}),
-        cache_key("s", 1, "", {"a": "1"}),
-        cache_key("s", 1, "", {"a": 1}),
-        cache_key("s", 1, "", {"a": True}),
-        cache_key("s", 1, "", {"a": None}),
-        cache_key("s", 1, "x", {}),
-        cache_key("s", 1, "", {}, 1),
-        cache_key("s", 11, "", {}),
+        cache_key("s", "1", "", {"a": "x", "b": ""}),
+        cache_key("s", "1", "", {"a": "", "b": "x"}),
+        cache_key("s", "1", "", {"a": ["x"], "b": ""}),
+        cache_key("s", "1", "", {"a": "x"}),
+        cache_key("s", "1", "", {"a": "1"}),
+        cache_key("s", "1", "", {"a": 1}),
+        cache_key("s", "1", "", {"a": True}),
+        cache_key("s", "1", "", {"a": None}),
+        cache_key("s", "1", "x", {}),
+        cache_key("s", "1", "", {}, 1),
+        cache_key("s", "11", "", {}),
     }
     assert len(keys) == 11
-    assert cache_key("s", 1, "", {"a": 1, "b": 2}) == cache_key("s", 1, "", {"b": 2, "a": 1})
+    assert cache_key("s", "1", "", {"a": 1, "b": 2}) == cache_key("s", "1", "", {"b": 2, "a": 1})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tasks.database.identifiers import quoted
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.records import ColumnName, Link
-from tasks.sql.mentions import columns_mentioned
+from tasks.sql.elements import columns_mentioned
 from tasks.stages.links import (
     hinted,
     make_link,
@@ -217,7 +217,7 @@ def test_every_name_is_found_when_it_is_written_as_the_prompts_show_it(
 @given(schemas(), st.data())
 def test_quotes_around_both_parts_leave_no_doubt(schema: Schema, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(schema.column_names))
-    shouted = f"{quoted(name.table.upper())}.{quoted(name.column.upper())}"
+    shouted = f"{quoted(name.table.upper(), 'sqlite')}.{quoted(name.column.upper(), 'sqlite')}"
     clear = all("`" not in n.table + n.column and "." not in n.table + n.column for n in schema.column_names)
     found = read_link(schema, (), (shouted,)).columns
     assert len(found) == 1

@@ -1,13 +1,26 @@
 """What every stage makes of good replies, and of every kind of bad one: never an exception, always a note."""
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tasks.records import Answer, Augmentation, ColumnName, Correction, Link, Selection
-from tasks.settings.pipeline import ForwardLinkSettings, PromptSettings
+from tasks.backbone.replies.json_schema import reply_schema
+from tasks.database.schema_view import SchemaView
+from tasks.records import Answer, Augmentation, ColumnName, Correction, FewShotQuestion, Link, Selection
+from tasks.settings.pipeline import ForwardLinkSettings
+from tasks.stages.dac.alignment_reply import AlignmentReply
 from tasks.stages.describe_columns import describe_columns
+from tasks.stages.replies import (
+    ConditionsReply,
+    DescriptionsReply,
+    KeywordsReply,
+    LinkReply,
+    SqlReply,
+    StageReply,
+)
 from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
     augmentation_elements,
@@ -17,30 +30,32 @@ from tasks.stages.rsl_sql.augmented_sql import augmented_sql
 from tasks.stages.rsl_sql.forward_link import forward_link
 from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
 from tests.support.fake_openai import empty, out_of_tokens, reply
-from tests.support.stage_bench import DEMONSTRATIONS, QUESTION, Bench, sql_reply
+from tests.support.stage_bench import ASKED, DEMONSTRATIONS, QUESTION, Bench, sql_reply
 
-PROMPT = PromptSettings()
+PLAIN_ASKED = FewShotQuestion(QUESTION)
 NAMES, OTHER, FAILING = "SELECT name FROM museum", "SELECT city FROM museum", "SELECT nam FROM museum"
 HINTED = Link(("museum",), (ColumnName("museum", "city"),))
 """What the evidence alone links: `city` is a substring of it."""
 
 STAGES: dict[str, Callable[[Bench], Awaitable[Any]]] = {
     "forward_link": lambda b: forward_link(
-        QUESTION, b.schema, PROMPT, ForwardLinkSettings(), None, b.backbone
+        QUESTION, SchemaView(b.schema), ForwardLinkSettings(), None, b.backbone
     ),
-    "preliminary_sql": lambda b: preliminary_sql(QUESTION, b.schema, PROMPT, (), None, False, b.backbone),
+    "preliminary_sql": lambda b: preliminary_sql(PLAIN_ASKED, SchemaView(b.schema), None, b.backbone),
     "augmentation_elements": lambda b: augmentation_elements(
-        QUESTION, b.schema, PROMPT, True, 15, b.backbone
+        QUESTION, SchemaView(b.schema, descriptions=True), 15, b.backbone
     ),
-    "augmentation_keywords": lambda b: augmentation_keywords(QUESTION, b.schema, PROMPT, True, b.backbone),
+    "augmentation_keywords": lambda b: augmentation_keywords(
+        QUESTION, SchemaView(b.schema, descriptions=True), b.backbone
+    ),
     "augmentation_conditions": lambda b: augmentation_conditions(QUESTION, b.backbone),
     "augmented_sql": lambda b: augmented_sql(
-        QUESTION, b.schema, PROMPT, (), Augmentation(), True, b.backbone
+        PLAIN_ASKED, SchemaView(b.schema, descriptions=True), Augmentation(), b.backbone
     ),
     "binary_selection": lambda b: b.select(NAMES, OTHER),
     "self_correction": lambda b: b.correct(FAILING, rounds=1),
     "describe_columns": lambda b: describe_columns(
-        b.schema.reduced_to(HINTED), "museum", ("city",), PROMPT, b.backbone
+        SchemaView(b.schema, descriptions=True).reduced_to(HINTED), "museum", ("city",), b.backbone
     ),
 }
 OURS = {"binary_selection", "self_correction"}
@@ -237,7 +252,7 @@ async def test_invented_names_are_dropped_and_noted(bench: Bench, stage: str) ->
 async def test_elements_are_names_of_the_reduced_schema_only(bench: Bench) -> None:
     bench.says('{"tables": ["museum", "guide"], "columns": ["museum.city", "museum.name"]}')
     link = await bench.run(
-        augmentation_elements(QUESTION, bench.schema.reduced_to(HINTED), PROMPT, True, 15, bench.backbone)
+        augmentation_elements(QUESTION, SchemaView(bench.schema).reduced_to(HINTED), 15, bench.backbone)
     )
     assert link == Link(("museum",), HINTED.columns, ("guide", "museum.name"))
 
@@ -257,7 +272,7 @@ async def test_hints_are_looked_for_where_the_settings_say(
     bench.says('{"tables": [], "columns": []}')
     asked = type(QUESTION)("1", "Their NAMES, please", "museum", evidence="by City")
     settings = ForwardLinkSettings(hint_source=source)
-    link = await bench.run(forward_link(asked, bench.schema, PROMPT, settings, None, bench.backbone))
+    link = await bench.run(forward_link(asked, SchemaView(bench.schema), settings, None, bench.backbone))
     assert [str(column) for column in link.columns] == found
 
 
@@ -267,15 +282,33 @@ async def test_descriptions_are_matched_to_columns_however_their_names_are_writt
     )
     alone = type(bench.schema)("museum", tuple(t for t in bench.schema.tables if t.name == "order"))
     wanted = ("total.eur", "no`te", "id", "museum_id")
-    found = await bench.run(describe_columns(alone, "order", wanted, PROMPT, bench.backbone))
+    found = await bench.run(describe_columns(SchemaView(alone), "order", wanted, bench.backbone))
     assert found == {"total.eur": "Money.", "no`te": "A note of it."}
     assert "not described: id, museum_id" in bench.notes
 
 
 async def test_demonstrations_come_most_similar_first(bench: Bench) -> None:
     bench.says(sql_reply(NAMES))
-    await bench.run(
-        preliminary_sql(QUESTION, bench.schema, PROMPT, DEMONSTRATIONS, None, False, bench.backbone)
-    )
+    await bench.run(preliminary_sql(ASKED, SchemaView(bench.schema), None, bench.backbone))
     shown = bench.server.prompts[0]
     assert shown.index(DEMONSTRATIONS[0].question) < shown.index(DEMONSTRATIONS[1].question)
+
+
+SCHEMAS = {
+    SqlReply: "dbde159fb2eb03d0",
+    LinkReply: "e2feea538a39e1fa",
+    KeywordsReply: "19d9dd58b32ae779",
+    ConditionsReply: "036a3ae8f6980aa5",
+    DescriptionsReply: "7912f81ed1f1256a",
+    AlignmentReply: "e7b86739a124fc32",
+}
+
+
+@pytest.mark.parametrize("kind", SCHEMAS, ids=lambda kind: kind.__name__)
+def test_the_schema_of_a_reply_is_what_it_was_because_paid_replies_are_found_by_it(
+    kind: type[StageReply],
+) -> None:
+    text = json.dumps(reply_schema(kind), sort_keys=True)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == SCHEMAS[kind], (
+        "a reply's fields and docstrings are part of the request: this change makes every cached reply unfindable"
+    )

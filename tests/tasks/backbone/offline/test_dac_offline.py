@@ -8,7 +8,7 @@ import pytest
 from tasks import prompts
 from tasks.backbone.protocol import Message
 from tasks.records import Demonstration
-from tasks.sql.skeleton import same_skeleton
+from tasks.sql.skeleton import skeleton
 from tasks.stages.dac.examples import ShownExample
 from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for
 
@@ -95,7 +95,7 @@ def test_a_query_without_a_database_is_the_one_of_the_example_that_is_most_alike
 
 
 def test_a_query_without_a_database_and_without_examples_is_the_simplest_one() -> None:
-    assert same_skeleton(invented("Name all trains."), "SELECT a FROM t")
+    assert skeleton(invented("Name all trains."), "sqlite") == skeleton("SELECT a FROM t", "sqlite")
 
 
 def test_an_execution_error_brings_a_query_that_runs() -> None:

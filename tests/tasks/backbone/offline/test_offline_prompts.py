@@ -19,7 +19,7 @@ from tasks.settings.home import CHECKOUT
 from tasks.stages.dac.examples import ShownExample
 from tasks.stages.replies import ConditionsReply, DescriptionsReply, KeywordsReply, LinkReply, SqlReply
 from tasks.stages.sea_sql.execution_adjustment import Mistake
-from tasks.stages.show import Tried
+from tasks.stages.shown_results import Tried
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
 
 QUESTION = question("What are the names of bakers from Kettle?", "Kettle refers to `Home Town` = 'Kettle'")

@@ -5,7 +5,7 @@ import pytest
 from tasks import prompts
 from tasks.backbone.protocol import Message
 from tasks.database.rendering import PromptParts
-from tasks.stages.show import Tried
+from tasks.stages.shown_results import Tried
 from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for
 
 OLDEST = "Which baker is the oldest?"

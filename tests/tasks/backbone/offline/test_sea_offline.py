@@ -15,7 +15,7 @@ from tasks.records import Question
 from tasks.stages.sea_sql.continuation import read_continuation
 from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 from tasks.stages.sea_sql.execution_adjustment import Mistake
-from tasks.stages.show import Tried
+from tasks.stages.shown_results import Tried
 
 PARTS = PromptParts(
     "`baker`(`Baker_ID`: 1 | 2, `Name`: 'Ada (Rye)' | 'O''Spelt, B', `Home Town`: 'Kettle', `ph``one`)\n"
@@ -61,7 +61,7 @@ def test_a_query_goes_on_from_select() -> None:
     text = prompts.render("zero_shot_sql", question=QUESTION, dialect="SQLite", parts=PARTS)
     reply = ask(Message("user", text.rstrip()))
     assert not reply.startswith("SELECT")
-    assert read_continuation(reply) == "SELECT COUNT(*) FROM baker WHERE `Home Town` = 'Kettle'"
+    assert read_continuation(reply, "sqlite") == "SELECT COUNT(*) FROM baker WHERE `Home Town` = 'Kettle'"
 
 
 def test_without_a_question_it_says_nothing() -> None:

@@ -1,16 +1,15 @@
-"""What a query is made of, for naming the difference between a wrong one and its gold."""
+"""The parts of a query, for naming the difference between a wrong one and its gold."""
 
 from dataclasses import dataclass
 
 from tasks.database.schema import Schema
-from tasks.sql.equal_columns import equal_columns
 from tasks.sql.parsing import parse
-from tasks.sql.resolution import resolve
+from tasks.sql.resolution import equal_columns, resolve
 from tasks.sql.skeleton import skeleton
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class QueryParts:
     """The parts of a query. Names are in lower case, columns that a foreign key makes equal are one.
 
     Attributes:
@@ -28,12 +27,12 @@ class Usage:
     skeleton: str | None
 
 
-def usage(sql: str, schema: Schema) -> Usage | None:
-    """Take stock of a query; None where it cannot be parsed or its names cannot be resolved.
+def query_parts(sql: str, schema: Schema) -> QueryParts | None:
+    """Take a query apart; None where it cannot be parsed or its names cannot be resolved.
 
     >>> from tasks.database.schema import Column, Table
     >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))))
-    >>> found = usage("SELECT x FROM a JOIN b ON a.id = b.id WHERE x > 5", schema)
+    >>> found = query_parts("SELECT x FROM a JOIN b ON a.id = b.id WHERE x > 5", schema)
     >>> sorted(found.columns), [sorted(pair) for pair in found.joins], found.values
     (['a.x'], [['a.id', 'b.id']], ('5',))
     """
@@ -61,7 +60,7 @@ def usage(sql: str, schema: Schema) -> Usage | None:
         if node.this.args.get("quoted") and not node.table and id(node) not in names
     ]
     literals = [literal.name for literal in tree.find_all(exp.Literal)]
-    return Usage(
+    return QueryParts(
         found.tables,
         frozenset(columns & (owned | set(equal.values()))),
         frozenset(joins),

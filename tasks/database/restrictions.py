@@ -1,4 +1,4 @@
-"""What is done to a SQLite connection before hostile SQL meets it."""
+"""Restrictions on a SQLite connection that executes untrusted SQL: reading only, bounded size and time."""
 
 import sqlite3
 import time
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from tasks.database.limits import MIB, Limits
 
 TICK = 1000
-"""Steps of SQLite's virtual machine between two looks at the clock: some 20 µs unless a step is heavy."""
+"""Steps of SQLite's virtual machine between two reads of the clock: some 20 µs unless a step is heavy."""
 
 
 def restrict(connection: sqlite3.Connection, limits: Limits, authorize: Callable[..., int]) -> None:
-    """Take from a connection everything but reading, and bound what reading can cost.
+    """Restrict a connection to reading, and bound what reading can cost.
 
     Sorting and materialising stay in memory, so that a query cannot fill the disk either.
     """
@@ -32,10 +32,10 @@ def restrict(connection: sqlite3.Connection, limits: Limits, authorize: Callable
 
 
 class Clock:
-    """Counts SQLite's steps and stops the query at its deadline.
+    """Progress handler that counts SQLite's steps and stops the query at its deadline.
 
     Attributes:
-        every: steps between two ticks, as SQLite was told.
+        every: steps between two calls of the handler.
     """
 
     def __init__(self, deadline: float, every: int) -> None:
@@ -49,11 +49,11 @@ class Clock:
         return self._ticks * self.every
 
     def restart(self) -> None:
-        """Count anew; the deadline stays."""
+        """Set the count to zero; the deadline stays."""
         self._ticks = 0
 
     def tick(self) -> int:
-        """Be SQLite's progress handler: non-zero stops the query."""
+        """Count a call of the progress handler; a non-zero result makes SQLite stop the query."""
         self._ticks += 1
         return time.monotonic() > self._deadline
 

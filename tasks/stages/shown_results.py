@@ -1,12 +1,10 @@
-"""How a schema and a result are shown to a backbone."""
+"""How the result of a query is shown to a backbone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.database.rendering import BREAKS, LONGEST_VALUE, PromptParts, render
-from tasks.database.schema import Schema
+from tasks.database.rendering import BREAKS, LONGEST_VALUE
 from tasks.records import Execution
-from tasks.settings.pipeline import PromptSettings
 
 LONGEST_ERROR = 500
 """Characters of an error that are shown; SQLite quotes what it cannot read, up to the whole statement."""
@@ -20,25 +18,14 @@ class Tried:
     result: str
 
 
-def show_schema(schema: Schema, prompt: PromptSettings, *, descriptions: bool) -> PromptParts:
-    """Return a schema as a pipeline's prompts show it, with or without descriptions of columns."""
-    return render(
-        schema,
-        prompt.schema_format,
-        sample_rows=prompt.sample_rows,
-        foreign_keys=prompt.foreign_keys,
-        descriptions=descriptions,
-    )
-
-
 def show_result(execution: Execution | None, rows: int, *, counts: bool = False) -> str:
-    """Return the first rows of a result as text, or the error, or the time-out (RSL-SQL, spec 3).
+    """Return the first rows of a result as text, or the error, or the time-out (RSL-SQL, section 3.3).
 
-    The text depends on the SQL and the database only, never on how long anything took: it goes into a prompt,
-    and a prompt that varies would buy its reply again.
+    The text depends on the SQL and the database only, never on how long anything took: it goes into a prompt, and
+    for a prompt that varies the reply cache holds no reply.
 
     Args:
-        execution: what running the SQL gave; None when there was no SQL.
+        execution: the execution; None when there was no SQL.
         rows: rows shown at most.
         counts: also say how many rows there are (acl).
     """

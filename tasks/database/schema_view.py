@@ -1,0 +1,67 @@
+"""A schema and how the prompts of a question show it, as one value."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tasks.database.rendering import PromptParts, render
+from tasks.database.schema import Schema
+from tasks.records import ColumnValues, Link
+from tasks.settings.pipeline import PromptSettings
+
+
+@dataclass(frozen=True)
+class SchemaView:
+    """A schema as the prompts of a question show it. Every stage that reads or shows a schema takes one.
+
+    In the cache key of a stage it stands for all three of its fields, the schema by its digest.
+
+    Attributes:
+        schema: the full schema of the question's database, or one reduced to a link; its samples are the values shown.
+        prompt: format, samples per column, and whether foreign keys are shown.
+        descriptions: whether column descriptions are shown.
+    """
+
+    schema: Schema
+    prompt: PromptSettings = field(default_factory=PromptSettings)
+    descriptions: bool = field(default=False, kw_only=True)
+
+    @property
+    def dialect(self) -> str:
+        """The SQL dialect, as sqlglot spells it."""
+        return self.schema.dialect
+
+    @property
+    def dialect_name(self) -> str:
+        """The SQL dialect as its makers write it, for prompts."""
+        return self.schema.dialect_name
+
+    def render(self) -> PromptParts:
+        """Return the parts of a prompt that show the schema."""
+        return render(
+            self.schema,
+            self.prompt.schema_format,
+            sample_rows=self.prompt.sample_rows,
+            foreign_keys=self.prompt.foreign_keys,
+            descriptions=self.descriptions,
+        )
+
+    def without_descriptions(self) -> "SchemaView":
+        """Return the view without column descriptions."""
+        return replace(self, descriptions=False)
+
+    def reduced_to(self, link: Link) -> "SchemaView":
+        """Return the view of the link's tables and columns only; of everything where the link is empty."""
+        return replace(self, schema=self.schema.reduced_to(link))
+
+    def limited_to(self, tables: Iterable[str]) -> "SchemaView":
+        """Return the view of these tables only, in full; of everything where the schema has none of them."""
+        return replace(self, schema=self.schema.limited_to(tables))
+
+    def with_values(self, values: Iterable[ColumnValues]) -> "SchemaView":
+        """Return the view that shows retrieved values in the place of sample rows, as many as the settings say."""
+        return self.with_samples(self.schema.with_values(values), self.prompt.values_per_column)
+
+    def with_samples(self, schema: Schema, per_column: int) -> "SchemaView":
+        """Return the view of a schema with other samples, of which so many are shown per column."""
+        prompt = self.prompt.model_copy(update={"sample_rows": per_column})
+        return replace(self, schema=schema, prompt=prompt)

@@ -1,0 +1,78 @@
+"""A schema with how prompts show it: each change gives another view, and each view another identity."""
+
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from tasks.cache_key import identity
+from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.database.schema_view import SchemaView
+from tasks.records import ColumnName, ColumnValues, Link
+from tasks.settings.pipeline import PromptSettings
+
+SCHEMA = Schema(
+    "zoo",
+    (
+        Table(
+            "cage", (Column("id", samples=(1, 2)), Column("size", "REAL", "In metres.", samples=(2.5, 3.5)))
+        ),
+        Table("animal", (Column("name", samples=("Leo", "Mia")), Column("cage_id"))),
+    ),
+    (ForeignKey("animal", ("cage_id",), "cage", ("id",)),),
+)
+VIEW = SchemaView(SCHEMA, PromptSettings(sample_rows=1, values_per_column=2), descriptions=True)
+
+
+def test_a_view_shows_what_its_settings_say() -> None:
+    parts = VIEW.render()
+    assert parts.schema == "# `cage`(`id`, `size`)\n# `animal`(`name`, `cage_id`)"
+    assert "# `name`: 'Leo'" in parts.samples and "'Mia'" not in parts.samples
+    assert parts.descriptions == "# `cage`.`size`: In metres."
+    assert parts.foreign_keys == "# `animal`.`cage_id` -> `cage`.`id`"
+    assert VIEW.without_descriptions().render() == replace(parts, descriptions="")
+
+
+def test_a_view_reduced_to_a_link_or_to_tables_keeps_how_it_is_shown() -> None:
+    link = Link(columns=(ColumnName("cage", "size"), ColumnName("animal", "name")))
+    assert VIEW.reduced_to(link) == replace(VIEW, schema=SCHEMA.reduced_to(link))
+    assert VIEW.reduced_to(Link()) == VIEW
+    assert [table.name for table in VIEW.limited_to(["ANIMAL"]).schema.tables] == ["animal"]
+    assert VIEW.limited_to(["band"]) == VIEW
+
+
+def test_values_replace_sample_rows_as_many_as_the_settings_say() -> None:
+    found = ColumnValues(ColumnName("animal", "name"), ("Zoe", "Leo"))
+    valued = VIEW.with_values([found])
+    assert valued.render().samples == "# `animal`\n# `name`: 'Zoe' | 'Leo'"
+    assert VIEW.prompt.sample_rows == 1, "the view before is unchanged"
+
+
+def test_the_dialect_is_the_schemas() -> None:
+    other = SchemaView(replace(SCHEMA, dialect="postgres"))
+    assert (VIEW.dialect, VIEW.dialect_name) == ("sqlite", "SQLite")
+    assert (other.dialect, other.dialect_name) == ("postgres", "PostgreSQL")
+    assert other.render().schema.startswith('# "cage"("id", "size")')
+
+
+def test_every_change_of_a_view_changes_its_identity_and_nothing_else_does() -> None:
+    views = [
+        VIEW,
+        VIEW.without_descriptions(),
+        VIEW.limited_to(["cage"]),
+        VIEW.with_values(()),
+        replace(VIEW, prompt=PromptSettings(sample_rows=2, values_per_column=2)),
+    ]
+    assert len({str(identity(view)) for view in views}) == len(views)
+    assert identity(VIEW) == identity(SchemaView(Schema(**fields(SCHEMA)), VIEW.prompt, descriptions=True))
+    assert identity(VIEW)["schema"] == SCHEMA.digest
+
+
+def fields(schema: Schema) -> dict[str, object]:
+    return {"database_id": schema.database_id, "tables": schema.tables, "foreign_keys": schema.foreign_keys}
+
+
+def test_a_view_is_frozen_and_takes_descriptions_by_name_only() -> None:
+    with pytest.raises(FrozenInstanceError):
+        VIEW.descriptions = False  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        SchemaView(SCHEMA, PromptSettings(), True)  # type: ignore[misc]
