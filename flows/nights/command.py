@@ -91,7 +91,7 @@ def _list(nights: "tuple[Night, ...]", home: "Home", *, as_json: bool) -> None:
 
 def _write_page(night: "Night", file: Path, home: "Home") -> None:
     from tasks.tracking.night.page import render
-    from tasks.tracking.warehouse.warehouse import Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
 
     page = render(night, Warehouse(home.warehouse))
     try:

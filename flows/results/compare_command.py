@@ -61,7 +61,7 @@ def command(
     from tasks.tracking.comparison.as_json import as_object
     from tasks.tracking.comparison.build import compare
     from tasks.tracking.warehouse.run_names import find_run
-    from tasks.tracking.warehouse.warehouse import Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
 
     warehouse = Warehouse(find_home(home).warehouse)
     known = warehouse.runs()

@@ -37,13 +37,13 @@ def command(sql: str | None, as_csv: bool, home: str | None, as_json: bool) -> N
     """Run SQL (DuckDB's) on what all runs found; without SQL, list the views and columns there are."""
     from flows.results.query_display import print_csv, print_rows, print_views
     from tasks.settings.home import find_home
-    from tasks.tracking.warehouse.views import VIEWS, query
+    from tasks.tracking.warehouse.views import query, views
 
     if as_csv and as_json:
         raise ConfigurationError("--csv and --json: give one of them.")
     if sql is None:
         if as_json:
-            click.echo(json.dumps({name: list(view.columns) for name, view in VIEWS.items()}))
+            click.echo(json.dumps({name: list(view.columns) for name, view in views().items()}))
         else:
             print_views(sys.stdout)
         return

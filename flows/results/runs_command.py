@@ -25,7 +25,7 @@ def command(benchmark: str | None, limit: int, home: str | None, as_json: bool) 
 
     from flows.results.runs_display import print_runs
     from tasks.settings.home import find_home
-    from tasks.tracking.warehouse.warehouse import Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
 
     warehouse = find_home(home).warehouse
     found = [run for run in Warehouse(warehouse).runs() if benchmark in (None, run.benchmark)]

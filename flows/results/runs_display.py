@@ -11,7 +11,7 @@ from rich.table import Table
 from tasks.scoring.report import Ratio
 from tasks.tracking.pages.wording import counts, percent
 from tasks.tracking.ranking import ORACLE, REROLLED
-from tasks.tracking.warehouse.warehouse import RunHeader
+from tasks.tracking.warehouse.runs import RunHeader
 
 WIDE = 240
 """Columns where the output is no terminal: wide enough that nothing is cut."""

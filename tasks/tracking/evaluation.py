@@ -10,9 +10,12 @@ import sqlite3
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from tasks.errors import DataError
 from tasks.tracking.parameters import redact
@@ -62,6 +65,21 @@ class EvaluationRun:
     def name(self) -> str:
         """The run's name in MLflow."""
         return f"{self.backbone} | {self.pipeline}"
+
+
+def as_json(run: EvaluationRun) -> str:
+    """Write an evaluation as JSON text."""
+    return json.dumps(_runs().dump_python(run, mode="json"))
+
+
+def run_from_json(text: str) -> EvaluationRun:
+    """Read what `as_json` wrote."""
+    return _runs().validate_python(json.loads(text))
+
+
+@cache
+def _runs() -> TypeAdapter[EvaluationRun]:
+    return TypeAdapter(EvaluationRun)
 
 
 def new_run_id(now: datetime.datetime | None = None) -> str:

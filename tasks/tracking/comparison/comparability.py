@@ -7,7 +7,7 @@ from tasks.errors import ConfigurationError, did_you_mean
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.comparison.records import Pair
 from tasks.tracking.ranking import REROLLED, why_unranked
-from tasks.tracking.warehouse.warehouse import StoredRun
+from tasks.tracking.warehouse.runs import StoredRun
 
 _NAMED = 5
 

@@ -2,14 +2,15 @@
 
 import base64
 import colorsys
-import datetime
 import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.errors import DataError
 from tasks.scoring.report import Report
@@ -23,6 +24,14 @@ from tasks.tracking.summary import Tracked, markdown
 
 MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
+
+
+EncodedBytes = Annotated[
+    bytes,
+    PlainSerializer(lambda data: base64.b64encode(data).decode(), when_used="json"),
+    BeforeValidator(lambda data: base64.b64decode(data) if isinstance(data, str) else data),
+]
+"""Bytes that JSON has in base 64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ class Package:
     params: Mapping[str, str]
     tags: Mapping[str, str]
     measures: tuple[Measure, ...] = ()
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, EncodedBytes] = field(default_factory=dict)
     tracked: Tracked | None = None
 
 
@@ -101,11 +110,8 @@ def keep(package: Package, folder: Path) -> Path:
     """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{package.run.run_id}.json"
-    content = asdict(package)
-    content["run"]["started"] = package.run.started.isoformat()
-    content["files"] = {path: base64.b64encode(data).decode() for path, data in package.files.items()}
     draft = file.with_suffix(".part")
-    draft.write_text(json.dumps(content), encoding="utf-8")
+    draft.write_text(json.dumps(TypeAdapter(Package).dump_python(package, mode="json")), encoding="utf-8")
     draft.replace(file)
     return file
 
@@ -122,16 +128,7 @@ def fetch(folder: Path, run_id: str) -> Package:
         raise DataError(
             f'Run "{run_id}" does not wait to be logged to MLflow. Waiting in {folder}: {waiting}.'
         )
-    content = json.loads(file.read_text(encoding="utf-8"))
-    run = content["run"] | {"started": datetime.datetime.fromisoformat(content["run"]["started"])}
-    return Package(
-        EvaluationRun(**run),
-        content["params"],
-        content["tags"],
-        tuple(Measure(**measure) for measure in content["measures"]),
-        {path: base64.b64decode(data) for path, data in content["files"].items()},
-        Tracked(**content["tracked"]) if content["tracked"] else None,
-    )
+    return TypeAdapter(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
 
 
 def drop(folder: Path, run_id: str) -> None:

@@ -8,7 +8,7 @@ from tasks.scoring.significance import Comparison, compare_runs
 from tasks.tracking.comparison.comparability import common_rule
 from tasks.tracking.ranking import why_unranked
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.warehouse import RunHeader, StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
 
 
 def previous_run(tonight: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse) -> StoredRun | None:

@@ -11,7 +11,7 @@ from tasks.tracking.night.baseline import compare_with, previous_run
 from tasks.tracking.night.records import Entry, Past
 from tasks.tracking.ranking import ORACLE, REROLLED, why_unranked
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.warehouse import RunHeader, StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
 
 NIGHTS = 14
 """How many scores a trend has at most."""

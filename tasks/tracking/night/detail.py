@@ -9,7 +9,7 @@ from tasks.scoring.report import QuestionScore, Ratio
 from tasks.tracking.comparison.build import compare
 from tasks.tracking.comparison.records import Pair, RunComparison
 from tasks.tracking.night.records import Judged
-from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 
 
 @dataclass(frozen=True, slots=True)

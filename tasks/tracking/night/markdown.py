@@ -9,7 +9,7 @@ from tasks.tracking.night import wording as words
 from tasks.tracking.night.detail import Detail, details
 from tasks.tracking.night.records import CONFIDENCE, Entry, Judged, Night
 from tasks.tracking.pages.wording import counts, p_value, percent, points, seconds, visible
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 
 _NAMED, _SHOWN = 20, 5
 _ACTING = re.compile(r"([\\`*_\[\]<>&|~#])")

@@ -5,7 +5,7 @@ from tasks.tracking.night import wording as words
 from tasks.tracking.night.detail import Detail, details
 from tasks.tracking.night.records import CONFIDENCE, Judged, Night
 from tasks.tracking.pages.template import fill
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 
 BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN = 20, 10, 10
 """Questions of one evaluation that the page shows at most; a command shows all of them."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Ratio
 from tasks.tracking.summary import percent
-from tasks.tracking.warehouse.warehouse import RunHeader
+from tasks.tracking.warehouse.runs import RunHeader
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _SHOWN = 5

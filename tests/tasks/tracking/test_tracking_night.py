@@ -16,7 +16,7 @@ from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.records import Entry, Night, judge
 from tasks.tracking.night.wording import duration, facts
 from tasks.tracking.pages.wording import visible
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.comparison_samples import two_runs
 from tests.tasks.tracking.night_samples import START, a_night, unanswered
 from tests.tasks.tracking.page_parts import EVIL, hostile_runs
