@@ -11,18 +11,10 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from tasks.records import Question
+from tasks.tracking.comparison.comparability import left_out
 from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
-from tasks.tracking.pages.wording import (
-    answer_in_words,
-    counts,
-    left_out,
-    money,
-    number,
-    p_value,
-    percent,
-    points,
-    visible,
-)
+from tasks.tracking.pages.text import answer_in_words, visible
+from tasks.wording import counts, interval, money, number, p_value, percent, points, seconds
 
 WIDTH = 110
 SETTINGS_SHOWN = 12
@@ -85,8 +77,8 @@ def _parts(comparison: RunComparison) -> Iterator[RenderableType]:
 
 
 def _sides(comparison: RunComparison) -> Table:
-    interval = f"{100 * comparison.result.confidence:g} % interval"
-    table = _table("", "backbone | pipeline", "run", "EX", "right", interval, title="")
+    confidence = f"{100 * comparison.result.confidence:g} % interval"
+    table = _table("", "backbone | pipeline", "run", "EX", "right", confidence, title="")
     for column in table.columns[:3]:
         column.justify = "left"
     for side in (comparison.a, comparison.b):
@@ -96,7 +88,7 @@ def _sides(comparison: RunComparison) -> Table:
             f"[dim]{_text(side.run.run_id)}[/]",
             f"[bold]{percent(side.ex)}[/]",
             counts(side.ex),
-            f"{100 * side.low:.1f} to {100 * side.high:.1f} %",
+            interval(side.low, side.high),
         )
     return table
 
@@ -151,9 +143,9 @@ def _cost(side: Side) -> tuple[str, ...]:
         f"{cost.cached_calls:,}",
         number(side.input_tokens),
         number(side.output_tokens),
-        money(side),
-        "\N{EN DASH}" if cost.p50_s is None else f"{cost.p50_s:.2f} s",
-        "\N{EN DASH}" if cost.p95_s is None else f"{cost.p95_s:.2f} s",
+        money(cost.cost_usd),
+        seconds(cost.p50_s),
+        seconds(cost.p95_s),
     )
 
 
@@ -170,7 +162,7 @@ def _settings(comparison: RunComparison) -> Table:
 
 
 def _setting(value: str | None) -> str:
-    return "[dim]not there[/]" if value is None else _text(value)
+    return "[dim]not set[/]" if value is None else _text(value)
 
 
 def _print_flip(console: Console, pair: Pair, rule: str, *, coloured: bool) -> None:

@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from tasks.scoring.report import Ratio
-from tasks.tracking.pages.wording import counts, percent
 from tasks.tracking.ranking import ORACLE, REROLLED
 from tasks.tracking.warehouse.runs import RunHeader
+from tasks.wording import counts, percent
 
 WIDE = 240
 """Columns where the output is no terminal: wide enough that nothing is cut."""

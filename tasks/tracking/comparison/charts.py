@@ -10,7 +10,7 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.significance import Comparison, needed_net, wilson
 from tasks.tracking.comparison.records import Contrast, RunComparison, Side
 from tasks.tracking.pages.drawing import Scale, axis, dot, element, svg, whisker
-from tasks.tracking.pages.wording import counts, percent, points
+from tasks.wording import counts, percent, points
 
 _WIDTH = 640
 _ROW = (220, 30)

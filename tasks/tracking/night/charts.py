@@ -13,7 +13,7 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.significance import wilson
 from tasks.tracking.night.records import CONFIDENCE, Judged, Past
 from tasks.tracking.pages.drawing import Scale, dot, element, svg, whisker
-from tasks.tracking.pages.wording import counts, percent
+from tasks.wording import counts, percent
 
 _WIDTH, _HEIGHT = 220, 34
 _EDGE = 12
@@ -48,7 +48,7 @@ def score_row(judged: Judged, scale: Scale) -> Markup:
     before, told = _before(judged), []
     for name, ratio, height, kind in (
         ("baseline", before, 10, "before"),
-        ("tonight", judged.entry.ex, 24 if before else 17, _kind(judged)),
+        ("this run", judged.entry.ex, 24 if before else 17, _kind(judged)),
     ):
         if ratio is not None and ratio.value is not None:
             low, high = _interval(ratio)
@@ -107,7 +107,7 @@ def trend_chart(judged: Judged) -> Markup:
 
 
 def _kind(judged: Judged) -> str:
-    return "worse" if judged.standing == "regression" else "now"
+    return "worse" if judged.verdict == "regression" else "now"
 
 
 def _before(judged: Judged) -> Ratio | None:

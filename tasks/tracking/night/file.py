@@ -1,4 +1,4 @@
-"""A night as plain JSON: what is kept of it, from which every report is made, and how nights are found again."""
+"""The JSON file of a nightly run, from which every report is made; finds a nightly run by name."""
 
 import datetime
 import json
@@ -59,7 +59,7 @@ def all_nights(home: Home) -> tuple[Night, ...]:
 
 
 def find_night(reference: str, nights: Sequence[Night]) -> Night:
-    """Return the night that a person means.
+    """Return the nightly run that a user refers to.
 
     Args:
         reference: its name or the beginning of it, as it is or as its file has it; or "latest", "latest~1", ...
@@ -121,7 +121,7 @@ def _evaluation(judged: Judged, plain: Mapping[str, Any]) -> dict[str, Any]:
     low, high = entry.interval or (None, None)
     own = {name: None if value == "" else value for name, value in plain.items() if name not in _RENAMED}
     return own | {
-        "standing": judged.standing,
+        "standing": judged.verdict,
         "ex": entry.ex and _ratio(entry.ex) | {"low": low, "high": high, "confidence": CONFIDENCE},
         "call_p50_seconds": entry.p50_s,
         "call_p95_seconds": entry.p95_s,
@@ -151,7 +151,7 @@ def _from_object(data: Mapping[str, Any]) -> Night:
             **data,
             "name": data["night"],
             "entries": [
-                {"entry": _entry(each), "standing": each["standing"], "p_value": each["adjusted_p"]}
+                {"entry": _entry(each), "verdict": each["standing"], "p_value": each["adjusted_p"]}
                 for each in data["evaluations"]
             ],
         }

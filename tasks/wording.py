@@ -1,0 +1,150 @@
+"""Numbers and lists as a person reads them: one way to write each, on the terminal, in Markdown and on pages."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+DASH = "\N{EN DASH}"
+"""Stands for what does not apply or was not measured."""
+MINUS = "\N{MINUS SIGN}"
+UNKNOWN = "unknown"
+"""Stands for what has a value that nobody stated; never 0."""
+
+
+class Share(Protocol):
+    """A share with its numerator and denominator, such as `tasks.scoring.report.Ratio`."""
+
+    @property
+    def correct(self) -> float:
+        """The numerator."""
+        ...
+
+    @property
+    def total(self) -> float:
+        """The denominator."""
+        ...
+
+    @property
+    def value(self) -> float | None:
+        """The share in 0..1; None of nothing."""
+        ...
+
+
+def percent(share: Share | None) -> str:
+    """Write a share in percent with two decimals; a dash where there is none."""
+    return DASH if share is None or share.value is None else f"{100 * share.value:.2f} %"
+
+
+def counts(share: Share | None) -> str:
+    """Write numerator and denominator, `1,030 of 1,534`; "" where there is no share."""
+    return "" if share is None else f"{share.correct:,g} of {share.total:,g}"
+
+
+def percent_and_counts(share: Share) -> str:
+    """Write a share as `80.62 % (104/129)`; "none to score" of nothing."""
+    if share.value is None:
+        return "none to score"
+    return f"{100 * share.value:.2f} % ({share.correct:g}/{share.total:g})"
+
+
+def interval(low: float, high: float) -> str:
+    """Write an interval of shares in percent.
+
+    >>> interval(0.25, 0.5)
+    '25.0 to 50.0 %'
+    """
+    return f"{100 * low:.1f} to {100 * high:.1f} %"
+
+
+def points(share: float | None) -> str:
+    """Write a difference of shares in percentage points, signed; a dash where there is none.
+
+    >>> points(0.0125), points(-0.5), points(0.0)
+    ('+1.25', '−50.00', '0.00')
+    """
+    return DASH if share is None else signed(100 * share, ".2f")
+
+
+def signed(value: float, form: str = "d") -> str:
+    """Write a number with its sign, zero without one.
+
+    >>> signed(3), signed(-3), signed(0), signed(-0.001, ".2f")
+    ('+3', '−3', '0', '0.00')
+    """
+    text = format(value, f"+{form}")
+    return text[1:] if float(text) == 0 else text.replace("-", MINUS)
+
+
+def p_value(p: float | None) -> str:
+    """Write a p-value; a dash where there is none.
+
+    >>> p_value(0.0412), p_value(1.0), p_value(3.2e-9)
+    ('0.041', '1', '3.2e-09')
+    """
+    return DASH if p is None else f"{p:.2g}"
+
+
+def number(value: int | None, *, missing: str = UNKNOWN) -> str:
+    """Write a count; "unknown" where it is not known.
+
+    >>> number(1200), number(None), number(None, missing=DASH)
+    ('1,200', 'unknown', '–')
+    """
+    return missing if value is None else f"{value:,}"
+
+
+def counted(value: int, noun: str) -> str:
+    """Write how many there are of something, with a noun whose plural ends in s.
+
+    >>> counted(1, "question"), counted(1200, "question")
+    ('1 question', '1,200 questions')
+    """
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def money(usd: float | None) -> str:
+    """Write US dollars; "unknown" where a paid call has no price.
+
+    >>> money(1234.5), money(None)
+    ('$1,234.5000', 'unknown')
+    """
+    return UNKNOWN if usd is None else f"${usd:,.4f}"
+
+
+def seconds(value: float | None) -> str:
+    """Write a short time; a dash where there is none."""
+    return DASH if value is None else f"{value:,.2f} s"
+
+
+def duration(value: float | None) -> str:
+    """Write how many seconds something took, in the two largest units; a dash where that is not known.
+
+    >>> duration(12.4), duration(200), duration(9000), duration(None)
+    ('12 s', '3 min 20 s', '2 h 30 min', '–')
+    """
+    if value is None:
+        return DASH
+    whole = round(value)
+    for size, unit, small_size, small in ((3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // small_size
+            return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
+    return f"{whole} s"
+
+
+def shorten(names: Sequence[str], most: int, *, noun: str = "") -> str:
+    """List the first names, and say how many more there are.
+
+    >>> shorten(["a", "b", "c"], 2), shorten(["a", "b"], 2), shorten(["a", "b", "c"], 1, noun="databases")
+    ('a, b and 1 more', 'a, b', 'a and 2 more databases')
+    """
+    return ", ".join(names[:most]) + (f" {rest}" if (rest := and_more(names, most, noun=noun)) else "")
+
+
+def and_more(items: Sequence[object], most: int, *, noun: str = "") -> str:
+    """Write how many items are left out after the first ones; "" where none is.
+
+    >>> and_more(range(1203), 3)
+    'and 1,200 more'
+    """
+    left = len(items) - most
+    return f"and {left:,} more{f' {noun}' if noun else ''}" if left > 0 else ""
