@@ -87,8 +87,8 @@ def closing(
         "config.yaml": _yaml(dict(run.settings)),
         "summary.json": json.dumps(summary, indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         answers.file_name: answers.text.encode("utf-8", "replace"),
-        "figures/ex_by_stage.png": stage_figure(report, title),
-        "figures/fixed_and_broken.png": change_figure(report, title),
+        "figures/ex_by_stage.svg": stage_figure(report, title),
+        "figures/fixed_and_broken.svg": change_figure(report, title),
         FILE: table(report).encode("utf-8", "replace"),
     }
     described = markdown(run, report, seconds) + "".join(f"- {remark}\n" for remark in remarks)
