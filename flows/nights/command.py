@@ -21,7 +21,7 @@ RED = 1
     "night",
     epilog="\b\nExamples:\n"
     "  crosscheck night\n"
-    "      the nights there are\n"
+    "      all nightly runs\n"
     "  crosscheck night latest\n"
     "  crosscheck night latest~1 --html night.html\n"
     "      the one before it, as one page with every question that was broken\n"
@@ -33,14 +33,14 @@ RED = 1
     "--html",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the page of the night, made anew from what is kept.",
+    help="Also write the page of the nightly run.",
 )
 @options.home
 @options.as_json
 def command(name: str | None, html: Path | None, home: str | None, as_json: bool) -> int:
-    """Show what a night found, or list the nights there are.
+    """Show a nightly run, or list all of them.
 
-    NAME is a night's name or the beginning of it, `latest`, `latest~1`, ...; left out, the nights are listed.
+    NAME is the name of a nightly run or the beginning of it, `latest`, `latest~1`, ...; without it, all are listed.
     """
     from tasks.settings.home import find_home
     from tasks.tracking.night.file import all_nights, as_object, find_night
@@ -51,9 +51,7 @@ def command(name: str | None, html: Path | None, home: str | None, as_json: bool
         _list(nights, found, as_json=as_json)
         return 0
     night = find_night(name or "latest", nights)
-    if (
-        html is not None
-    ):  # before anything is printed: whoever pipes that into `head` gets the page all the same
+    if html is not None:  # before printing, which fails where the output is piped into `head`
         _write_page(night, html, found)
     if as_json:
         click.echo(json.dumps(as_object(night), ensure_ascii=False))
@@ -85,7 +83,7 @@ def _list(nights: "tuple[Night, ...]", home: "Home", *, as_json: bool) -> None:
         print_nights(nights, sys.stdout)
     else:
         click.echo(
-            f'There is no night in {home.nights} yet: the deployment "nightly" makes one, see "crosscheck up".'
+            f'There is no nightly run in {home.nights} yet: the deployment "nightly" makes one, see "crosscheck up".'
         )
 
 

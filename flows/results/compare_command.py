@@ -29,7 +29,9 @@ SHOWN = 10
 @click.argument("run_a", metavar="RUN")
 @click.argument("run_b", metavar="RUN")
 @click.option(
-    "--rule", metavar="NAME", help="Whose idea of a right answer. [default: the runs' headline rule]"
+    "--rule",
+    metavar="NAME",
+    help="Comparison rule: bird, spider, strict or subset. [default: the runs' headline rule]",
 )
 @click.option(
     "--all", "everything", is_flag=True, help=f"Every flipped question, not only the first {SHOWN}."
@@ -67,9 +69,7 @@ def command(
     known = warehouse.runs()
     a, b = (warehouse.read_run(find_run(reference, known).run_id) for reference in (run_a, run_b))
     comparison = compare(a, b, rule=rule)
-    if (
-        html is not None
-    ):  # before anything is printed: whoever pipes that into `head` gets the page all the same
+    if html is not None:  # before printing, which fails where the output is piped into `head`
         _write_page(comparison, html)
     if as_json:
         click.echo(json.dumps(as_object(comparison), ensure_ascii=False))

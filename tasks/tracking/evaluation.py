@@ -1,4 +1,4 @@
-"""What an evaluation is, before its first answer: identity, settings and provenance."""
+"""Identity, settings and provenance of an evaluation, known before its first answer."""
 
 import datetime
 import getpass
@@ -39,7 +39,7 @@ class EvaluationRun:
         sqlite_version: of the SQLite that executes the queries (functions differ between versions).
         questions_in_benchmark: how many questions the file has; None when unknown.
         layout: how the benchmark's files are laid out ("bird", "spider"): the form of the submission.
-        user: login name of whoever started it; None when unknown.
+        user: login name of the user who started it; None when unknown.
         tags: further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}.
     """
 
@@ -98,7 +98,7 @@ def describe(
     questions_in_benchmark: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> EvaluationRun:
-    """Gather what an evaluation is from its three settings, as plain JSON (`model_dump(mode="json")`).
+    """Describe an evaluation by its three settings, as plain JSON (`model_dump(mode="json")`).
 
     Raises:
         DataError: the question file cannot be read.

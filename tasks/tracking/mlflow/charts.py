@@ -64,8 +64,13 @@ def change_figure(report: Report, title: str) -> bytes | None:
             *_value(up, place, -broken, signed(-broken), f"of {before.correct:,g} right before", below=True),
             *_name(place, [*_lines(name), f"net {signed(fixed - broken)}"]),
         ]
-    heading = f"Questions fixed (blue) and broken (hatched) by each stage, of {report.scored:,}"
-    return _file(heading, title, len(changes), parts)
+    keys = ((_LEFT, "fixed", "fixed"), (_LEFT + 70, "broken", f"broken, of {report.scored:,} questions"))
+    for x, kind, text in keys:
+        parts += [
+            element("rect", class_=kind, x=x, y=60, width=12, height=12),
+            element("text", text, x=x + 18, y=70),
+        ]
+    return _file("Questions fixed and broken by each stage", title, len(changes), parts)
 
 
 def _middle(place: int) -> float:

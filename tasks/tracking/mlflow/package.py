@@ -1,4 +1,4 @@
-"""One evaluation as MLflow shall have it, complete and in memory, so that it can be sent now or kept for later."""
+"""Everything that is logged to MLflow of one evaluation, so that it can be sent now or kept for later."""
 
 import base64
 import colorsys
@@ -31,7 +31,7 @@ EncodedBytes = Annotated[
     PlainSerializer(lambda data: base64.b64encode(data).decode(), when_used="json"),
     BeforeValidator(lambda data: base64.b64decode(data) if isinstance(data, str) else data),
 ]
-"""Bytes that JSON has in base 64."""
+"""Bytes, in base 64 where they are written as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Package:
         tags: provenance, and the Markdown description.
         measures: metrics; () while the evaluation runs.
         files: artifacts by path; empty while the evaluation runs.
-        tracked: the MLflow run that was made of it before MLflow went away; None where there is none.
+        tracked: the MLflow run that was created before MLflow could not be reached; None where there is none.
     """
 
     run: EvaluationRun
@@ -160,7 +160,7 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
 
 
 def _params(run: EvaluationRun) -> dict[str, str]:
-    """Return the settings, without their descriptions, and first in MLflow's order what tells runs apart.
+    """Return the settings, without their descriptions, and first in MLflow's order what distinguishes runs.
 
     MLflow's page of comparison draws the first parameters that differ, capital letters before small ones.
     """

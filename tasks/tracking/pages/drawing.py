@@ -1,8 +1,8 @@
 """Scales, axes and marks of every chart, as SVG.
 
-Colours are classes, which the page that shows a chart (or the file that holds it) defines: a chart on a page follows its
-light or dark scheme and needs no file, script or font. That, the text alternative of each chart and dozens of small
-charts in table cells are why this is not matplotlib.
+Colours are classes, defined by the page or file that holds a chart: on a page a chart follows the light or dark scheme
+and loads nothing. That, a text alternative for each chart and dozens of small charts in table cells are why this is
+not matplotlib.
 """
 
 from collections.abc import Iterable

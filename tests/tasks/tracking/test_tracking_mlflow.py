@@ -210,10 +210,10 @@ def test_a_lost_server_does_not_lose_the_night(store: Store, client: MlflowClien
     tracker = Tracker(home, CLOSED)
     assert tracker.start(make_run()).run_id is None
     tracked = tracker.finish(make_report(30), seconds=12.5)
-    assert "nobody answers at 127.0.0.1:9" in tracked.problem
+    assert "no server answers at 127.0.0.1:9" in tracked.problem
     assert make_run().run_id in tracked.problem
 
-    with pytest.raises(ConfigurationError, match="nobody answers"):
+    with pytest.raises(ConfigurationError, match="no server answers"):
         Tracker(home, CLOSED).log_again(make_run().run_id)
     sent = Tracker(home, store).log_again(make_run().run_id)
     assert sent.run_id is not None
