@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 LAYERS = (
-    {"errors", "records", "registry"},
+    {"errors", "records", "registry", "tables", "wording"},
     {"settings"},
     {"database", "backbone", "dac_records"},
     {"sql", "benchmarks", "retrieval"},
