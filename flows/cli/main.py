@@ -59,9 +59,7 @@ COMMANDS = {
         "flows.results.runs_command",
         "List the runs there are.",
     ),
-    "night": Command(
-        "flows.nights.command", "Show what a night of evaluations found, or list the nights there are."
-    ),
+    "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
     "query": Command(
         "flows.results.query_command",
         "Run SQL on what all runs found.",

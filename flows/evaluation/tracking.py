@@ -24,7 +24,7 @@ from tasks.tracking.evaluation import EvaluationRun, describe
 from tasks.tracking.mlflow.run import Ending, Tracker
 from tasks.tracking.mlflow.store import ui_command, ui_url
 from tasks.tracking.summary import TaskRuns
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 
 log = logging.getLogger(__name__)
 

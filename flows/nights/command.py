@@ -25,7 +25,7 @@ class NightOptions(options.Page, options.Output):
     "night",
     epilog="\b\nExamples:\n"
     "  crosscheck night\n"
-    "      the nights there are\n"
+    "      all nightly runs\n"
     "  crosscheck night latest\n"
     "  crosscheck night latest~1 --html night.html\n"
     "      the one before it, as one page with every question that was broken\n"
@@ -34,21 +34,21 @@ class NightOptions(options.Page, options.Output):
 )
 @options.record(NightOptions)
 def command(given: NightOptions) -> int:
-    """Show what a night found, or list the nights there are.
+    """Show a nightly run, or list all of them.
 
-    NAME is a night's name or the beginning of it, `latest`, `latest~1`, ...; left out, the nights are listed.
+    NAME is the name of a nightly run or the beginning of it, `latest`, `latest~1`, ...; without it, all are listed.
     """
     from flows.nights.display import print_night
     from tasks.tracking.night.file import all_nights, as_object, find_night
     from tasks.tracking.night.page import render
-    from tasks.tracking.warehouse.warehouse import Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
 
     nights = all_nights(given.folder)
     if given.name is None and given.html is None:
         _list(nights, given)
         return 0
     night = find_night(given.name or "latest", nights)
-    if given.html is not None:  # first, so that a reader who closes the pipe early still has the page
+    if given.html is not None:  # before printing, which fails where the output is piped into `head`
         write_page(render(night, Warehouse(given.folder.warehouse)), given.html)
     emit(as_object(night), lambda stream: print_night(night, stream), as_json=given.as_json, text_too=False)
     if given.html is not None:
@@ -64,7 +64,7 @@ def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
             print_nights(nights, stream)
             return
         click.echo(
-            f'There is no night in {given.folder.nights} yet: the deployment "nightly" makes one, see '
+            f'There is no nightly run in {given.folder.nights} yet: the deployment "nightly" makes one, see '
             '"crosscheck up".',
             stream,
         )

@@ -28,7 +28,7 @@ from tasks.tracking.night.file import write
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.page import render
 from tasks.tracking.night.records import Entry, Night, judge
-from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 
 ARTIFACT = "night"
 DEMO, GATE = Matrix(), Gate()

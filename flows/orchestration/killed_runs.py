@@ -41,7 +41,7 @@ async def clear_leftovers(home: Home) -> int:
     from flows.orchestration.flow_runs import cancel_launched_by
     from flows.orchestration.task_runs import crash_flow_run
     from tasks.tracking.mlflow.killed_runs import kill_mlflow_run
-    from tasks.tracking.warehouse.warehouse import Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
 
     cleared = 0
     for path in sorted(home.runs.glob("*.json")) if home.runs.is_dir() else ():

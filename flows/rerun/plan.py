@@ -23,7 +23,7 @@ from tasks.settings.load import parse_override
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.parameters import HIDDEN
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 
 HARMLESS = (
     "backbone.api_key_env",

@@ -48,13 +48,13 @@ def command(given: CompareOptions) -> None:
     from tasks.tracking.comparison.build import compare
     from tasks.tracking.comparison.page import render
     from tasks.tracking.warehouse.run_names import find_run
-    from tasks.tracking.warehouse.warehouse import Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
 
     warehouse = Warehouse(given.folder.warehouse)
     known = warehouse.runs()
     a, b = (warehouse.read_run(find_run(name, known).run_id) for name in (given.run_a, given.run_b))
     comparison = compare(a, b, rule=given.rule)
-    if given.html is not None:  # first, so that a reader who closes the pipe early still has the page
+    if given.html is not None:  # before printing, which fails where the output is piped into `head`
         write_page(render(comparison), given.html)
     emit(
         as_object(comparison),

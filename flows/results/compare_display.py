@@ -11,8 +11,9 @@ from rich.table import Table
 
 from flows.report.tables import table as make_table
 from tasks.records import Question
+from tasks.tracking.comparison.comparability import left_out
 from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
-from tasks.tracking.pages.wording import answer_in_words, left_out, visible
+from tasks.tracking.pages.text import answer_in_words, visible
 from tasks.wording import (
     MINUS,
     and_more,
@@ -160,7 +161,7 @@ def _settings(comparison: RunComparison) -> Table:
 
 
 def _setting(value: str | None) -> str:
-    return "[dim]not there[/]" if value is None else _text(value)
+    return "[dim]not set[/]" if value is None else _text(value)
 
 
 def _print_flip(console: Console, pair: Pair, rule: str, *, coloured: bool) -> None:

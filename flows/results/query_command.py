@@ -41,12 +41,12 @@ class QueryOptions(options.Output):
 def command(given: QueryOptions) -> None:
     """Run SQL (DuckDB's) on what all runs found; without SQL, list the views and columns there are."""
     from flows.results.query_display import print_csv, print_rows, print_views
-    from tasks.tracking.warehouse.views import VIEWS, query
+    from tasks.tracking.warehouse.views import query, views
 
     if given.as_csv and given.as_json:
         raise ConfigurationError("--csv and --json: give one of them.")
     if given.sql is None:
-        columns = {name: list(view.columns) for name, view in VIEWS.items()}
+        columns = {name: list(view.columns) for name, view in views().items()}
         emit(columns, print_views, as_json=given.as_json, text_too=False)
         return
     table = query(given.folder.warehouse, given.sql)

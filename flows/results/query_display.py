@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Shown
 from rich.text import Text
 
-from tasks.tracking.warehouse.views import VIEWS, Table, plain
+from tasks.tracking.warehouse.views import Table, plain, views
 
 MOST, MOST_COLUMNS = 200, 10
 
@@ -53,7 +53,7 @@ def print_csv(table: Table, stream: TextIO) -> None:
 
 def print_views(stream: TextIO) -> None:
     """Print the views that can be queried, with their columns."""
-    for name, view in VIEWS.items():
+    for name, view in views().items():
         stream.write(f"{name}: {view.about}\n  {', '.join(view.columns)}\n\n")
 
 

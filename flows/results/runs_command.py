@@ -33,7 +33,7 @@ class RunsOptions(options.Output):
 def command(given: RunsOptions) -> None:
     """List the runs there are, newest first."""
     from flows.results.runs_display import print_runs
-    from tasks.tracking.warehouse.warehouse import Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
 
     warehouse = given.folder.warehouse
     found = [run for run in Warehouse(warehouse).runs() if given.benchmark in (None, run.benchmark)]

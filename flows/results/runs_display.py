@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tasks.scoring.report import Ratio
 from tasks.tracking.ranking import ORACLE, REROLLED
-from tasks.tracking.warehouse.warehouse import RunHeader
+from tasks.tracking.warehouse.runs import RunHeader
 from tasks.wording import counts, percent
 
 WIDE = 240

@@ -13,7 +13,7 @@ from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun, describe
 from tasks.tracking.mlflow.run import Tracker
 from tasks.tracking.mlflow.store import ui_command, ui_url
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 
 PIPELINE = "predictions"
 

@@ -1,4 +1,4 @@
-"""What an evaluation is, before its first answer: identity, settings and provenance."""
+"""Identity, settings and provenance of an evaluation, known before its first answer."""
 
 import datetime
 import getpass
@@ -10,9 +10,12 @@ import sqlite3
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from tasks.errors import DataError
 from tasks.tracking.parameters import redact
@@ -36,7 +39,7 @@ class EvaluationRun:
         sqlite_version: of the SQLite that executes the queries (functions differ between versions).
         questions_in_benchmark: how many questions the file has; None when unknown.
         layout: how the benchmark's files are laid out ("bird", "spider"): the form of the submission.
-        user: login name of whoever started it; None when unknown.
+        user: login name of the user who started it; None when unknown.
         tags: further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}.
     """
 
@@ -64,6 +67,21 @@ class EvaluationRun:
         return f"{self.backbone} | {self.pipeline}"
 
 
+def as_json(run: EvaluationRun) -> str:
+    """Write an evaluation as JSON text."""
+    return json.dumps(_runs().dump_python(run, mode="json"))
+
+
+def run_from_json(text: str) -> EvaluationRun:
+    """Read what `as_json` wrote."""
+    return _runs().validate_python(json.loads(text))
+
+
+@cache
+def _runs() -> TypeAdapter[EvaluationRun]:
+    return TypeAdapter(EvaluationRun)
+
+
 def new_run_id(now: datetime.datetime | None = None) -> str:
     """Return a new run id: the time in UTC and six random hex digits, e.g. "20261121-020000-3f9a1c"."""
     moment = now or datetime.datetime.now(datetime.UTC)
@@ -80,7 +98,7 @@ def describe(
     questions_in_benchmark: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> EvaluationRun:
-    """Gather what an evaluation is from its three settings, as plain JSON (`model_dump(mode="json")`).
+    """Describe an evaluation by its three settings, as plain JSON (`model_dump(mode="json")`).
 
     Raises:
         DataError: the question file cannot be read.

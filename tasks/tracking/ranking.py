@@ -1,4 +1,4 @@
-"""Which runs may be ranked: one that saw the gold, or was asked again where it was wrong, measures something else."""
+"""Which runs may be ranked: not one that saw gold SQL, nor one that asked questions again after judging them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ REROLLED, ORACLE = "rerolled", "oracle"
 
 
 def why_unranked(tags: Mapping[str, str], settings: Mapping[str, Any]) -> str:
-    """Say what keeps a run from being ranked, as what it did; "" when nothing does.
+    """Return why a run must not be ranked, as a clause without its subject; "" when it may be.
 
     Args:
         tags: of the run.

@@ -1,4 +1,4 @@
-"""A backbone whose replies are bought once: looked up before they are asked for, kept before use."""
+"""A backbone with a reply cache: every request is looked up before it is sent, every reply stored before it is used."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.protocol import Backbone, Reply, Request, request_key
 
 log = logging.getLogger(__name__)
@@ -16,17 +16,17 @@ GRACE_S = 15.0
 
 
 class CachedBackbone:
-    """Looks every request up before it is sent, and keeps every reply before it is handed on.
+    """A backbone that looks every request up before it is sent, and stores every reply before it is returned.
 
-    Any reply may be reused: the sample index is part of every key, so a repeated sample is asked for as such
-    (`Request.sample`), and at temperature 0 it changes nothing. Identical requests at the same time buy one
-    reply; whoever did not buy it gets it as cached.
+    Any reply may be reused: the sample index is part of every key, so a repeated sample is requested as such
+    (`Request.sample`), and at temperature 0 it changes nothing. Identical requests at the same time are sent
+    once; the other callers get the reply as cached.
 
     A cached reply costs nothing now: its call has `cached` True, 0.0 seconds, no retries and `cost_usd` 0.0,
-    and keeps the tokens as they were reported when it was bought. What it cost then is in the cache's entry.
+    and keeps the tokens as they were reported. What it cost at the time is in the cache's entry.
 
     A call in flight outlives its caller: cancelled (Ctrl-C, a question's deadline), its reply still goes into
-    the cache when it comes, but appears in no stage's bill. `drain` waits for such replies.
+    the cache when it comes, but in no stage's cost. `drain` waits for such replies.
     """
 
     def __init__(self, inner: Backbone, cache: ReplyCache, name: str = "") -> None:

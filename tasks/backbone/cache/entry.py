@@ -1,11 +1,14 @@
-"""One bought reply: its record, and the row of the reply cache that keeps it; what a cache holds, counted."""
+"""One stored reply: its record and its row in the reply cache; counts of what a cache holds."""
 
 import datetime
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from tasks.backbone.protocol import Reply, Request, canonical_request
 from tasks.records import Call, Usage
@@ -13,13 +16,13 @@ from tasks.records import Call, Usage
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One bought reply.
+    """One stored reply.
 
     Attributes:
         key: sha256 of the canonical request.
         model: the model that answered.
         backbone: name of the backbone that asked.
-        created_at: when it was bought, UTC, ISO 8601.
+        created_at: when it came, UTC, ISO 8601.
         usage: tokens, as reported then.
         text: the reply.
         finish: "length" when the model stopped at its token limit, else "stop".
@@ -65,10 +68,10 @@ class CacheStats:
 
     Attributes:
         place: its file, or the address of its database without a password.
-        bytes: how much room it takes there.
+        bytes: its size there.
         entries: how many replies.
-        oldest: when the first of them was bought, None when empty.
-        newest: when the last of them was bought, None when empty.
+        oldest: when the first of them came, None when empty.
+        newest: when the last of them came, None when empty.
         models: the same by model, most entries first.
     """
 
@@ -80,24 +83,23 @@ class CacheStats:
     models: tuple[ModelStats, ...]
 
 
+_USAGE = tuple(field.name for field in fields(Usage))
+_COPIED = ("model", "seconds", "retries", "cost_usd")
+"""Columns that are called as the fields of a call."""
+
+
 def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> dict[str, Any]:
-    """Return the row of a reply that was bought now."""
+    """Return the row of a reply that came now."""
     call = reply.call
     return {
         "key": call.request,
-        "model": call.model,
         "backbone": backbone,
         "created_at": timestamp(),
-        "input_tokens": call.usage.input,
-        "cached_input_tokens": call.usage.cached_input,
-        "output_tokens": call.usage.output,
-        "reasoning_tokens": call.usage.reasoning,
         "text": reply.text,
         "finish": "length" if reply.truncated else "stop",
-        "seconds": call.seconds,
-        "retries": call.retries,
-        "cost_usd": call.cost_usd,
         "request": zlib.compress(canonical_request(identity, request).encode(), 1),
+        **{name: getattr(call, name) for name in _COPIED},
+        **{f"{name}_tokens": getattr(call.usage, name) for name in _USAGE},
     }
 
 
@@ -108,28 +110,21 @@ def timestamp(age: datetime.timedelta = datetime.timedelta()) -> str:
 
 def entry_of(row: Mapping[str, Any]) -> Entry:
     """Return a row as a record, its request unpacked."""
-    plain = ("key", "model", "backbone", "created_at", "text", "finish", "seconds", "retries", "cost_usd")
-    return Entry(
-        **{name: row[name] for name in plain},
-        usage=_usage(row),
-        request=json.loads(zlib.decompress(row["request"])),
-    )
+    request = json.loads(zlib.decompress(row["request"]))
+    return _entries().validate_python({**row, "usage": _usage(row), "request": request})
 
 
 def reply_of(row: Mapping[str, Any]) -> Reply:
-    """Return the reply in a row as it was bought; its request stays packed."""
-    call = Call(
-        request=row["key"],
-        model=row["model"],
-        usage=_usage(row),
-        cached=False,
-        seconds=row["seconds"],
-        retries=row["retries"],
-        cost_usd=row["cost_usd"],
-    )
+    """Return the reply in a row as it came; its request stays packed."""
+    copied = {name: row[name] for name in _COPIED}
+    call = Call(request=row["key"], usage=Usage(**_usage(row)), cached=False, **copied)
     return Reply(row["text"], call, truncated=row["finish"] == "length")
 
 
-def _usage(row: Mapping[str, Any]) -> Usage:
-    names = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
-    return Usage(*(row[name] for name in names))
+def _usage(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[f"{name}_tokens"] for name in _USAGE}
+
+
+@cache
+def _entries() -> TypeAdapter[Entry]:
+    return TypeAdapter(Entry)

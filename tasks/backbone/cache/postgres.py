@@ -11,7 +11,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, func, inspect, ma
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.schema import CreateTable, SetTableComment
 
-from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.cache.table import COMMENT, LAYOUT
 from tasks.backbone.cache.table import reply as table
 from tasks.errors import ConfigurationError, CrosscheckError, StoreError
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 CONNECTIONS = 8
 """Connections, and threads that wait for them: more than enough for a thousand calls a second."""
-PATIENCE_S = 30.0
+RECONNECT_S = 30.0
 """How long a connection may be gone before the run ends for it."""
 CONNECTION = {
     "connect_timeout": 10,
@@ -40,7 +40,7 @@ class PostgresReplyCache(ReplyCache):
     """Replies in one table of a PostgreSQL database.
 
     Every call is a round trip over the network, so in an event loop it is made in a thread, on one of a few
-    connections. A connection that breaks is made anew: reading waits for that for PATIENCE_S, writing does not wait,
+    connections. A connection that breaks is made anew: reading waits for that for RECONNECT_S, writing does not wait,
     since a reply in memory is as good until the run ends; then it is waited for once more.
     """
 
@@ -92,21 +92,21 @@ class PostgresReplyCache(ReplyCache):
             )
         return int(layout)
 
-    def _insist(self, work: Callable[[], T]) -> T:
+    def _with_retry(self, work: Callable[[], T]) -> T:
         while True:
             try:
                 done = work()
             except (OperationalError, InterfaceError):
                 now = time.monotonic()
                 self._gone_since = self._gone_since or now
-                if now - self._gone_since > PATIENCE_S:
+                if now - self._gone_since > RECONNECT_S:
                     raise
                 time.sleep(0.5)
             else:
                 self._gone_since = None
                 return done
 
-    async def _apart(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _bytes(self) -> int:
@@ -114,7 +114,7 @@ class PostgresReplyCache(ReplyCache):
             size: int = connection.execute(select(func.pg_total_relation_size(table.name))).scalar_one()
             return size
 
-    def _give_space_back(self) -> None:
+    def _reclaim_space(self) -> None:
         """Leave it to PostgreSQL, which does so by itself (autovacuum)."""
 
     def _unusable(self, error: DBAPIError) -> CrosscheckError:

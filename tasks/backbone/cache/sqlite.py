@@ -11,7 +11,7 @@ from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.schema import CreateTable
 
-from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.cache.table import LAYOUT
 from tasks.backbone.cache.table import reply as table
 from tasks.errors import CrosscheckError, StoreError
@@ -71,17 +71,17 @@ class SqliteReplyCache(ReplyCache):
                     raise
                 time.sleep(0.01)
 
-    def _insist(self, work: Callable[[], T]) -> T:
+    def _with_retry(self, work: Callable[[], T]) -> T:
         return work()
 
-    async def _apart(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         return work()
 
     def _bytes(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def _give_space_back(self) -> None:
+    def _reclaim_space(self) -> None:
         try:
             with self._at_once.connect() as connection:
                 connection.exec_driver_sql("VACUUM")

@@ -1,1 +1,1 @@
-"""Two runs against each other: what differs, whether it is real, as records, JSON and a page to read."""
+"""Two runs against each other: differences and their significance, as records, JSON and an HTML page."""

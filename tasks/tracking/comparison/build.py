@@ -13,7 +13,7 @@ from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_s
 from tasks.tracking.comparison.records import Pair, RunComparison, SettingChange, Side
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.parameters import flatten
-from tasks.tracking.warehouse.warehouse import StoredRun
+from tasks.tracking.warehouse.runs import StoredRun
 
 _PROSE = {"description", "source"}
 

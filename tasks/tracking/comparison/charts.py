@@ -1,7 +1,6 @@
 """The plots of a comparison's page, as SVG that takes its colours from the page.
 
-Whoever is right gives the colour: what speaks for A is vermilion, hollow or hatched, what speaks for B is blue and
-solid, so that the two are told apart in grey and with any colour vision.
+A is vermilion, hollow or hatched; B is blue and solid: distinguishable in grey and with any colour vision.
 """
 
 from markupsafe import Markup
@@ -10,7 +9,7 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.significance import PairedTest, needed_net, wilson
 from tasks.tracking.comparison.records import Contrast, RunComparison, Side
 from tasks.tracking.pages.drawing import Scale, axis, dot, element, svg, whisker
-from tasks.tracking.pages.wording import counts, percent, points
+from tasks.wording import counts, percent, points
 
 _WIDTH = 640
 _ROW = (220, 30)
@@ -101,7 +100,7 @@ def accuracy_row(contrast: Contrast) -> Markup:
                 whisker(scale, 100 * low, 100 * high, height, kind, thin=True),
                 dot(scale.at(100 * ratio.value), height, kind, 4.5),
             ]
-    return svg(*_ROW, f"A {_told(contrast.a)}, B {_told(contrast.b)}", parts)
+    return svg(*_ROW, f"A {_in_words(contrast.a)}, B {_in_words(contrast.b)}", parts)
 
 
 def flip_row(contrast: Contrast, reach: int) -> Markup:
@@ -158,5 +157,5 @@ def _measured(scale: Scale, side: Side, height: float) -> list[Markup]:
     ]
 
 
-def _told(ratio: Ratio | None) -> str:
+def _in_words(ratio: Ratio | None) -> str:
     return "does not have this stage" if ratio is None else f"{percent(ratio)} ({counts(ratio)})"

@@ -5,9 +5,10 @@ from typing import Any
 
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.scoring.report import QuestionScore
-from tasks.tracking.comparison.records import Pair
+from tasks.tracking.comparison.records import Pair, RunComparison
 from tasks.tracking.ranking import REROLLED, why_unranked
-from tasks.tracking.warehouse.warehouse import StoredRun
+from tasks.tracking.warehouse.runs import StoredRun
+from tasks.wording import counted, shorten
 
 _NAMED = 5
 
@@ -85,6 +86,22 @@ def warnings(
     )
 
 
+def left_out(comparison: RunComparison) -> tuple[str, ...]:
+    """Say which questions are not compared, in sentences; () when both runs scored the same ones."""
+    sentences = []
+    for side in (comparison.a, comparison.b):
+        if side.only:
+            sentences.append(
+                f"{len(side.only):,} questions that only {side.letter} scored are left out: the comparison is on the "
+                f"{comparison.result.questions:,} that both scored."
+            )
+        if side.not_executable:
+            sentences.append(
+                f"{side.not_executable:,} questions of {side.letter} could not be scored, their database was missing."
+            )
+    return tuple(sentences)
+
+
 def why_not_ranked(a: StoredRun, b: StoredRun) -> str:
     """Say why two runs must not be ranked, whatever the test says; "" when they may be."""
     letters: dict[str, list[str]] = {}
@@ -132,7 +149,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
     lost = [row for row in rows if row.outcome.failure is not None and row.outcome.failure.mendable]
     if lost:
         yield (
-            f"{letter} has no answer to {_counted(len(lost))} because of failures that a re-run can mend; "
+            f"{letter} has no answer to {_counted(lost)} because of failures that a re-run can mend; "
             "they count as wrong. Run it again before you rank."
         )
 
@@ -142,21 +159,21 @@ def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
     faulty = [id_ for id_, (one, other) in golds.items() if one == other != "ok"]
     if faulty:
         yield (
-            f"The gold of {_counted(len(faulty))} does not run, a fault of the benchmark; they are wrong in both runs: "
+            f"The gold of {_counted(faulty)} does not run, a fault of the benchmark; they are wrong in both runs: "
             f"{_named(faulty)}."
         )
     uneven = [id_ for id_, (one, other) in golds.items() if one != other]
     if uneven:
-        yield f"The gold of {_counted(len(uneven))} fared differently in the two runs: {_named(uneven)}."
+        yield f"The gold of {_counted(uneven)} had different results in the two runs: {_named(uneven)}."
     odd = [pair.question.id for pair in pairs if pair.change and pair.same_sql]
     if odd:
         yield (
-            f"{_counted(len(odd)).capitalize()} flipped although both runs answered with the same SQL (a time-out, "
+            f"{_counted(odd).capitalize()} flipped although both runs answered with the same SQL (a time-out, "
             f"another database or SQLite): {_named(odd)}."
         )
     other_gold = [pair.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]
     if other_gold:
-        yield f"The runs were judged by different golds on {_counted(len(other_gold))}: {_named(other_gold)}."
+        yield f"The runs were judged by different golds on {_counted(other_gold)}: {_named(other_gold)}."
 
 
 def _benchmark(stored: StoredRun) -> Mapping[str, Any]:
@@ -164,9 +181,9 @@ def _benchmark(stored: StoredRun) -> Mapping[str, Any]:
     return found
 
 
-def _counted(number: int) -> str:
-    return f"{number:,} question{'' if number == 1 else 's'}"
+def _counted(questions: Sequence[object]) -> str:
+    return counted(len(questions), "question")
 
 
 def _named(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else "")
+    return shorten(ids, _NAMED)

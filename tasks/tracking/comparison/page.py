@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from tasks.tracking.comparison import charts
+from tasks.tracking.comparison.comparability import left_out
 from tasks.tracking.comparison.records import Contrast, RunComparison
-from tasks.tracking.pages import wording as words
 from tasks.tracking.pages.template import fill
 
 
@@ -31,7 +31,7 @@ def render(comparison: RunComparison) -> str:
         result=comparison.result,
         run=comparison.a.run,
         sides=(comparison.a, comparison.b),
-        left_out=words.left_out(comparison),
+        left_out=left_out(comparison),
         tables=_tables(comparison),
         databases=sorted({pair.question.database_id for pair in comparison.flips}),
         grades=sorted({pair.question.difficulty for pair in comparison.flips if pair.question.difficulty}),

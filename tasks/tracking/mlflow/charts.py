@@ -1,21 +1,27 @@
-"""Figures of a report as PNG: execution accuracy by stage, and what each stage fixed and broke."""
+"""Charts of a report as SVG files: execution accuracy by stage, and the questions that each stage fixed and broke.
 
-from collections.abc import Sequence
-from io import BytesIO
-from typing import TYPE_CHECKING
+They are drawn with the parts of the pages' charts, with the pages' colours on white: MLflow shows a file as an image.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from markupsafe import Markup
 
 from tasks.scoring.report import Report
+from tasks.tracking.pages.drawing import Scale, element, svg
+from tasks.wording import counts, percent, signed
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_BLUE = "#0072B2"  # Okabe and Ito's palette: told apart with any colour vision; the hatch tells them apart in grey
-_VERMILION = "#D55E00"
-_INK = "#333333"
-_GRID = "#dddddd"
-_DPI = 144
-_MINUS = "\N{MINUS SIGN}"
+_LEFT, _TOP, _BOTTOM, _COLUMN, _BAR = 60, 92, 330, 132, 70
+_LEAST_WIDTH, _HEIGHT = 560, 400
+_STYLE = Markup(
+    "text{font:12px system-ui,sans-serif;fill:#1d2125}.strong{font-weight:650;font-size:14px}.title{font-size:17px;"
+    "font-weight:650}.quiet{fill:#5d666f}.middle{text-anchor:middle}.end{text-anchor:end}.grid{stroke:#e1e3e1}"
+    ".zero{stroke:#5d666f}.paper{fill:#fff}.fixed{fill:#00629e}.broken{fill:url(#hatch)}"
+)
+_HATCH = Markup(  # vermilion hatched beside solid blue: distinguishable in grey and with any colour vision
+    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<path fill="#b84300" d="M0 0h6v6H0z"/><path stroke="#fff" stroke-width="2" d="M0 0v6"/></pattern></defs>'
+)
 
 
 def stage_figure(report: Report, title: str) -> bytes | None:
@@ -23,23 +29,22 @@ def stage_figure(report: Report, title: str) -> bytes | None:
     stages = [stage for stage in report.stages if stage.ex.value is not None]
     if not stages:
         return None
-    figure, axes = _canvas(len(stages))
-    values = [100 * (stage.ex.value or 0.0) for stage in stages]
-    axes.bar(range(len(stages)), values, width=0.6, color=_BLUE, zorder=2)
-    for place, (value, stage) in enumerate(zip(values, stages, strict=True)):
-        _label(axes, place, value, f"{value:.1f} %", f"{stage.ex.correct:g} of {stage.ex.total:g}")
-    axes.set_ylim(0, 100 if max(values) < 86 else 114)
-    axes.set_yticks(range(0, 101, 20))
-    axes.set_ylabel(f"execution accuracy, rule “{report.rule}” (%)")
-    _finish(axes, [_words(stage.name) for stage in stages])
-    _titles(axes, "Execution accuracy by stage", title)
-    return _png(figure)
+    up = Scale(0, 100, _BOTTOM, _TOP)
+    parts = [_grid(up, up.ticks(5), len(stages), "{:g} %")]
+    for place, stage in enumerate(stages):
+        parts += [
+            _bar(up, place, 100 * (stage.ex.value or 0.0), "fixed"),
+            *_value(up, place, 100 * (stage.ex.value or 0.0), percent(stage.ex), counts(stage.ex)),
+            *_name(place, _lines(stage.name)),
+        ]
+    heading = f"Execution accuracy by stage, rule “{report.rule}”"
+    return _file(heading, title, len(stages), parts)
 
 
 def change_figure(report: Report, title: str) -> bytes | None:
     """Draw the questions that each stage fixed and broke against the stage before; None below two stages.
 
-    Each count stands above its denominator: the questions that were wrong, or right, before the stage.
+    Each count stands beside its denominator: the questions that were wrong, or right, before the stage.
     """
     changes = [
         (stage.name, stage.fixed, stage.broken, before.ex)
@@ -48,109 +53,78 @@ def change_figure(report: Report, title: str) -> bytes | None:
     ]
     if not changes:
         return None
-    figure, axes = _canvas(len(changes))
-    places = range(len(changes))
-    axes.bar(places, [fixed for _, fixed, _, _ in changes], width=0.5, color=_BLUE, zorder=2, label="fixed")
-    axes.bar(
-        places,
-        [-broken for _, _, broken, _ in changes],
-        width=0.5,
-        color=_VERMILION,
-        hatch="///",
-        edgecolor="white",
-        linewidth=0,
-        zorder=2,
-        label="broken",
-    )
-    for place, (_, fixed, broken, before) in enumerate(changes):
-        _label(axes, place, fixed, _signed(fixed), f"of {before.total - before.correct:g} wrong before")
-        _label(axes, place, -broken, _signed(-broken), f"of {before.correct:g} right before", below=True)
     reach = max(*(max(fixed, broken) for _, fixed, broken, _ in changes), 1)
-    axes.set_ylim(-1.4 * reach, 1.4 * reach)
-    axes.axhline(0, color=_INK, linewidth=0.8, zorder=3)
-    _whole_numbers(axes)
-    axes.set_ylabel(f"questions, of {report.scored}")
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, borderaxespad=0.2)
-    _finish(axes, [f"{_words(name)}\nnet {_signed(fixed - broken)}" for name, fixed, broken, _ in changes])
-    axes.spines["bottom"].set_visible(False)
-    _titles(axes, "Fixed and broken by each stage", title)
-    return _png(figure)
+    up = Scale(-1.4 * reach, 1.4 * reach, _BOTTOM, _TOP)
+    parts = [_grid(up, [tick for tick in up.ticks(6) if tick == round(tick)], len(changes), "{:,.0f}")]
+    for place, (name, fixed, broken, before) in enumerate(changes):
+        parts += [
+            _bar(up, place, fixed, "fixed"),
+            _bar(up, place, -broken, "broken"),
+            *_value(up, place, fixed, signed(fixed), f"of {before.total - before.correct:,g} wrong before"),
+            *_value(up, place, -broken, signed(-broken), f"of {before.correct:,g} right before", below=True),
+            *_name(place, [*_lines(name), f"net {signed(fixed - broken)}"]),
+        ]
+    keys = ((_LEFT, "fixed", "fixed"), (_LEFT + 70, "broken", f"broken, of {report.scored:,} questions"))
+    for x, kind, text in keys:
+        parts += [
+            element("rect", class_=kind, x=x, y=60, width=12, height=12),
+            element("text", text, x=x + 18, y=70),
+        ]
+    return _file("Questions fixed and broken by each stage", title, len(changes), parts)
 
 
-def _canvas(bars: int) -> "tuple[Figure, Axes]":
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(max(6.4, 1.2 + 1.6 * bars), 4.4), dpi=_DPI, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.set_xlim(-0.9 if bars < 3 else -0.55, bars - (0.1 if bars < 3 else 0.45))
-    return figure, axes
+def _middle(place: int) -> float:
+    return _LEFT + _COLUMN * (place + 0.5)
 
 
-def _label(axes: "Axes", place: int, value: float, count: str, of: str, *, below: bool = False) -> None:
-    """Write a count and, smaller, what it is out of, beyond the end of a bar."""
-    near, far = (-18, -4) if below else (4, 14)
-    side = "top" if below else "bottom"
-    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-    axes.annotate(
-        of,
-        (place, value),
-        (0, near),
-        textcoords="offset points",
-        ha="center",
-        va=side,
-        size=8,
-        color=_INK,
-        bbox=paper,
-    )
-    axes.annotate(
-        count,
-        (place, value),
-        (0, far),
-        textcoords="offset points",
-        ha="center",
-        va=side,
-        weight="bold",
-        bbox=paper,
-    )
+def _bar(up: Scale, place: int, value: float, kind: str) -> Markup:
+    ends = sorted((up.at(0), up.at(value)))
+    left = _middle(place) - _BAR / 2
+    return element("rect", class_=kind, x=left, y=ends[0], width=_BAR, height=round(ends[1] - ends[0], 2))
 
 
-def _whole_numbers(axes: "Axes") -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{abs(value):g}"))
-
-
-def _finish(axes: "Axes", names: Sequence[str]) -> None:
-    axes.set_xticks(range(len(names)), list(names))
-    axes.tick_params(length=0)
-    axes.grid(axis="y", color=_GRID, zorder=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+def _value(
+    up: Scale, place: int, value: float, text: str, of: str, *, below: bool = False
+) -> Iterator[Markup]:
+    """Write a value and, smaller, its denominator beyond the end of a bar."""
+    near, far = (32, 17) if below else (-6, -21)
+    x, end = _middle(place), up.at(value)
+    yield element("text", text, class_="strong middle", x=x, y=end + far)
+    yield element("text", of, class_="quiet middle", x=x, y=end + near)
 
 
-def _titles(axes: "Axes", heading: str, detail: str) -> None:
-    axes.set_title(f"{heading}\n", loc="left", weight="bold", size=12)
-    axes.annotate(
-        detail, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", size=9, color=_INK
-    )
+def _name(place: int, lines: Sequence[str]) -> Iterator[Markup]:
+    for number, line in enumerate(lines):
+        yield element("text", line, class_="middle", x=_middle(place), y=_BOTTOM + 20 + 16 * number)
 
 
-def _words(stage: str) -> str:
-    """Write a stage's name as a label: its number on a line of its own."""
+def _grid(up: Scale, ticks: Iterable[float], columns: int, form: str) -> Markup:
+    right = _LEFT + _COLUMN * columns
+    parts = []
+    for tick in ticks:
+        kind, at = "grid" if tick else "zero", up.at(tick)
+        parts += [
+            element("line", class_=kind, x1=_LEFT, x2=right, y1=at, y2=at),
+            element("text", form.format(abs(tick)), class_="quiet end", x=_LEFT - 8, y=at + 4),
+        ]
+    return Markup("").join(parts)
+
+
+def _lines(stage: str) -> list[str]:
+    """Return a stage's name as the lines of a label: its number on a line of its own."""
     number, _, rest = stage.partition("_")
-    words = [word.upper() if word == "sql" else word for word in rest.split("_")]
-    return f"{number}\n{' '.join(words)}" if number.isdigit() else stage.replace("_", " ")
+    words = " ".join(word.upper() if word == "sql" else word for word in rest.split("_"))
+    return [number, words] if number.isdigit() else [stage.replace("_", " ")]
 
 
-def _signed(number: int) -> str:
-    if number == 0:
-        return "0"
-    return f"+{number}" if number > 0 else f"{_MINUS}{-number}"
-
-
-def _png(figure: "Figure") -> bytes:
-    target = BytesIO()
-    figure.savefig(target, format="png", dpi=_DPI)
-    return target.getvalue()
+def _file(heading: str, detail: str, columns: int, parts: Sequence[Markup]) -> bytes:
+    width = max(_LEAST_WIDTH, _LEFT + _COLUMN * columns + 20)
+    drawn = [
+        element("style", _STYLE),
+        _HATCH,
+        element("rect", class_="paper", width=width, height=_HEIGHT),
+        element("text", heading, class_="title", x=16, y=28),
+        element("text", detail, class_="quiet", x=16, y=48),
+        *parts,
+    ]
+    return svg(width, _HEIGHT, heading, drawn, xmlns="http://www.w3.org/2000/svg").encode("utf-8", "replace")

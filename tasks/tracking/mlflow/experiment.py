@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tasks.errors import ConfigurationError
 from tasks.tracking.mlflow.experiment_view import view, view_tag
-from tasks.tracking.mlflow.quiet import patience
+from tasks.tracking.mlflow.quiet import http_limits
 from tasks.tracking.mlflow.store import Store, ui_url
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def show_sweep(store: Store, mlflow_run_id: str, sweep: str) -> str:
     """
     name = f"sweep-{sweep}"
     try:
-        with patience(retries=1, seconds=10):
+        with http_limits(retries=1, seconds=10):
             client = store.client()
             experiment_id = client.get_run(mlflow_run_id).info.experiment_id
             shown = view(f"Sweep {sweep}", f"tags.sweep = '{sweep}'")

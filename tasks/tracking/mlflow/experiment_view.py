@@ -23,7 +23,7 @@ COLUMNS = (
 
 _SHOWN_RUNS = "FIRST_20_RUNS"
 _COLLAPSED = ("ex_by_difficulty", "stage_ex", "questions", "usage", "Model metrics")
-"""Sections that MLflow makes of metrics' names and that somebody may open first; the others follow them."""
+"""Sections that MLflow makes of metrics' names and that a reader may open first; the others follow them."""
 
 
 def view_tag(view: str = VIEW) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.quiet import patience
+from tasks.tracking.mlflow.quiet import http_limits
 from tasks.tracking.mlflow.store import find_store, reason_of, ui_url
 from tasks.tracking.parameters import flatten
 
@@ -116,7 +116,7 @@ class FinetuningTracker:
 
     def _attempt(self, work: Callable[["MlflowClient"], None]) -> None:
         try:
-            with patience(retries=2, seconds=30):
+            with http_limits(retries=2, seconds=30):
                 work(self.store.client())
         except Exception as error:  # whatever MLflow or the network throws must not take the training along
             _LOG.debug("MLflow failed", exc_info=True)

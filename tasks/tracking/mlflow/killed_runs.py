@@ -2,7 +2,7 @@
 
 import logging
 
-from tasks.tracking.mlflow.quiet import patience
+from tasks.tracking.mlflow.quiet import http_limits
 from tasks.tracking.mlflow.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -14,7 +14,7 @@ def kill_mlflow_run(uri: str, run_id: str) -> bool:
     A store that does not answer is left alone: nothing depends on the mark.
     """
     try:
-        with patience(retries=1, seconds=10):
+        with http_limits(retries=1, seconds=10):
             client = Store(uri).client()
             if client.get_run(run_id).info.status != "RUNNING":
                 return False

@@ -1,15 +1,16 @@
-"""One evaluation as MLflow shall have it, complete and in memory, so that it can be sent now or kept for later."""
+"""Everything that is logged to MLflow of one evaluation, so that it can be sent now or kept for later."""
 
 import base64
 import colorsys
-import datetime
 import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.errors import DataError
 from tasks.scoring.report import Report
@@ -25,6 +26,14 @@ MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
 
 
+EncodedBytes = Annotated[
+    bytes,
+    PlainSerializer(lambda data: base64.b64encode(data).decode(), when_used="json"),
+    BeforeValidator(lambda data: base64.b64decode(data) if isinstance(data, str) else data),
+]
+"""Bytes, in base 64 where they are written as JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class Package:
     """What one flat MLflow run holds.
@@ -35,14 +44,14 @@ class Package:
         tags: provenance, and the Markdown description.
         measures: metrics; () while the evaluation runs.
         files: artifacts by path; empty while the evaluation runs.
-        tracked: the MLflow run that was made of it before MLflow went away; None where there is none.
+        tracked: the MLflow run that was created before MLflow could not be reached; None where there is none.
     """
 
     run: EvaluationRun
     params: Mapping[str, str]
     tags: Mapping[str, str]
     measures: tuple[Measure, ...] = ()
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, EncodedBytes] = field(default_factory=dict)
     tracked: Tracked | None = None
 
 
@@ -78,8 +87,8 @@ def closing(
         "config.yaml": _yaml(dict(run.settings)),
         "summary.json": json.dumps(summary, indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         answers.file_name: answers.text.encode("utf-8", "replace"),
-        "figures/ex_by_stage.png": stage_figure(report, title),
-        "figures/fixed_and_broken.png": change_figure(report, title),
+        "figures/ex_by_stage.svg": stage_figure(report, title),
+        "figures/fixed_and_broken.svg": change_figure(report, title),
         FILE: table(report).encode("utf-8", "replace"),
     }
     described = markdown(run, report, seconds) + "".join(f"- {remark}\n" for remark in remarks)
@@ -101,11 +110,8 @@ def keep(package: Package, folder: Path) -> Path:
     """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{package.run.run_id}.json"
-    content = asdict(package)
-    content["run"]["started"] = package.run.started.isoformat()
-    content["files"] = {path: base64.b64encode(data).decode() for path, data in package.files.items()}
     draft = file.with_suffix(".part")
-    draft.write_text(json.dumps(content), encoding="utf-8")
+    draft.write_text(json.dumps(TypeAdapter(Package).dump_python(package, mode="json")), encoding="utf-8")
     draft.replace(file)
     return file
 
@@ -122,16 +128,7 @@ def fetch(folder: Path, run_id: str) -> Package:
         raise DataError(
             f'Run "{run_id}" does not wait to be logged to MLflow. Waiting in {folder}: {waiting}.'
         )
-    content = json.loads(file.read_text(encoding="utf-8"))
-    run = content["run"] | {"started": datetime.datetime.fromisoformat(content["run"]["started"])}
-    return Package(
-        EvaluationRun(**run),
-        content["params"],
-        content["tags"],
-        tuple(Measure(**measure) for measure in content["measures"]),
-        {path: base64.b64decode(data) for path, data in content["files"].items()},
-        Tracked(**content["tracked"]) if content["tracked"] else None,
-    )
+    return TypeAdapter(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
 
 
 def drop(folder: Path, run_id: str) -> None:
@@ -163,7 +160,7 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
 
 
 def _params(run: EvaluationRun) -> dict[str, str]:
-    """Return the settings, without their descriptions, and first in MLflow's order what tells runs apart.
+    """Return the settings, without their descriptions, and first in MLflow's order what distinguishes runs.
 
     MLflow's page of comparison draws the first parameters that differ, capital letters before small ones.
     """

@@ -15,7 +15,7 @@ MOST_CHARACTERS = 50_000
 NOT_KEPT = "not kept: this reply was not asked for in this run, and is not in the reply cache"
 
 Exchanges = Callable[[str, str], Exchange | None]
-"""Gives what was said, by question id and `Call.request`; None where nobody kept it."""
+"""Returns request and reply by question id and `Call.request`; None where they were not kept."""
 
 
 @dataclass(frozen=True)

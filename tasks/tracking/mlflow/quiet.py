@@ -38,7 +38,7 @@ def import_mlflow() -> None:
 
 
 @contextmanager
-def patience(retries: int, seconds: int) -> Iterator[None]:
+def http_limits(retries: int, seconds: int) -> Iterator[None]:
     """Bound how long MLflow's HTTP client tries: its own default is minutes for a server that is not there.
 
     Args:

@@ -1,4 +1,7 @@
-"""One evaluation as one flat MLflow run, visible from its first minute; a lost server does not lose the night."""
+"""One evaluation as one flat MLflow run, visible from its first minute.
+
+If MLflow cannot be reached, the run is kept for `crosscheck log`.
+"""
 
 import logging
 import tempfile
@@ -15,7 +18,7 @@ from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.experiment import open_experiment
 from tasks.tracking.mlflow.package import MAX_TAG, Package, closing, drop, fetch, keep, opening
 from tasks.tracking.mlflow.question_spans import Exchanges
-from tasks.tracking.mlflow.quiet import patience
+from tasks.tracking.mlflow.quiet import http_limits
 from tasks.tracking.mlflow.store import Store, check, find_store, reason_of
 from tasks.tracking.mlflow.trace_choice import TraceChoice
 from tasks.tracking.mlflow.traces import log_traces
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 LOG_AGAIN = "crosscheck log {run_id}"
-"""Command that sends a kept run; the command line answers it with `Tracker.log_again`."""
+"""Command that sends a kept run (`Tracker.log_again`)."""
 
 Ending = Literal["FINISHED", "FAILED", "KILLED"]
 
@@ -37,8 +40,8 @@ class Tracker:
     """Logs one evaluation to MLflow.
 
     `check` before the first paid call, `start` when the evaluation begins, then one of `finish` and `abandon`.
-    Only `check` raises: when the server goes away later, the result says so in `Tracked.problem`, what was to
-    be logged is kept in the working folder, and `log_again` sends it.
+    Only `check` raises: when the server cannot be reached later, `Tracked.problem` of the result says why, the run
+    is kept in the working folder, and `log_again` sends it.
     """
 
     def __init__(self, home: Home, store: Store | None = None) -> None:
@@ -177,7 +180,7 @@ class Tracker:
     def _attempt(self, work: Callable[["MlflowClient"], None]) -> str:
         """Do something with MLflow; return why it did not work, "" when it did."""
         try:
-            with patience(retries=3, seconds=60):
+            with http_limits(retries=3, seconds=60):
                 work(self.store.client())
         except ConfigurationError:
             raise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import ConfigurationError
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.quiet import import_mlflow, patience
+from tasks.tracking.mlflow.quiet import http_limits, import_mlflow
 from tasks.tracking.parameters import redact
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Store:
 
     @property
     def served(self) -> bool:
-        """Whether a server answers at the URI, so that nobody has to start one to look at it."""
+        """Whether a server answers at the URI, so that none has to be started to look at it."""
         return self.uri.startswith(("http://", "https://"))
 
     @property
@@ -73,7 +73,7 @@ def check(store: Store) -> None:
     """Open the store and read from it.
 
     Raises:
-        ConfigurationError: the URI is none that MLflow knows, nobody answers there, or the store cannot be used.
+        ConfigurationError: MLflow does not know the URI, no server answers there, or the store cannot be used.
     """
     from_environment = store.artifacts is None
     cure = (
@@ -82,7 +82,7 @@ def check(store: Store) -> None:
         else "Name another working folder with --home, or set MLFLOW_TRACKING_URI."
     )
     try:
-        with patience(retries=1, seconds=10):
+        with http_limits(retries=1, seconds=10):
             store.client().search_experiments(max_results=1)
     except Exception as error:
         reason = reason_of(error)
@@ -101,7 +101,7 @@ def reason_of(error: BaseException) -> str:
     unreachable = re.search(r"HTTPS?ConnectionPool\(host='([^']*)', port=(\d+)\).*?Caused by (\w+)", text)
     if unreachable:
         host, port, kind = unreachable.groups()
-        return f"nobody answers at {host}:{port} ({kind})."
+        return f"no server answers at {host}:{port} ({kind})."
     text = text if len(text) <= 300 else text[:300] + " ..."
     return text if text.endswith((".", "!", "?")) else f"{text}."
 

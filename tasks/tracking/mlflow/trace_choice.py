@@ -26,11 +26,11 @@ class TraceChoice:
     sampled: int
 
     def __str__(self) -> str:
-        told = (
+        shown = (
             f"traces: {self.failed_traced} of {self.failed} failed questions, and a sample of {self.sampled}, the "
             "same in every run"
         )
-        return f"{told}; {len(self.brief)} others without their stages" if self.brief else told
+        return f"{shown}; {len(self.brief)} others without their stages" if self.brief else shown
 
 
 def choose(report: Report, *, failed: int, sample: int, all_scored: bool = False) -> TraceChoice:

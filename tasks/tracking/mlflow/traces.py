@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.question_spans import Exchanges, QuestionSpan, question_span
-from tasks.tracking.mlflow.quiet import patience
+from tasks.tracking.mlflow.quiet import http_limits
 from tasks.tracking.mlflow.store import Store, reason_of
 from tasks.tracking.mlflow.trace_choice import TraceChoice
 from tasks.tracking.parameters import clean, redact
@@ -57,7 +57,7 @@ def log_traces(
         return "there is no MLflow run that they could belong to."
     maker = _Maker(run, tracked.run_id, tracked.experiment_id)
     try:
-        with patience(retries=1, seconds=60):
+        with http_limits(retries=1, seconds=60):
             _send(store, maker, [(score, exchanges) for score in choice.whole])
             _send(store, maker, [(score, None) for score in choice.brief])
     except Exception as error:  # whatever MLflow throws here must not take the evaluation with it
@@ -101,38 +101,38 @@ class _Maker:
         """Return the trace of a question."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-        told = question_span(score, self._run.rule, exchanges)
+        span = question_span(score, self._run.rule, exchanges)
         trace_id = f"tr-{_hex(f'{self._run_id} {score.question.id}', 32)}"
-        spans = list(self._spans(told, trace_id, "", "0", self._started_ns))
+        spans = list(self._spans(span, trace_id, "", "0", self._started_ns))
         info = TraceInfo(
             trace_id=trace_id,
             trace_location=TraceLocation.from_experiment_id(self.experiment_id),
             request_time=self._started_ns // 1_000_000,
-            state=TraceState.ERROR if told.error else TraceState.OK,
+            state=TraceState.ERROR if span.error else TraceState.OK,
             request_preview=clean(score.question.text)[:PREVIEW],
-            response_preview=self._safe(score.outcome.sql or told.error)[:PREVIEW],
-            execution_duration=round(told.seconds * 1000),
+            response_preview=self._safe(score.outcome.sql or span.error)[:PREVIEW],
+            execution_duration=round(span.seconds * 1000),
             trace_metadata={"mlflow.sourceRun": self._run_id, "mlflow.source.name": "crosscheck"},
-            tags=self._tags(score, told),
-            assessments=self._assessments(score, told, spans[0].span_id),
+            tags=self._tags(score, span),
+            assessments=self._assessments(score, span, spans[0].span_id),
         )
         return _Trace(info, spans)
 
-    def _tags(self, score: QuestionScore, told: QuestionSpan) -> dict[str, str]:
+    def _tags(self, score: QuestionScore, span: QuestionSpan) -> dict[str, str]:
         known = {
-            "mlflow.traceName": told.name,
+            "mlflow.traceName": span.name,
             "question_id": score.question.id,
             "database": score.question.database_id,
             "difficulty": score.question.difficulty,
             "backbone": self._run.backbone,
             "pipeline": self._run.pipeline,
             "correct": str(is_right(score.final, self._run.rule)).lower(),
-            "failure": status(score) if told.error else None,
+            "failure": status(score) if span.error else None,
             "crosscheck_run_id": self._run.run_id,
         }
         return {name: clean(value)[:PREVIEW] for name, value in known.items() if value}
 
-    def _assessments(self, score: QuestionScore, told: QuestionSpan, span_id: str) -> "list[Assessment]":
+    def _assessments(self, score: QuestionScore, span: QuestionSpan, span_id: str) -> "list[Assessment]":
         from mlflow.entities import AssessmentSource, Expectation, Feedback
 
         correct = is_right(score.final, self._run.rule)
@@ -144,7 +144,7 @@ class _Maker:
             Feedback(
                 "correct",
                 correct,
-                rationale=self._safe(told.error or why),
+                rationale=self._safe(span.error or why),
                 source=source,
                 metadata=of_run,
                 span_id=span_id,
@@ -153,26 +153,26 @@ class _Maker:
         ]
 
     def _spans(
-        self, told: QuestionSpan, trace_id: str, parent: str, place: str, start_ns: int
+        self, span: QuestionSpan, trace_id: str, parent: str, place: str, start_ns: int
     ) -> "Iterator[Span]":
         """Yield a span, then those inside of it, laid one after the other: only their lengths were measured."""
         from mlflow.entities import Span
 
-        span_id, end_ns = _hex(f"{trace_id} {place}", 16), start_ns + _ns(told.seconds)
+        span_id, end_ns = _hex(f"{trace_id} {place}", 16), start_ns + _ns(span.seconds)
         attributes = {
             "mlflow.traceRequestId": trace_id,
-            "mlflow.spanType": told.kind,
-            "mlflow.spanInputs": told.inputs,
-            "mlflow.spanOutputs": told.outputs,
-            **self._usage(told),
-            **told.attributes,
+            "mlflow.spanType": span.kind,
+            "mlflow.spanInputs": span.inputs,
+            "mlflow.spanOutputs": span.outputs,
+            **self._usage(span),
+            **span.attributes,
         }
         yield Span.from_dict(
             {
                 "trace_id": trace_id,
                 "span_id": span_id,
                 "parent_span_id": parent,
-                "name": clean(told.name),
+                "name": clean(span.name),
                 "start_time_unix_nano": start_ns,
                 "end_time_unix_nano": end_ns,
                 "attributes": {
@@ -181,13 +181,13 @@ class _Maker:
                     if value is not None
                 },
                 "status": {
-                    "code": "STATUS_CODE_ERROR" if told.error else "STATUS_CODE_OK",
-                    "message": self._safe(told.error),
+                    "code": "STATUS_CODE_ERROR" if span.error else "STATUS_CODE_OK",
+                    "message": self._safe(span.error),
                 },
-                "events": [self._exception(told.error, end_ns)] if told.error else [],
+                "events": [self._exception(span.error, end_ns)] if span.error else [],
             }
         )
-        for number, part in enumerate(told.parts):
+        for number, part in enumerate(span.parts):
             yield from self._spans(part, trace_id, span_id, f"{place}.{number}", start_ns)
             start_ns += _ns(part.seconds)
 
@@ -196,16 +196,16 @@ class _Maker:
         attributes = {"exception.type": "failed", "exception.message": self._safe(error)}
         return {"name": "exception", "time_unix_nano": at_ns, "attributes": attributes}
 
-    def _usage(self, told: QuestionSpan) -> dict[str, Any]:
+    def _usage(self, span: QuestionSpan) -> dict[str, Any]:
         """Return what MLflow adds up: the tokens that this run paid for."""
-        if told.kind != "CHAT_MODEL":
+        if span.kind != "CHAT_MODEL":
             return {}
-        attributes = told.attributes
+        attributes = span.attributes
         given, said = attributes.get("input_tokens"), attributes.get("output_tokens")
         usage = {"input_tokens": given, "output_tokens": said, "total_tokens": (given or 0) + (said or 0)}
         known = attributes["paid"] and given is not None and said is not None
         return {
-            "mlflow.llm.model": told.name,
+            "mlflow.llm.model": span.name,
             "mlflow.message.format": "openai",
             "mlflow.chat.tokenUsage": usage if known else None,
         }

@@ -1,1 +1,1 @@
-"""A night: what was evaluated, what came of it, whether somebody must know; as JSON, Markdown and a page to read."""
+"""Nightly runs: evaluations, their baselines and verdicts; as JSON, Markdown and an HTML page."""

@@ -1,4 +1,4 @@
-"""The run that tonight's is compared with, and what the comparison says."""
+"""The baseline of an evaluation of a nightly run, and the comparison with it."""
 
 from collections.abc import Sequence
 
@@ -8,24 +8,24 @@ from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.tracking.comparison.comparability import common_rule
 from tasks.tracking.ranking import why_unranked
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.warehouse import RunHeader, StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
 
 
-def previous_run(tonight: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse) -> StoredRun | None:
-    """Return the latest complete run before tonight's that means the same; None where there is none.
+def previous_run(current: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse) -> StoredRun | None:
+    """Return the latest complete run before this one that asked the same; None where there is none.
 
     The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
-    what else differs is what a night is there to notice. Runs that must not be ranked are no baseline.
+    differences in anything else are what a nightly run is to detect. Runs that must not be ranked are no baseline.
 
     Args:
-        tonight: the run.
-        runs: the runs there are, newest first.
+        current: the run.
+        runs: all runs, newest first.
         warehouse: where they are.
     """
-    own = warehouse.read_run(tonight.run_id)
+    own = warehouse.read_run(current.run_id)
     for run in runs:
-        earlier = run.run_id != tonight.run_id and run.started <= tonight.started
-        if not (run.asks_as(tonight) and earlier and run.status == "complete"):
+        earlier = run.run_id != current.run_id and run.started <= current.started
+        if not (run.asks_as(current) and earlier and run.status == "complete"):
             continue
         stored = warehouse.read_run(run.run_id)
         unranked = why_unranked(stored.run.tags, stored.run.settings)
@@ -35,7 +35,7 @@ def previous_run(tonight: RunHeader, runs: Sequence[RunHeader], warehouse: Wareh
 
 
 def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
-    """Return the run that a person named as a baseline.
+    """Return the run that a user named as a baseline.
 
     Raises:
         DataError: there is none of that name, it was not finished, or it must not be ranked.
@@ -52,31 +52,31 @@ def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
     return stored
 
 
-def compare_with(baseline: StoredRun, tonight: StoredRun, level: float) -> PairedTest:
-    """Compare tonight's run (B) with its baseline (A), without questions that either has no answer to.
+def compare_with(baseline: StoredRun, current: StoredRun, level: float) -> PairedTest:
+    """Compare a run (B) with its baseline (A), without questions that either has no answer to.
 
     A question that an endpoint did not answer says nothing about the model: it stays in the denominator of the
-    score, but a bad hour of the network must not look like a regression of the model.
+    score, but a network failure must not look like a regression of the model.
 
     Args:
         baseline: A.
-        tonight: B.
+        current: B.
         level: of the test.
 
     Raises:
         ConfigurationError: the runs cannot be compared.
     """
-    rule = common_rule(baseline, tonight, None)
-    a, b = _rights(baseline, rule), _rights(tonight, rule)
+    rule = common_rule(baseline, current, None)
+    a, b = _rights(baseline, rule), _rights(current, rule)
     if not a.keys() & b.keys():
         raise ConfigurationError(
-            f"{baseline.run.run_id} and {tonight.run.run_id} share no question that both have answered."
+            f"{baseline.run.run_id} and {current.run.run_id} share no question that both have answered."
         )
     return compare_runs(a, b, confidence=1 - level)
 
 
 def _asked(stored: StoredRun) -> tuple[str, set[str]]:
-    """Return what tells the questions of a run from those of another: their file and their ids."""
+    """Return what identifies the questions of a run: their file and their ids."""
     return stored.run.question_sha256, {row.question.id for row in stored.rows}
 
 

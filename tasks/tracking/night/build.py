@@ -1,4 +1,4 @@
-"""From an evaluation of a night to its entry: the comparison with its baseline, and how it went in earlier nights."""
+"""Completes an entry of a nightly run: the comparison with its baseline, and the scores of earlier runs."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -11,36 +11,36 @@ from tasks.tracking.night.baseline import compare_with, previous_run
 from tasks.tracking.night.records import Entry, Past
 from tasks.tracking.ranking import ORACLE, REROLLED, why_unranked
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.warehouse import RunHeader, StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
 
-NIGHTS = 14
+TREND = 14
 """How many scores a trend has at most."""
 
 
 def compared(entry: Entry, baselines: Mapping[str, StoredRun], warehouse: Warehouse, gate: Gate) -> Entry:
-    """Add the comparison with the baseline and the trend, and say where too many questions have no answer.
+    """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
 
     Args:
         entry: as the evaluation left it.
-        baselines: runs that a person named, by the entry's name.
-        warehouse: where the runs are.
+        baselines: runs that a user named, by the entry's name.
+        warehouse: the results of all runs.
         gate: how many failures are tolerated, and the level of the test.
     """
     if entry.run_id is None:
         return entry
-    tonight, runs = warehouse.read_run(entry.run_id), warehouse.runs()
+    current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
     header = find_run(entry.run_id, runs)
-    entry = replace(entry, rule=tonight.run.rule, trend=_trend(header, runs))
+    entry = replace(entry, rule=current.run.rule, trend=_trend(header, runs))
     if not entry.problem:
-        entry = replace(entry, problem=_too_many_failures(entry, len(tonight.rows), gate))
-    if why := why_unranked(tonight.run.tags, tonight.run.settings):
+        entry = replace(entry, problem=_too_many_failures(entry, len(current.rows), gate))
+    if why := why_unranked(current.run.tags, current.run.settings):
         return replace(entry, not_ranked=why)
     baseline = baselines.get(entry.name) or previous_run(header, runs, warehouse)
     if baseline is None:
         return entry
     entry = replace(entry, baseline=baseline.run.run_id)
     try:
-        return replace(entry, comparison=compare_with(baseline, tonight, gate.level))
+        return replace(entry, comparison=compare_with(baseline, current, gate.level))
     except CrosscheckError as error:
         return replace(entry, problem=f"{entry.problem}\n{error}".strip())
 
@@ -55,18 +55,18 @@ def _too_many_failures(entry: Entry, questions: int, gate: Gate) -> str:
     )
 
 
-def _trend(tonight: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
-    """Return the last scores of a combination; a run that a re-run mended gives way to that one."""
-    mended = {run.tags.get("parent_run_id") for run in runs}
+def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
+    """Return the last scores of a combination; a run that was re-run is replaced by its re-run."""
+    rerun = {run.tags.get("parent_run_id") for run in runs}
     alike = [
         run
         for run in runs
-        if run.run_id == tonight.run_id
+        if run.run_id == current.run_id
         or (
-            run.asks_as(tonight)
+            run.asks_as(current)
             and run.status == "complete"
-            and run.started <= tonight.started
-            and run.run_id not in mended
+            and run.started <= current.started
+            and run.run_id not in rerun
             and not {REROLLED, ORACLE} & run.tags.keys()
         )
     ]
@@ -76,6 +76,6 @@ def _trend(tonight: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
             run.started.replace(microsecond=0, tzinfo=datetime.UTC),
             Ratio(run.ex_correct, run.ex_total),
         )
-        for run in reversed(alike[:NIGHTS])
+        for run in reversed(alike[:TREND])
         if run.ex_correct is not None and run.ex_total
     )

@@ -1,7 +1,7 @@
-"""The plots of a night's page.
+"""The charts of a nightly run's page.
 
-What the baseline did is hollow and grey, what this night did is solid and blue, and vermilion where it is a
-regression: told apart in grey and with any colour vision.
+The baseline is hollow and grey, this run solid and blue, or vermilion where it is a regression: distinguishable in
+grey and with any colour vision.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.significance import wilson
 from tasks.tracking.night.records import CONFIDENCE, Judged, Past
 from tasks.tracking.pages.drawing import Scale, dot, element, svg, whisker
-from tasks.tracking.pages.wording import counts, percent
+from tasks.wording import counts, percent
 
 _WIDTH, _HEIGHT = 220, 34
 _EDGE = 12
@@ -40,15 +40,15 @@ def score_axis(scale: Scale) -> Markup:
 
 
 def score_row(judged: Judged, scale: Scale) -> Markup:
-    """Draw the score of tonight and, above it, that of the baseline on the questions that are compared."""
+    """Draw the score of this run and, above it, that of the baseline on the questions that are compared."""
     parts = [
         element("line", class_="grid", x1=scale.at(tick), x2=scale.at(tick), y1=0, y2=_HEIGHT)
         for tick in (scale.low, (scale.low + scale.high) / 2, scale.high)
     ]
-    before, told = _before(judged), []
+    before, labels = _before(judged), []
     for name, ratio, height, kind in (
         ("baseline", before, 10, "before"),
-        ("tonight", judged.entry.ex, 24 if before else 17, _kind(judged)),
+        ("this run", judged.entry.ex, 24 if before else 17, _kind(judged)),
     ):
         if ratio is not None and ratio.value is not None:
             low, high = _interval(ratio)
@@ -56,8 +56,8 @@ def score_row(judged: Judged, scale: Scale) -> Markup:
                 whisker(scale, 100 * low, 100 * high, height, kind, thin=True),
                 dot(scale.at(100 * ratio.value), height, kind, 4.5),
             ]
-            told.append(f"{name} {percent(ratio)} ({counts(ratio)})")
-    return svg(_WIDTH, _HEIGHT, ", ".join(told) or "no score", parts)
+            labels.append(f"{name} {percent(ratio)} ({counts(ratio)})")
+    return svg(_WIDTH, _HEIGHT, ", ".join(labels) or "no score", parts)
 
 
 def trend_line(judged: Judged) -> Markup:
@@ -107,7 +107,7 @@ def trend_chart(judged: Judged) -> Markup:
 
 
 def _kind(judged: Judged) -> str:
-    return "worse" if judged.standing == "regression" else "now"
+    return "worse" if judged.verdict == "regression" else "now"
 
 
 def _before(judged: Judged) -> Ratio | None:

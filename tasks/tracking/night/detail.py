@@ -1,4 +1,4 @@
-"""What lies behind the entries of a night, read from the warehouse: questions, stages, causes, settings."""
+"""Details of the entries of a nightly run, read from the warehouse: questions, stages, causes, settings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tasks.scoring.report import QuestionScore, Ratio
 from tasks.tracking.comparison.build import compare
 from tasks.tracking.comparison.records import Pair, RunComparison
 from tasks.tracking.night.records import Judged
-from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class CauseChange:
     Attributes:
         name: of the cause.
         before: questions that the baseline has wrong for it; None without a baseline.
-        now: the same tonight.
+        now: the same in this run.
     """
 
     name: str
@@ -49,13 +49,13 @@ class CauseChange:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What lies behind one entry.
+    """Details of one entry.
 
     Attributes:
         judged: the entry.
-        missing: why there is no more, "" when there is.
+        missing: why there are no details, "" when there are.
         comparison: with the baseline, over all scored questions; None where there is none.
-        broken, fixed: what the baseline and tonight's run answer differently, both having answered.
+        broken, fixed: questions that the two runs answer differently, both having answered.
         stages: the stages of both runs.
         causes: causes of wrong answers, what changed most first.
         unanswered: questions without an answer that a re-run can mend.
@@ -72,11 +72,11 @@ class Detail:
 
 
 def details(entries: Iterable[Judged], warehouse: Warehouse) -> Iterator[Detail]:
-    """Yield what lies behind each entry, in their order; one pair of runs is read at a time."""
+    """Yield the details of each entry, in their order; one pair of runs is read at a time."""
     for judged in entries:
         try:
             yield _detail(judged, warehouse)
-        except CrosscheckError as error:  # a night is kept longer than some warehouses
+        except CrosscheckError as error:  # its runs may have been removed from the warehouse since
             yield Detail(judged, missing=str(error))
 
 
@@ -84,20 +84,20 @@ def _detail(judged: Judged, warehouse: Warehouse) -> Detail:
     entry = judged.entry
     if entry.run_id is None:
         return Detail(judged)
-    tonight = warehouse.read_run(entry.run_id)
+    current = warehouse.read_run(entry.run_id)
     before = warehouse.read_run(entry.baseline) if entry.baseline else None
     found = entry.comparison
-    comparison = compare(before, tonight, confidence=found.confidence) if before and found else None
+    comparison = compare(before, current, confidence=found.confidence) if before and found else None
     flips = {pair.question.id: pair for pair in comparison.flips} if comparison else {}
     return Detail(
         judged,
         comparison=comparison,
         broken=_named(found.broken if found else (), flips),
         fixed=_named(found.fixed if found else (), flips),
-        stages=_stages(before, tonight),
-        causes=_causes(before, tonight),
+        stages=_stages(before, current),
+        causes=_causes(before, current),
         unanswered=tuple(
-            row for row in tonight.rows if row.outcome.failure is not None and row.outcome.failure.mendable
+            row for row in current.rows if row.outcome.failure is not None and row.outcome.failure.mendable
         ),
     )
 
@@ -106,8 +106,8 @@ def _named(ids: Sequence[str], flips: Mapping[str, Pair]) -> tuple[Pair, ...]:
     return tuple(flips[id_] for id_ in ids if id_ in flips)
 
 
-def _stages(before: StoredRun | None, tonight: StoredRun) -> tuple[StageChange, ...]:
-    one, other = _stage_facts(before), _stage_facts(tonight)
+def _stages(before: StoredRun | None, current: StoredRun) -> tuple[StageChange, ...]:
+    one, other = _stage_facts(before), _stage_facts(current)
     nothing: Mapping[str, Any] = {}
     changes = []
     for name in dict.fromkeys([*other, *one]):
@@ -127,11 +127,11 @@ def _stages(before: StoredRun | None, tonight: StoredRun) -> tuple[StageChange, 
 
 
 def _stage_facts(run: StoredRun | None) -> dict[str, Mapping[str, Any]]:
-    return {stage["name"]: stage for stage in _told(run).get("stages", ())}
+    return {stage["name"]: stage for stage in _summary(run).get("stages", ())}
 
 
-def _causes(before: StoredRun | None, tonight: StoredRun) -> tuple[CauseChange, ...]:
-    one, other = _told(before).get("errors", {}), _told(tonight).get("errors", {})
+def _causes(before: StoredRun | None, current: StoredRun) -> tuple[CauseChange, ...]:
+    one, other = _summary(before).get("errors", {}), _summary(current).get("errors", {})
     known = before is not None and bool(one)
     changes = [
         CauseChange(name, one.get(name, 0) if known else None, other.get(name, 0))
@@ -141,6 +141,6 @@ def _causes(before: StoredRun | None, tonight: StoredRun) -> tuple[CauseChange, 
     return tuple(sorted(changes, key=lambda each: (-abs(each.now - (each.before or 0)), -each.now)))
 
 
-def _told(run: StoredRun | None) -> Mapping[str, Any]:
-    """Return what a run's summary says; nothing where there is none."""
+def _summary(run: StoredRun | None) -> Mapping[str, Any]:
+    """Return a run's summary; empty where there is none."""
     return (run.summary if run else None) or {}

@@ -1,20 +1,19 @@
-"""A night as plain JSON: what is kept of it, from which every report is made, and how nights are found again."""
+"""The JSON file of a nightly run, from which every report is made; finds a nightly run by name."""
 
 import datetime
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import PairedTest
 from tasks.settings.home import Home
-from tasks.settings.night import Gate
-from tasks.tracking.night.records import CONFIDENCE, Entry, Judged, Night, Past
+from tasks.tracking.night.records import CONFIDENCE, Judged, Night
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _SHOWN = 5
@@ -60,7 +59,7 @@ def all_nights(home: Home) -> tuple[Night, ...]:
 
 
 def find_night(reference: str, nights: Sequence[Night]) -> Night:
-    """Return the night that a person means.
+    """Return the nightly run that a user refers to.
 
     Args:
         reference: its name or the beginning of it, as it is or as its file has it; or "latest", "latest~1", ...
@@ -100,42 +99,32 @@ def _names(night: Night) -> tuple[str, str]:
 
 def as_object(night: Night) -> dict[str, Any]:
     """Return a night as plain JSON; null is what is not known or does not apply."""
+    plain = _nights().dump_python(night, mode="json")
     return {
         "night": night.name,
         "green": not night.red,
         "verdict": night.verdict,
         "started": _iso(night.started),
         "finished": _iso(night.finished),
-        "matrix": dict(night.matrix),
+        "matrix": plain["matrix"],
         "asked_again": night.asked_again,
-        "gate": night.gate.model_dump(mode="json"),
-        "evaluations": [_entry(each) for each in night.entries],
+        "gate": plain["gate"],
+        "evaluations": [
+            _evaluation(judged, entry["entry"])
+            for judged, entry in zip(night.entries, plain["entries"], strict=True)
+        ],
     }
 
 
-def _entry(judged: Judged) -> dict[str, Any]:
+def _evaluation(judged: Judged, plain: Mapping[str, Any]) -> dict[str, Any]:
     entry, found = judged.entry, judged.entry.comparison
-    return {
-        "benchmark": entry.benchmark,
-        "backbone": entry.backbone,
-        "pipeline": entry.pipeline,
-        "standing": judged.standing,
-        "problem": entry.problem or None,
-        "continue_with": entry.continue_with or None,
-        "not_ranked": entry.not_ranked or None,
-        "notes": list(entry.notes),
-        "run_id": entry.run_id,
-        "rule": entry.rule or None,
-        "ex": entry.ex and _ratio(entry.ex) | _ex_interval(entry),
-        "unanswered": entry.unanswered,
-        "failures": dict(entry.failures),
-        "calls": entry.calls,
-        "cached_calls": entry.cached_calls,
-        "cost_usd": entry.cost_usd,
+    low, high = entry.interval or (None, None)
+    own = {name: None if value == "" else value for name, value in plain.items() if name not in _RENAMED}
+    return own | {
+        "standing": judged.verdict,
+        "ex": entry.ex and _ratio(entry.ex) | {"low": low, "high": high, "confidence": CONFIDENCE},
         "call_p50_seconds": entry.p50_s,
         "call_p95_seconds": entry.p95_s,
-        "seconds": entry.seconds,
-        "baseline": entry.baseline,
         "difference": found and found.difference,
         "interval": found and {"low": found.low, "high": found.high, "confidence": found.confidence},
         "questions_compared": found and found.questions,
@@ -152,72 +141,38 @@ def _entry(judged: Judged) -> dict[str, Any]:
     }
 
 
+_RENAMED = ("p50_s", "p95_s", "comparison")
+"""Fields of an entry that its file has under other names."""
+
+
 def _from_object(data: Mapping[str, Any]) -> Night:
-    return Night(
-        name=data["night"],
-        gate=Gate.model_validate(data["gate"]),
-        entries=tuple(_judged(each) for each in data["evaluations"]),
-        started=datetime.datetime.fromisoformat(data["started"]),
-        finished=datetime.datetime.fromisoformat(data["finished"]),
-        matrix=data["matrix"],
-        asked_again=data["asked_again"],
+    return _nights().validate_python(
+        {
+            **data,
+            "name": data["night"],
+            "entries": [
+                {"entry": _entry(each), "verdict": each["standing"], "p_value": each["adjusted_p"]}
+                for each in data["evaluations"]
+            ],
+        }
     )
 
 
-def _judged(data: Mapping[str, Any]) -> Judged:
-    entry = Entry(
-        benchmark=data["benchmark"],
-        backbone=data["backbone"],
-        pipeline=data["pipeline"],
-        problem=data["problem"] or "",
-        continue_with=data["continue_with"] or "",
-        run_id=data["run_id"],
-        rule=data["rule"] or "",
-        unanswered=data["unanswered"],
-        failures=data["failures"],
-        calls=data["calls"],
-        cached_calls=data["cached_calls"],
-        cost_usd=data["cost_usd"],
-        seconds=data["seconds"],
-        not_ranked=data["not_ranked"] or "",
-        baseline=data["baseline"],
-        notes=tuple(data["notes"]),
-        ex=data["ex"] and Ratio(data["ex"]["correct"], data["ex"]["total"]),
-        p50_s=data["call_p50_seconds"],
-        p95_s=data["call_p95_seconds"],
-        comparison=None if data["p_value"] is None else _comparison(data),
-        trend=tuple(
-            Past(
-                past["run_id"],
-                datetime.datetime.fromisoformat(past["started"]),
-                Ratio(past["correct"], past["total"]),
-            )
-            for past in data["trend"]
-        ),
-    )
-    return Judged(entry, data["standing"], data["adjusted_p"])
-
-
-def _comparison(data: Mapping[str, Any]) -> PairedTest:
-    interval, left_out = data["interval"], data["left_out"]
-    return PairedTest(
-        questions=data["questions_compared"],
-        right_a=data["right_before"],
-        right_b=data["right"],
-        fixed=tuple(data["fixed"]),
-        broken=tuple(data["broken"]),
-        p_value=data["p_value"],
-        low=interval["low"],
-        high=interval["high"],
-        confidence=interval["confidence"],
-        only_a=tuple(left_out["baseline"]),
-        only_b=tuple(left_out["tonight"]),
-    )
-
-
-def _ex_interval(entry: Entry) -> dict[str, float | None]:
-    low, high = entry.interval or (None, None)
-    return {"low": low, "high": high, "confidence": CONFIDENCE}
+def _entry(data: Mapping[str, Any]) -> dict[str, Any]:
+    known = {name: value for name, value in data.items() if value is not None}
+    known |= {"p50_s": data["call_p50_seconds"], "p95_s": data["call_p95_seconds"]}
+    known["trend"] = [{**past, "ex": past} for past in data["trend"]]
+    if data["p_value"] is not None:
+        known["comparison"] = {
+            **known,
+            **data["interval"],
+            "questions": data["questions_compared"],
+            "right_a": data["right_before"],
+            "right_b": data["right"],
+            "only_a": data["left_out"]["baseline"],
+            "only_b": data["left_out"]["tonight"],
+        }
+    return known
 
 
 def _ratio(ratio: Ratio) -> dict[str, float | None]:
@@ -226,3 +181,8 @@ def _ratio(ratio: Ratio) -> dict[str, float | None]:
 
 def _iso(moment: datetime.datetime) -> str:
     return moment.isoformat(timespec="seconds")
+
+
+@cache
+def _nights() -> TypeAdapter[Night]:
+    return TypeAdapter(Night)

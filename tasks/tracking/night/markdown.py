@@ -1,15 +1,17 @@
-"""A night on one page of Markdown: Prefect's artifact."""
+"""A nightly run as one page of Markdown: Prefect's artifact."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from tasks.tracking.comparison.records import Pair
-from tasks.tracking.night import wording as words
+from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail, details
-from tasks.tracking.night.records import CONFIDENCE, Entry, Judged, Night
-from tasks.tracking.pages.wording import counts, p_value, percent, points, seconds, visible
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.night.records import Entry, Judged, Night
+from tasks.tracking.night.tables import Table, costs, scores
+from tasks.tracking.pages.text import visible
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.wording import shorten
 
 _NAMED, _SHOWN = 20, 5
 _ACTING = re.compile(r"([\\`*_\[\]<>&|~#])")
@@ -38,12 +40,12 @@ def _lines(night: Night, warehouse: Warehouse, page: Path) -> Iterator[str]:
     yield ""
     for each in night.entries:
         yield from _problem(each)
-    yield from _scores(night)
+    yield from _table(scores(night, with_baseline=True))
     yield ""
-    yield from _bills(night)
+    yield from _table(costs(night))
     yield ""
     yield words.gate_in_words(night)
-    regressions = [each for each in night.entries if each.standing == "regression"]
+    regressions = [each for each in night.entries if each.verdict == "regression"]
     broken = {each.judged.entry.name: each for each in details(regressions, warehouse)}
     for each in night.entries:
         yield from _changes(each, broken.get(each.entry.name))
@@ -52,47 +54,15 @@ def _lines(night: Night, warehouse: Warehouse, page: Path) -> Iterator[str]:
     yield _block(words.night_command(night))
 
 
-def _scores(night: Night) -> Iterator[str]:
-    yield (
-        f"| benchmark | backbone | pipeline | verdict | EX | {100 * CONFIDENCE:g} % interval | difference | "
-        f"{100 * (1 - night.gate.level):g} % interval | fixed | broken | p (Holm) | baseline |"
-    )
-    yield "|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|"
-    for judged in night.entries:
-        entry, found = judged.entry, judged.entry.comparison
-        interval = entry.interval
-        yield _row(
-            *_names(entry),
-            f"**{judged.standing}**" if judged.red else judged.standing,
-            f"{percent(entry.ex)} ({counts(entry.ex)})" if entry.ex else "",
-            f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f} %" if interval else "",
-            points(found.difference) if found else "",
-            f"{points(found.low)} to {points(found.high)}" if found else "",
-            str(len(found.fixed)) if found else "",
-            str(len(found.broken)) if found else "",
-            p_value(judged.p_value) if found else "",
-            entry.baseline or "none",
+def _table(table: Table) -> Iterator[str]:
+    """Yield a table of evaluations as Markdown."""
+    yield _row("benchmark", "backbone", "pipeline", *table.columns)
+    yield f"|---|---|---{'|--:' * len(table.columns)}|"
+    for row in table.rows:
+        cells = (
+            f"**{cell}**" if row.judged.red and cell == row.judged.verdict else cell for cell in row.cells
         )
-
-
-def _bills(night: Night) -> Iterator[str]:
-    yield (
-        "| benchmark | backbone | pipeline | paid calls | spared calls | paid | median | p95 | took "
-        "| without an answer |"
-    )
-    yield "|---|---|---|--:|--:|--:|--:|--:|--:|---|"
-    for judged in night.entries:
-        entry = judged.entry
-        yield _row(
-            *_names(entry),
-            words.count(entry.calls),
-            words.count(entry.cached_calls),
-            words.money(entry.cost_usd, entry.calls),
-            seconds(entry.p50_s),
-            seconds(entry.p95_s),
-            words.duration(entry.seconds),
-            _text(words.lost(entry)),
-        )
+        yield _row(*_names(row.judged.entry), *cells)
 
 
 def _names(entry: Entry) -> tuple[str, ...]:
@@ -109,9 +79,9 @@ def _changes(judged: Judged, detail: Detail | None) -> Iterator[str]:
         return
     yield f"\n## {_text(entry.name)}\n"
     if found.broken:
-        yield f"- broken: {_named(found.broken)}"
+        yield f"- broken: {_text(shorten(found.broken, _NAMED))}"
     if found.fixed:
-        yield f"- fixed: {_named(found.fixed)}"
+        yield f"- fixed: {_text(shorten(found.fixed, _NAMED))}"
     for pair in detail.broken[:_SHOWN] if detail else ():
         yield from _question(pair)
     yield f"\nBoth SQLs of each:\n{_block(words.compare_command(entry))}"
@@ -120,7 +90,7 @@ def _changes(judged: Judged, detail: Detail | None) -> Iterator[str]:
 def _question(pair: Pair) -> Iterator[str]:
     question = pair.question
     yield f"\n**{_text(question.id)}** ({_text(question.database_id)}) {_text(question.text)}"
-    for name, score in (("baseline", pair.a), ("tonight", pair.b)):
+    for name, score in (("baseline", pair.a), ("this run", pair.b)):
         sql = score.outcome.sql
         yield f"\n{name}" + (f"\n{_block(sql.strip(), 'sql')}" if sql else ": no SQL")
 
@@ -135,11 +105,6 @@ def _problem(judged: Judged) -> Iterator[str]:
     if entry.continue_with:
         yield f"\n{words.what_continues(entry)}\n{_block(entry.continue_with)}"
     yield ""
-
-
-def _named(ids: Sequence[str]) -> str:
-    some = ", ".join(_text(id_) for id_ in ids[:_NAMED])
-    return some + (f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else "")
 
 
 def _text(text: str) -> str:

@@ -1,11 +1,11 @@
 """A night as one self-contained HTML page."""
 
 from tasks.tracking.night import charts
-from tasks.tracking.night import wording as words
+from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail, details
 from tasks.tracking.night.records import CONFIDENCE, Judged, Night
 from tasks.tracking.pages.template import fill
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 
 BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN = 20, 10, 10
 """Questions of one evaluation that the page shows at most; a command shows all of them."""
@@ -33,7 +33,7 @@ def render(night: Night, warehouse: Warehouse) -> str:
         confidence=f"{100 * CONFIDENCE:g} %",
         test_confidence=f"{100 * (1 - night.gate.level):g} %",
         paid=sum(each.entry.calls or 0 for each in night.entries),
-        spared=sum(each.entry.cached_calls or 0 for each in night.entries),
+        cached=sum(each.entry.cached_calls or 0 for each in night.entries),
         spent=_spent(night),
         unanswered_shown=UNANSWERED_SHOWN,
     )
@@ -52,7 +52,7 @@ def _changes(detail: Detail) -> list[tuple[str, int, tuple[object, ...]]]:
 
 
 def _badge(judged: Judged) -> str:
-    return judged.standing.replace(" ", "-")
+    return judged.verdict.replace(" ", "-")
 
 
 def _spent(night: Night) -> float | None:

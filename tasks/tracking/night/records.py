@@ -1,4 +1,4 @@
-"""What a night found: one entry per evaluation, and whether any of it is a reason to wake somebody."""
+"""Records of a nightly run: one entry per evaluation, its verdict, and whether the run failed."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.significance import PairedTest, holm, wilson
 from tasks.settings.night import Gate
 
-Standing = Literal["regression", "infrastructure", "better", "no worse", "no baseline", "not ranked"]
+NightVerdict = Literal["regression", "infrastructure", "better", "no worse", "no baseline", "not ranked"]
 CONFIDENCE = 0.95
-"""Of the interval of a score; that of a difference has the confidence of the night's test."""
+"""Of the interval of a score; that of a difference has the confidence of the gate's test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +36,24 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One evaluation of a night.
+    """One evaluation of a nightly run.
 
     Attributes:
         benchmark, backbone, pipeline: their names.
         problem: why infrastructure failed, "" where it did not.
         continue_with: command that evaluates again, or asks again what was not answered; "" where all was.
-        run_id: of the run; None where none came to be.
+        run_id: of the run; None where the evaluation did not start.
         rule: by which its answers are right; "" likewise.
         ex: its execution accuracy; None likewise.
         unanswered: questions without an answer for reasons that a re-run can mend.
         failures: questions without an answer by the kind of their failure.
         calls: paid calls; None likewise.
-        cached_calls: calls that a cache or an earlier run spared; None likewise.
+        cached_calls: calls answered from a cache or an earlier run; None likewise.
         cost_usd: of the paid ones; None where unknown.
         p50_s, p95_s: seconds per paid call; None without one.
         seconds: how long it took.
-        notes: what else is to be known of it, in sentences.
-        not_ranked: why it must not be compared, as what it did; "" where it may.
+        notes: further remarks, in sentences.
+        not_ranked: why it must not be ranked, as a clause without its subject; "" where it may.
         baseline: the run it is compared with; None where there is none.
         comparison: with the baseline as A; None likewise.
         trend: scores of the same combination, the oldest first, this one last.
@@ -94,30 +94,30 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An entry, and what is to be thought of it.
+    """An entry and its verdict.
 
     Attributes:
-        entry: what was found.
-        standing: how it stands.
-        p_value: of the comparison, adjusted for the number of comparisons of the night; None where there is none.
+        entry: the evaluation.
+        verdict: whether it is worse or better than its baseline, or why that cannot be said.
+        p_value: of the comparison, adjusted for the number of comparisons of the nightly run; None where there is none.
     """
 
     entry: Entry
-    standing: Standing
+    verdict: NightVerdict
     p_value: float | None
 
     @property
     def red(self) -> bool:
-        """Whether the night fails for it."""
-        return self.standing in ("regression", "infrastructure")
+        """Whether the nightly run fails for it."""
+        return self.verdict in ("regression", "infrastructure")
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What a night found.
+    """A nightly run and its verdicts.
 
     Attributes:
-        name: of the night.
+        name: its name.
         gate: when it fails.
         entries: in the order of the matrix.
         started, finished: when, in UTC.
@@ -135,30 +135,30 @@ class Night:
 
     @property
     def red(self) -> tuple[Judged, ...]:
-        """The entries for which the night fails."""
+        """The entries for which the nightly run fails."""
         return tuple(each for each in self.entries if each.red)
 
     @property
     def colour(self) -> str:
-        """What the night is called."""
+        """Whether it failed: "Red" or "Green"."""
         return "Red" if self.red else "Green"
 
     @property
     def verdict(self) -> str:
         """One sentence."""
-        regressions = [each.entry.name for each in self.red if each.standing == "regression"]
-        failures = [each.entry.name for each in self.red if each.standing == "infrastructure"]
+        regressions = [each.entry.name for each in self.red if each.verdict == "regression"]
+        failures = [each.entry.name for each in self.red if each.verdict == "infrastructure"]
         if not self.red:
             return f"{self._counted}, none significantly worse than its baseline{self._rest}."
-        said = []
+        clauses = []
         if regressions:
             each = "is" if len(regressions) == 1 else "are each"
-            said.append(
+            clauses.append(
                 f"{len(regressions)} {each} significantly worse than its baseline: {'; '.join(regressions)}"
             )
         if failures:
-            said.append(f"infrastructure failed in {len(failures)}: {'; '.join(failures)}")
-        return f"Of {self._counted}, {', and '.join(said)}{self._rest}."
+            clauses.append(f"infrastructure failed in {len(failures)}: {'; '.join(failures)}")
+        return f"Of {self._counted}, {', and '.join(clauses)}{self._rest}."
 
     @property
     def _counted(self) -> str:
@@ -167,28 +167,28 @@ class Night:
 
     @property
     def _rest(self) -> str:
-        """Say how many entries nothing can be said of."""
-        without = sum(each.standing == "no baseline" for each in self.entries)
-        unranked = sum(each.standing == "not ranked" for each in self.entries)
-        said = [
+        """Count the entries without a verdict."""
+        without = sum(each.verdict == "no baseline" for each in self.entries)
+        unranked = sum(each.verdict == "not ranked" for each in self.entries)
+        counts = [
             *([f"{without} without a baseline yet"] if without else []),
             *([f"{unranked} not ranked"] if unranked else []),
         ]
-        return f" ({', '.join(said)})" if said else ""
+        return f" ({', '.join(counts)})" if counts else ""
 
 
 def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Judged, ...]:
-    """Say of every entry how it stands; p-values are adjusted, for a matrix is many chances to be unlucky."""
+    """Judge every entry; p-values are adjusted for the number of comparisons (Holm)."""
     compared = [entry.comparison for entry in entries if entry.comparison]
     adjusted = iter(holm([comparison.p_value for comparison in compared]))
     judged = []
     for entry in entries:
         p_value = next(adjusted) if entry.comparison else None
-        judged.append(Judged(entry, _standing(entry, p_value, gate), p_value))
+        judged.append(Judged(entry, _verdict(entry, p_value, gate), p_value))
     return tuple(judged)
 
 
-def _standing(entry: Entry, p_value: float | None, gate: Gate) -> Standing:
+def _verdict(entry: Entry, p_value: float | None, gate: Gate) -> NightVerdict:
     # A regression of what was answered is one, whatever else is wrong.
     if entry.comparison is not None and p_value is not None and p_value < gate.level:
         points = 100 * entry.comparison.difference

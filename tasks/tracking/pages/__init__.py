@@ -1,1 +1,1 @@
-"""What the self-contained HTML pages share: template, plots, SQL, wording."""
+"""What the self-contained HTML pages share: template, drawing, SQL, text."""

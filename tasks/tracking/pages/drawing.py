@@ -1,4 +1,9 @@
-"""What plots on pages are drawn with: scales, axes and marks, as SVG that takes its colours from the page."""
+"""Scales, axes and marks of every chart, as SVG.
+
+Colours are classes, defined by the page or file that holds a chart: on a page a chart follows the light or dark scheme
+and loads nothing. That, a text alternative for each chart and dozens of small charts in table cells are why this is
+not matplotlib.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +11,7 @@ from math import ceil, floor
 
 from markupsafe import Markup
 
-_STEPS = (0.5, 1, 2, 5, 10, 20, 25, 50)
+_STEPS = (0.5, 1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ def dot(place: float, height: float, kind: str, radius: float) -> Markup:
 
 
 def svg(width: float, height: float, label: str, parts: Iterable[Markup], **more: str) -> Markup:
-    """Put parts into a picture; without a label, those who hear a page do not hear of it."""
+    """Put parts into a picture; without a label, screen readers skip it."""
     named = more | ({"role": "img", "aria_label": label} if label else {"aria_hidden": "true"})
     return element(
         "svg", Markup("").join(parts), viewBox=f"0 0 {width} {height}", width=width, height=height, **named

@@ -1,4 +1,4 @@
-"""SQL as a page shows it: key words told apart, and marked where one run's SQL differs from the other's."""
+"""SQL as a page shows it: key words in bold, and marked where one run's SQL differs from the other's."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,12 +6,12 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup, escape
 
-from tasks.tracking.pages.wording import visible
+from tasks.tracking.pages.text import visible
 
 MAX_TOKENS = 1_500
 """Longer SQL is not compared word by word: that takes time with the square of the length."""
 MIN_LIKENESS = 0.3
-"""Below this share of common words everything would be marked, which tells nobody anything."""
+"""Below this share of common words everything would be marked, which shows nothing."""
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\w+|\s+|.", re.DOTALL)
 _KEYWORDS = re.compile(

@@ -8,9 +8,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tasks import wording
 from tasks.scoring.report import is_right
-from tasks.tracking.pages import wording as words
 from tasks.tracking.pages.sql_markup import mark_sql
+from tasks.tracking.pages.text import answer_in_words, visible
 
 TEMPLATES = Path(__file__).parent / "templates"
 """Templates, styles and scripts of all pages."""
@@ -39,16 +40,12 @@ def fill(template: str, styles: Sequence[str], script: str | None = None, **valu
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    environment.filters |= {
-        "percent": words.percent,
-        "counts": words.counts,
-        "points": words.points,
-        "p": words.p_value,
-        "number": words.number,
-        "money": words.money,
-        "seconds": words.seconds,
-    }
-    environment.globals |= {"mark_sql": mark_sql, "fared": words.answer_in_words, "right": is_right}
+    written = (
+        wording.percent, wording.counts, wording.points, wording.p_value, wording.number, wording.money,
+        wording.seconds, wording.counted, wording.duration, wording.interval,
+    )  # fmt: skip
+    environment.filters |= {function.__name__: function for function in written}
+    environment.globals |= {"mark_sql": mark_sql, "answer_in_words": answer_in_words, "right": is_right}
     style = "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in styles)
     acting = (TEMPLATES / script).read_text(encoding="utf-8") if script else ""
     return environment.get_template(template).render(
@@ -62,7 +59,7 @@ def fill(template: str, styles: Sequence[str], script: str | None = None, **valu
 
 def _finalize(value: object) -> object:
     """Spell out what could act in every text that the template writes; markup of our own is left as it is."""
-    return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _digest(text: str) -> str:

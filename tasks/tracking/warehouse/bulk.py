@@ -1,6 +1,5 @@
 """Rows into and out of DuckDB in bulk, through Arrow: its own `executemany` takes seconds."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,10 @@ if TYPE_CHECKING:
 def replace_questions(
     connection: "DuckDBPyConnection", run_id: str, rows: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
-    """Insert rows, after removing what the tables have of the same questions of the same run."""
+    """Insert rows, after removing what the tables have of the same questions of the same run.
+
+    Of a row, what the table has no column for is left out.
+    """
     import pyarrow
 
     connection.register("ids", pyarrow.table({"id": [row["question_id"] for row in rows["questions"]]}))
@@ -24,7 +26,8 @@ def replace_questions(
     connection.unregister("ids")
     for table, new in rows.items():
         if new:
-            connection.register("new", pyarrow.Table.from_pylist(list(new), schema=_arrow_schema(table)))
+            schema = connection.table(table).limit(0).to_arrow_table().schema
+            connection.register("new", pyarrow.Table.from_pylist(list(new), schema=schema))
             connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM new")
             connection.unregister("new")
 
@@ -46,19 +49,3 @@ def read_questions(connection: "DuckDBPyConnection", run_id: str) -> dict[str, l
         names = [column[0] for column in cursor.description or ()]
         rows[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     return rows
-
-
-def _arrow_schema(table: str) -> Any:
-    import pyarrow
-
-    kinds = {
-        "VARCHAR": pyarrow.string(),
-        "BIGINT": pyarrow.int64(),
-        "BIGINT[]": pyarrow.list_(pyarrow.int64()),
-        "DOUBLE": pyarrow.float64(),
-        "BOOLEAN": pyarrow.bool_(),
-        "VARCHAR[]": pyarrow.list_(pyarrow.string()),
-        "MAP(VARCHAR, BOOLEAN)": pyarrow.map_(pyarrow.string(), pyarrow.bool_()),
-    }
-    columns = re.findall(r"(\w+) (MAP\(.*?\)|[A-Z]+(?:\[\])?)", TABLES[table])
-    return pyarrow.schema([(name, kinds[kind]) for name, kind in columns])

@@ -1,6 +1,6 @@
 """The warehouse's DuckDB file: opened only while it is read or written, and shared by taking turns.
 
-DuckDB lets one process write: whoever finds the file taken tries again for a while.
+DuckDB lets one process write: a process that finds the file locked retries for a while.
 """
 
 import random
@@ -14,21 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.errors import CrosscheckError, DataError
-from tasks.tracking.warehouse.rows import TABLES
+from tasks.tracking.warehouse.migrations import UnknownFileError, migrate, missing
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-SCHEMA_VERSION = 1
-"""Raised whenever a table changes."""
-
-_RUNS = (
-    "run_id VARCHAR, benchmark VARCHAR, backbone VARCHAR, pipeline VARCHAR, revision VARCHAR, rule VARCHAR, "
-    "started TIMESTAMP, finished TIMESTAMP, status VARCHAR, seconds DOUBLE, questions BIGINT, scored BIGINT, "
-    "answered BIGINT, ex_correct DOUBLE, ex_total DOUBLE, run VARCHAR, summary VARCHAR"
-)
-_LATER = ("attempts BIGINT", "samples BIGINT[]")
-"""Columns of `questions` that files of the same schema version may lack: absent means asked once."""
 
 _ONE_AT_A_TIME = (
     threading.Lock()
@@ -53,14 +42,21 @@ class WarehouseFile:
 
     @contextmanager
     def reading(self) -> "Iterator[DuckDBPyConnection]":
-        """Open an existing file for reading.
+        """Open an existing file for reading; a file of an earlier release is migrated first.
 
         Raises:
             WarehouseBusyError: another process writes to it for longer than `wait_s`.
-            DataError: it was written by another release, or is none of ours.
+            DataError: a newer release wrote it, or it is not Crosscheck's.
         """
         with self._open(read_only=True) as connection:
-            yield connection
+            outdated = missing(connection)
+            if not outdated:
+                yield connection
+        if outdated:
+            with self.writing():
+                pass
+            with self._open(read_only=True) as connection:
+                yield connection
 
     @contextmanager
     def writing(self) -> "Iterator[DuckDBPyConnection]":
@@ -68,11 +64,11 @@ class WarehouseFile:
 
         Raises:
             WarehouseBusyError: another process has it for longer than `wait_s`.
-            DataError: it was written by another release, or is none of ours.
+            DataError: a newer release wrote it, or it is not Crosscheck's.
         """
         with self._open(read_only=False) as connection:
+            migrate(connection)
             connection.begin()
-            _make_tables(connection)
             yield connection
             connection.commit()
 
@@ -83,8 +79,9 @@ class WarehouseFile:
         with _ONE_AT_A_TIME:
             connection = self._connect(read_only)
             try:
-                self._check_version(connection)
                 yield connection
+            except UnknownFileError as error:
+                raise DataError(f"The results warehouse {self.path} {error}") from None
             except duckdb.Error as error:  # a full disk, for instance
                 raise DataError(f"The results warehouse {self.path} cannot be used: {error}") from error
             finally:
@@ -111,28 +108,6 @@ class WarehouseFile:
         holder = re.search(r"held in (.+?\(PID \d+\))", message)
         return (
             f"The results warehouse {self.path} is in use by {holder.group(1) if holder else 'another process'} "
-            f"and was not let go for {self.wait_s:g} s. Close that program (a DuckDB shell or a notebook keeps "
+            f"and was not released for {self.wait_s:g} s. Close that program (a DuckDB shell or a notebook keeps "
             "it open) and run the same command again."
         )
-
-    def _check_version(self, connection: "DuckDBPyConnection") -> None:
-        tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
-        if not tables:
-            return
-        ours = "crosscheck_schema" in tables
-        found = connection.execute("SELECT version FROM crosscheck_schema").fetchone() if ours else None
-        if found is None or found[0] != SCHEMA_VERSION:
-            origin = f"has schema {found[0]}" if found else "was not written by Crosscheck"
-            raise DataError(
-                f"The results warehouse {self.path} {origin}; this release reads and writes schema "
-                f"{SCHEMA_VERSION}. Move the file away, or use the release that wrote it."
-            )
-
-
-def _make_tables(connection: "DuckDBPyConnection") -> None:
-    connection.execute(f"CREATE TABLE IF NOT EXISTS crosscheck_schema AS SELECT {SCHEMA_VERSION} AS version")
-    connection.execute(f"CREATE TABLE IF NOT EXISTS runs ({_RUNS})")
-    for table, columns in TABLES.items():
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
-    for column in _LATER:  # a file that was written before they were
-        connection.execute(f"ALTER TABLE questions ADD COLUMN IF NOT EXISTS {column}")

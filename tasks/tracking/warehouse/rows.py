@@ -1,39 +1,28 @@
-"""The warehouse's rows: from scores to flat rows and back, without loss."""
+"""The warehouse's rows: from scores to flat rows and back, without loss.
+
+A row is a record's fields by their names, of which the table keeps those that it has a column for. Only what is named
+or nested otherwise is written out here.
+"""
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from functools import cache
 from typing import Any
 
-from tasks.records import Call, Candidate, ColumnName, Failure, Link, Outcome, Question, StageRecord, Usage
+from pydantic import TypeAdapter
+
+from tasks.records import Call, StageRecord, Usage
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.tracking.parameters import clean
 
 Row = Mapping[str, Any]
 
-_VERDICT = (
-    "correct MAP(VARCHAR, BOOLEAN), status VARCHAR, error VARCHAR, row_count BIGINT, gold_status VARCHAR, "
-    "seconds DOUBLE"
-)
-_KEY = "run_id VARCHAR, question_id VARCHAR, position BIGINT"
+TABLES = ("questions", "candidates", "stages", "calls")
+"""The tables that hold the questions of a run; `migrations.py` has their columns."""
 
-TABLES: Mapping[str, str] = {
-    "questions": f"{_KEY}, database VARCHAR, difficulty VARCHAR, question VARCHAR, evidence VARCHAR, sql VARCHAR, "
-    "gold_sql VARCHAR, executable BOOLEAN, failure_kind VARCHAR, failure VARCHAR, links VARCHAR, "
-    f"notes VARCHAR[], attempts BIGINT, samples BIGINT[], {_VERDICT}",
-    "candidates": f"{_KEY}, stage VARCHAR, reached BOOLEAN, sql VARCHAR, {_VERDICT}",
-    "stages": f"{_KEY}, stage VARCHAR, label VARCHAR, value VARCHAR, restored BOOLEAN, notes VARCHAR[], "
-    "seconds DOUBLE, error VARCHAR",
-    "calls": f"{_KEY}, stage_position BIGINT, stage VARCHAR, label VARCHAR, restored BOOLEAN, request VARCHAR, "
-    "model VARCHAR, input_tokens BIGINT, cached_input_tokens BIGINT, output_tokens BIGINT, "
-    "reasoning_tokens BIGINT, cached BOOLEAN, seconds DOUBLE, retries BIGINT, parse VARCHAR, cost_usd DOUBLE",
-}
-"""Columns per table. `questions` and `candidates` hold the verdicts; `links`, `failure` and `value` are JSON text.
-
-A question has one row in `questions`, one in `candidates` per stage that yields a SQL (`reached` false where
-there is a verdict but no candidate), one in `stages` per stage it went through, one in `calls` per model call.
-"""
+_USAGE = tuple(field.name for field in fields(Usage))
 
 
 def to_rows(
@@ -49,111 +38,80 @@ def to_rows(
     rows: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
     for score in scores:
         key = {"run_id": run_id, "question_id": score.question.id}
-        rows["questions"].append(key | _question_row(score, positions.get(score.question.id)))
-        rows["candidates"].extend(key | row for row in _candidate_rows(score))
+        rows["questions"].append(_question_row(score) | key | {"position": positions.get(score.question.id)})
+        rows["candidates"].extend(row | key for row in _candidate_rows(score))
         for place, stage in enumerate(score.outcome.stages):
-            rows["stages"].append(key | _stage_row(stage, place))
-            rows["calls"].extend(key | row for row in _call_rows(stage, place))
+            value = json.dumps(stage.value)
+            rows["stages"].append(_row(stage) | key | {"position": place, "value": value})
+            rows["calls"].extend(
+                _call_row(stage, call) | key | {"stage_position": place, "position": number}
+                for number, call in enumerate(stage.calls)
+            )
     return rows
 
 
 def from_rows(tables: Mapping[str, Iterable[Row]]) -> tuple[QuestionScore, ...]:
     """Return the scores of the questions whose rows are given, in the order of `questions`."""
-    candidates, stages = _by_question(tables["candidates"]), _by_question(tables["stages"])
-    calls: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
-    for row in tables["calls"]:
-        calls[row["question_id"], row["stage_position"]].append(row)
+    candidates, stages, calls = (_by_question(tables[name]) for name in ("candidates", "stages", "calls"))
     return tuple(
-        _score(row, candidates[row["question_id"]], stages[row["question_id"]], calls)
+        _score(row, candidates[row["question_id"]], stages[row["question_id"]], calls[row["question_id"]])
         for row in tables["questions"]
     )
 
 
-def _question_row(score: QuestionScore, position: int | None) -> dict[str, Any]:
-    question, outcome = score.question, score.outcome
-    failure = outcome.failure
+def _question_row(score: QuestionScore) -> dict[str, Any]:
+    question, outcome, failure = score.question, score.outcome, score.outcome.failure
     return {
-        "position": position,
-        "database": question.database_id,
-        "difficulty": question.difficulty,
-        "question": _text(question.text),
-        "evidence": _text(question.evidence),
-        "sql": _text(outcome.sql),
-        "gold_sql": _text(score.gold_sql),
-        "executable": score.executable,
-        "failure_kind": failure.kind if failure else None,
-        "failure": json.dumps(asdict(failure)) if failure else None,
-        "links": json.dumps({name: asdict(link) for name, link in outcome.links.items()}),
-        "notes": [_text(note) for note in outcome.notes],
-        "attempts": outcome.attempts,
-        "samples": list(outcome.samples),
+        **_row(score),
+        **_row(question),
+        **_row(outcome),
         **_verdict_row(score.final),
+        "question": clean(question.text),
+        "database": question.database_id,
+        "links": json.dumps({name: asdict(link) for name, link in outcome.links.items()}),
+        "failure": json.dumps(asdict(failure)) if failure else None,
+        "failure_kind": failure.kind if failure else None,
     }
 
 
 def _candidate_rows(score: QuestionScore) -> Iterator[dict[str, Any]]:
-    given = {candidate.stage: candidate.sql for candidate in score.outcome.candidates}
-    nothing = dict.fromkeys(("correct", "status", "error", "row_count", "gold_status", "seconds"))
+    given = {candidate.stage: candidate for candidate in score.outcome.candidates}
     for place, stage in enumerate(dict.fromkeys([*given, *score.stages])):
-        verdict = score.stages.get(stage)
-        judged = _verdict_row(verdict) if verdict else nothing
+        candidate, verdict = given.get(stage), score.stages.get(stage)
         yield {
+            **(_row(candidate) if candidate else {}),
+            **(_verdict_row(verdict) if verdict else {}),
             "position": place,
             "stage": stage,
-            "reached": stage in given,
-            "sql": _text(given.get(stage)),
-            **judged,
+            "reached": candidate is not None,
         }
 
 
 def _verdict_row(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "correct": list(verdict.correct.items()),
-        "status": verdict.status,
-        "error": _text(verdict.error),
-        "row_count": verdict.row_count,
-        "gold_status": verdict.gold_status,
-        "seconds": verdict.seconds,
-    }
+    return _row(verdict) | {"correct": list(verdict.correct.items())}
 
 
-def _stage_row(stage: StageRecord, place: int) -> dict[str, Any]:
-    return {
-        "position": place,
-        "stage": stage.stage,
-        "label": stage.label,
-        "value": json.dumps(stage.value),
-        "restored": stage.restored,
-        "notes": [_text(note) for note in stage.notes],
-        "seconds": stage.seconds,
-        "error": _text(stage.error),
-    }
+def _call_row(stage: StageRecord, call: Call) -> dict[str, Any]:
+    tokens = {f"{name}_tokens": getattr(call.usage, name) for name in _USAGE}
+    return _row(call) | tokens | {"stage": stage.stage, "label": stage.label, "restored": stage.restored}
 
 
-def _call_rows(stage: StageRecord, stage_place: int) -> Iterator[dict[str, Any]]:
-    for place, call in enumerate(stage.calls):
-        yield {
-            "position": place,
-            "stage_position": stage_place,
-            "stage": stage.stage,
-            "label": stage.label,
-            "restored": stage.restored,
-            "request": call.request,
-            "model": call.model,
-            "input_tokens": call.usage.input,
-            "cached_input_tokens": call.usage.cached_input,
-            "output_tokens": call.usage.output,
-            "reasoning_tokens": call.usage.reasoning,
-            "cached": call.cached,
-            "seconds": call.seconds,
-            "retries": call.retries,
-            "parse": call.parse,
-            "cost_usd": call.cost_usd,
-        }
+def _row(record: Any) -> dict[str, Any]:
+    """Return a record's fields by name, texts as UTF-8 can hold them; no error is None, so that it becomes NULL."""
+    row: dict[str, Any] = {}
+    for name in _names(record.__class__):
+        value = getattr(record, name)
+        if isinstance(value, str):
+            value = clean(value) if value or name != "error" else None
+        elif name == "notes":
+            value = [clean(note) for note in value]
+        row[name] = value
+    return row
 
 
-def _text(text: str | None) -> str | None:
-    return None if text is None else clean(text)
+@cache
+def _names(record: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(record))
 
 
 def _by_question(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
@@ -163,71 +121,36 @@ def _by_question(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
     return found
 
 
-def _score(
-    row: Row, candidates: list[Row], stages: list[Row], calls: Mapping[tuple[str, int], list[Row]]
-) -> QuestionScore:
-    question_id = row["question_id"]
-    outcome = Outcome(
-        question_id=question_id,
-        sql=row["sql"],
-        candidates=tuple(Candidate(each["stage"], each["sql"]) for each in candidates if each["reached"]),
-        links={name: _link(link) for name, link in json.loads(row["links"]).items()},
-        stages=tuple(_stage(each, calls.get((question_id, each["position"]), [])) for each in stages),
-        failure=Failure(**json.loads(row["failure"])) if row["failure"] else None,
-        notes=tuple(row["notes"]),
-        attempts=row.get("attempts") or 1,
-        samples=tuple(row.get("samples") or (0,)),
-    )
-    return QuestionScore(
-        question=Question(question_id, row["question"], row["database"], row["evidence"], row["difficulty"]),
-        outcome=outcome,
-        final=_verdict(row),
-        stages={each["stage"]: _verdict(each) for each in candidates if each["status"] is not None},
-        gold_sql=row["gold_sql"],
-        executable=row["executable"],
-    )
+def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row]) -> QuestionScore:
+    names = {"id": row["question_id"], "text": row["question"], "database_id": row["database"]}
+    outcome = {
+        "candidates": [each for each in candidates if each["reached"]],
+        "links": json.loads(row["links"]),
+        "stages": [_stage(stage, calls) for stage in stages],
+        "failure": json.loads(row["failure"]) if row["failure"] else None,
+    }
+    found = {
+        "question": {**row, **names},
+        "outcome": {**row, **outcome},
+        "final": _with_error(row),
+        "stages": {each["stage"]: _with_error(each) for each in candidates if each["status"] is not None},
+    }
+    return _scores().validate_python({**row, **found})
 
 
-def _link(link: Mapping[str, Any]) -> Link:
-    columns = tuple(ColumnName(**column) for column in link["columns"])
-    return Link(tuple(link["tables"]), columns, tuple(link["dropped"]))
+def _stage(row: Row, calls: list[Row]) -> Row:
+    own = [
+        {**call, "usage": {name: call[f"{name}_tokens"] for name in _USAGE}}
+        for call in calls
+        if call["stage_position"] == row["position"]
+    ]
+    return {**_with_error(row), "value": json.loads(row["value"]), "calls": own}
 
 
-def _verdict(row: Row) -> Verdict:
-    return Verdict(
-        dict(row["correct"]),
-        row["status"],
-        row["error"],
-        row["row_count"],
-        row["gold_status"],
-        row["seconds"],
-    )
+def _with_error(row: Row) -> Row:
+    return {**row, "error": row["error"] or ""}
 
 
-def _stage(row: Row, calls: list[Row]) -> StageRecord:
-    return StageRecord(
-        row["stage"],
-        row["label"],
-        json.loads(row["value"]),
-        row["restored"],
-        tuple(_call(call) for call in calls),
-        tuple(row["notes"]),
-        row["seconds"],
-        row["error"],
-    )
-
-
-def _call(row: Row) -> Call:
-    usage = Usage(
-        row["input_tokens"], row["cached_input_tokens"], row["output_tokens"], row["reasoning_tokens"]
-    )
-    return Call(
-        row["request"],
-        row["model"],
-        usage,
-        row["cached"],
-        row["seconds"],
-        row["retries"],
-        row["parse"],
-        row["cost_usd"],
-    )
+@cache
+def _scores() -> TypeAdapter[QuestionScore]:
+    return TypeAdapter(QuestionScore)

@@ -3,12 +3,14 @@
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import ConfigurationError, DataError
 from tasks.tracking.warehouse.file import WarehouseFile
+from tasks.tracking.warehouse.migrations import columns_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,11 +24,13 @@ class View:
         about: what one row is.
         columns: the expression of each column, by its name; `r` is the row's run, `t` the row itself.
         order: the columns that an export is sorted by.
+        hidden: columns of the table that are shown under other names or not at all.
     """
 
     about: str
-    columns: Mapping[str, str]
+    columns: dict[str, str]
     order: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
 
 
 def _own(*names: str) -> dict[str, str]:
@@ -41,7 +45,7 @@ _KEY = _own("run_id", "question_id", "position")
 _RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
 _ORDER = ("run_id", "question_id", "position")
 
-VIEWS: Mapping[str, View] = {
+_VIEWS: Mapping[str, View] = {
     "runs": View(
         "one evaluation",
         _own(
@@ -60,6 +64,7 @@ VIEWS: Mapping[str, View] = {
             "settings": "CAST(json_extract(t.run, '$.settings') AS VARCHAR)",
         },
         ("started", "run_id"),
+        hidden=("run", "summary"),
     ),
     "questions": View(
         "one question of a run: its final answer and the verdict on it",
@@ -69,15 +74,16 @@ VIEWS: Mapping[str, View] = {
         | _own("status", "error", "row_count", "gold_status", "seconds", "executable", "failure_kind")
         | {
             "failure": "json_extract_string(t.failure, '$.message')",
-            "attempts": "coalesce(t.attempts, 1)",
-            "notes": "t.notes",
-        },
+        }
+        | _own("attempts", "notes"),
         _ORDER,
+        hidden=("links", "samples"),
     ),
     "candidates": View(
         "the SQL that stood after a stage of a question, and the verdict on it",
         _KEY | _own("stage", "sql", "reached") | _RIGHT | _own("status", "error", "row_count", "seconds"),
         _ORDER,
+        hidden=("gold_status",),
     ),
     "stages": View(
         "one stage that a question went through",
@@ -96,6 +102,16 @@ VIEWS: Mapping[str, View] = {
         ("run_id", "question_id", "stage_position", "position"),
     ),
 }
+
+
+@cache
+def views() -> Mapping[str, View]:
+    """Return the views by name; a column of a table that its view does not name stands last in it."""
+    return {name: replace(view, columns=view.columns | _others(name, view)) for name, view in _VIEWS.items()}
+
+
+def _others(name: str, view: View) -> dict[str, str]:
+    return _own(*(each for each in columns_of(name) if each not in (*view.columns, *view.hidden)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +159,7 @@ def export(warehouse: Path, folder: Path, *, overwrite: bool = False) -> dict[st
         DataError: there is no warehouse yet.
         ConfigurationError: a file is there already, or the folder cannot be written.
     """
-    files = {name: folder / f"{name}.parquet" for name in VIEWS}
+    files = {name: folder / f"{name}.parquet" for name in views()}
     present = [file.name for file in files.values() if file.exists()]
     if present and not overwrite:
         raise ConfigurationError(
@@ -158,7 +174,7 @@ def export(warehouse: Path, folder: Path, *, overwrite: bool = False) -> dict[st
             for name, file in files.items():
                 draft = file.with_suffix(".part")
                 quoted = str(draft).replace("'", "''")
-                order = ", ".join(VIEWS[name].order)
+                order = ", ".join(views()[name].order)
                 made = connection.execute(
                     f"COPY (SELECT * FROM {name} ORDER BY {order}) TO '{quoted}' (FORMAT parquet)"
                 ).fetchall()
@@ -187,13 +203,8 @@ def _views(warehouse: Path) -> "Iterator[DuckDBPyConnection]":
         raise DataError(f'There is no warehouse {warehouse} yet: "crosscheck evaluate" makes it.')
     with WarehouseFile(warehouse).reading() as connection:
         catalog = _one(connection, "SELECT current_database()")
-        known = {row[0] for row in connection.execute("SELECT column_name FROM duckdb_columns()").fetchall()}
-        for name, view in VIEWS.items():
-            columns = {
-                column: "1" if column == "attempts" and column not in known else expression
-                for column, expression in view.columns.items()
-            }
-            listed = ", ".join(f"{expression} AS {column}" for column, expression in columns.items())
+        for name, view in views().items():
+            listed = ", ".join(f"{expression} AS {column}" for column, expression in view.columns.items())
             table = f'"{catalog}".main'
             join = "" if name == "runs" else f" LEFT JOIN {table}.runs AS r USING (run_id)"
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM {table}.{name} AS t{join}")

@@ -11,7 +11,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.command_line import ROOT, CommandLine, Ran, end, wait_until
 from tests.support.fake_openai import FakeOpenAI
 

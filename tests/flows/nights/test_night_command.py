@@ -9,7 +9,7 @@ from tasks.settings.home import Home
 from tasks.tracking.night.file import as_object, write
 from tasks.tracking.night.page import render
 from tasks.tracking.night.records import Entry, Night
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.in_process import run
 from tests.tasks.tracking.comparison_samples import two_runs
 from tests.tasks.tracking.night_samples import a_night

@@ -18,7 +18,7 @@ from tasks.settings.night import Gate
 from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
 from tasks.tracking.night.build import compared
 from tasks.tracking.night.records import Entry, judge
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.prefect_home import Served, prefect_api, prefect_home
 

@@ -19,7 +19,7 @@ from flows.orchestration.killed_runs import clear_leftovers, note_run, registere
 from flows.orchestration.settings import CLIENT, apply, local_settings
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.run import Tracker
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.samples import make_report, make_run
 
 HOST = socket.gethostname()

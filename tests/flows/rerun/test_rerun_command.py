@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Body, FakeOpenAI
 

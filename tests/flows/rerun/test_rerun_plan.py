@@ -14,7 +14,7 @@ from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import RerunSettings
 from tasks.tracking.evaluation import EvaluationRun, describe
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 from tasks.trail import Trail
 from tests.tasks.tracking.samples import make_report, report_of
 

@@ -156,7 +156,7 @@ def test_a_run_in_mlflow_can_be_scored_again_from_its_own_table(demo: list[Quest
 
 
 def test_the_warehouse_has_the_run(demo: list[Question], tmp_path: Path, home: Path) -> None:
-    from tasks.tracking.warehouse.warehouse import Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
 
     file = tmp_path / "mine.json"
     file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")

@@ -344,3 +344,26 @@ def test_an_export_holds_every_entry_as_a_line_of_json(cache: ReplyCache, tmp_pa
 def test_an_export_that_cannot_be_written_is_said(cache: ReplyCache, tmp_path: Path) -> None:
     with pytest.raises(CrosscheckError, match="cannot be exported"):
         cache.export(tmp_path / "nowhere" / "replies.jsonl")
+
+
+def test_the_replies_of_an_earlier_release_are_found(path: Path) -> None:
+    """The file was written by commit 39ba542 with `put` of this module, and dumped with `sqlite3.iterdump`."""
+    path.parent.mkdir()
+    dump = Path(__file__).parent / "fixtures" / "replies_written_by_39ba542.sql"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(dump.read_text(encoding="utf-8"))
+    with open_reply_cache(path) as cache:
+        assert cache.get(request_key(IDENTITY, asking("how many heroes?"))) == bought("how many heroes?")
+        odd = cache.get(request_key(IDENTITY, asking("odd \N{SNOWMAN}")))
+        assert odd is not None
+        assert (odd.text, odd.call.cost_usd) == ("SELECT '\ud83d', '\x00'", None)
+        sampled = cache.get(request_key(IDENTITY, asking("sampled")))
+        assert sampled is not None
+        assert sampled.truncated
+        assert [entry.request["messages"][1][1] for entry in cache.entries()] == [
+            "sampled",
+            "odd \N{SNOWMAN}",
+            "how many heroes?",
+        ]
+        put(cache, "one more")
+        assert cache.stats().entries == 4

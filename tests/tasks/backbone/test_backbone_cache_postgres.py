@@ -185,7 +185,7 @@ def test_closing_saves_what_could_not_be_saved_before(
 def test_replies_that_are_lost_in_the_end_are_counted(
     through: ReplyCache, gateway: Gateway, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_postgres, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(reply_postgres, "RECONNECT_S", 0.0)
     gateway.close()
     put(through, "q")
     put(through, "r")
@@ -208,7 +208,7 @@ def test_a_short_absence_is_waited_for_when_a_reply_is_looked_up(
 def test_a_database_that_stays_away_is_an_error_and_no_missing_reply(
     through: ReplyCache, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_postgres, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(reply_postgres, "RECONNECT_S", 0.0)
     reply = put(through, "q")
     gateway.close()
     with pytest.raises(StoreError, match="the same command continues"):

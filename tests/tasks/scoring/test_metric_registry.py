@@ -17,7 +17,7 @@ from tasks.scoring.report import QuestionScore, Report
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
 from tasks.tracking.summary import markdown, summary
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.scoring.samples import score
 from tests.tasks.tracking.samples import make_run
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.records import Call, Candidate, Outcome, Question, StageRecord, Usage
 from tasks.scoring.report import QuestionScore, Verdict
-from tasks.tracking.warehouse.warehouse import StoredRun
+from tasks.tracking.warehouse.runs import StoredRun
 from tests.tasks.tracking.samples import RULES, make_run
 
 GRADES = ("simple", "moderate", "challenging")

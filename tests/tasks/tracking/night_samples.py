@@ -12,7 +12,7 @@ from tasks.settings.night import Gate
 from tasks.tracking.night.build import compared
 from tasks.tracking.night.records import Entry, Night, judge
 from tasks.tracking.summary import summary
-from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.tasks.tracking.comparison_samples import with_row
 
 START = datetime.datetime(2026, 11, 21, 1, 30, tzinfo=datetime.UTC)

@@ -13,7 +13,8 @@ from tasks.records import Failure
 from tasks.scoring.report import Ratio, Verdict
 from tasks.tracking.comparison.as_json import as_object
 from tasks.tracking.comparison.build import compare
-from tasks.tracking.pages.wording import answer_in_words, left_out
+from tasks.tracking.comparison.comparability import left_out
+from tasks.tracking.pages.text import answer_in_words
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs, with_benchmark, with_row
 
 
@@ -138,7 +139,7 @@ def test_what_a_reader_must_know_is_said() -> None:
             b, 0, outcome=replace(b.rows[0].outcome, sql=None, failure=lost), final=Verdict({}, "no_answer")
         ),
         "flipped although both runs answered with the same SQL": with_row(b, 0, outcome=a.rows[0].outcome),
-        "fared differently in the two runs: 30": with_row(
+        "had different results in the two runs: 30": with_row(
             b, 30, final=replace(b.rows[30].final, gold_status="timeout")
         ),
         "judged by different golds on 1 question: 3.": with_row(b, 3, gold_sql="SELECT 0"),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tasks.tracking.comparison.build import compare
 from tasks.tracking.comparison.page import render
 from tasks.tracking.pages.sql_markup import mark_sql
-from tasks.tracking.pages.wording import visible
-from tasks.tracking.warehouse.warehouse import StoredRun
+from tasks.tracking.pages.text import visible
+from tasks.tracking.warehouse.runs import StoredRun
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs, with_benchmark, with_row
 from tests.tasks.tracking.page_parts import EVIL, Page, hostile_runs
 

@@ -1,32 +1,65 @@
-"""Figures: real PNG files, of a size to look at, absent where there is nothing to draw."""
+"""Charts of MLflow: well-formed SVG files of a size to look at, absent where there is nothing to draw."""
 
-import struct
+import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
 from tasks.tracking.mlflow.charts import change_figure, stage_figure
 from tests.tasks.tracking.samples import make_report, report_of
 
+SVG = "{http://www.w3.org/2000/svg}"
 
-def size(png: bytes) -> tuple[int, int]:
-    assert png.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = struct.unpack(">II", png[16:24])
-    return width, height
+
+def parsed(figure: bytes | None) -> ElementTree.Element:
+    assert figure is not None
+    root = ElementTree.fromstring(figure)
+    assert root.tag == f"{SVG}svg"
+    return root
+
+
+def texts(figure: bytes | None) -> list[str]:
+    return [each.text or "" for each in parsed(figure).iter(f"{SVG}text")]
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4, 9])
-def test_figures_are_png_of_sensible_size(stages: int) -> None:
+def test_figures_are_svg_of_sensible_size(stages: int) -> None:
     names = tuple(f"{number}_stage_{number}" for number in range(1, stages + 1))
     report = make_report(50, names)
     drawn = [stage_figure(report, "title"), change_figure(report, "title")]
     assert (drawn[1] is None) == (stages == 1)
-    for png in drawn:
-        if png is not None:
-            width, height = size(png)
-            assert 700 < width < 2400
-            assert 500 < height < 800
-            assert 10_000 < len(png) < 200_000
+    for figure in drawn:
+        if figure is not None:
+            root = parsed(figure)
+            assert 500 < float(root.get("width", 0)) < 1400
+            width, height = float(root.get("width", 0)), float(root.get("height", 0))
+            for each in root.iter(f"{SVG}text"):
+                assert 0 <= float(each.get("x", -1)) <= width
+                assert 0 <= float(each.get("y", -1)) <= height
+
+
+def test_numerators_and_denominators_stand_beside_the_bars() -> None:
+    report = make_report(50)
+    said = texts(stage_figure(report, "weak-1 on <bird>"))
+    assert "weak-1 on <bird>" in said
+    for stage in report.stages:
+        assert f"{100 * (stage.ex.value or 0):.2f} %" in said
+        assert f"{stage.ex.correct:g} of 50" in said
+    changed = texts(change_figure(report, "t"))
+    for before, stage in zip(report.stages, report.stages[1:], strict=False):
+        assert f"+{stage.fixed}" in changed
+        assert f"of {before.ex.correct:g} right before" in changed
+
+
+def test_a_bar_is_as_high_as_its_share() -> None:
+    report = make_report(50)
+    bars = [
+        each for each in parsed(stage_figure(report, "t")).iter(f"{SVG}rect") if each.get("class") == "fixed"
+    ]
+    heights = [float(each.get("height", 0)) for each in bars]
+    full = heights[0] / (report.stages[0].ex.value or 1)
+    assert heights == [pytest.approx(full * (stage.ex.value or 0), abs=0.02) for stage in report.stages]
 
 
 def test_different_reports_give_different_figures() -> None:
@@ -38,6 +71,11 @@ def test_nothing_to_score_gives_no_figure() -> None:
     assert stage_figure(report_of(()), "t") is None
 
 
-def test_drawing_leaves_no_global_state_behind() -> None:
-    stage_figure(make_report(5), "t")
-    assert "matplotlib.pyplot" not in sys.modules
+def test_hostile_names_do_not_act() -> None:
+    figure = stage_figure(make_report(5), "</text><script>alert(1)</script>")
+    assert not list(parsed(figure).iter(f"{SVG}script"))
+
+
+def test_drawing_needs_no_plotting_library() -> None:
+    code = "import sys, tasks.tracking.mlflow.charts; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,9 +14,10 @@ from tasks.settings.night import Gate
 from tasks.tracking.night.file import all_nights, as_object, find_night, place, read, write
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.records import Entry, Night, judge
-from tasks.tracking.night.wording import duration, facts
-from tasks.tracking.pages.wording import visible
-from tasks.tracking.warehouse.warehouse import Warehouse
+from tasks.tracking.night.sentences import facts
+from tasks.tracking.pages.text import visible
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.wording import duration
 from tests.tasks.tracking.comparison_samples import two_runs
 from tests.tasks.tracking.night_samples import START, a_night, unanswered
 from tests.tasks.tracking.page_parts import EVIL, hostile_runs
@@ -37,10 +38,10 @@ def warehouse(tmp_path: Path) -> Warehouse:
 
 def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> None:
     red = a_night(warehouse, two_runs(1, 20, 100))
-    assert (red.colour, red.entries[0].standing) == ("Red", "regression")
+    assert (red.colour, red.entries[0].verdict) == ("Red", "regression")
     assert "1 is significantly worse than its baseline: bird-dev | weak-1 | rsl-sql" in red.verdict
     green = a_night(warehouse, two_runs(4, 7, 100))
-    assert (green.colour, green.entries[0].standing) == ("Green", "no worse")
+    assert (green.colour, green.entries[0].verdict) == ("Green", "no worse")
     assert green.verdict == "1 evaluation, none significantly worse than its baseline."
 
 
@@ -52,15 +53,15 @@ def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Wareh
 
 def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -> None:
     (alone,) = a_night(warehouse, two_runs(1, 10, 100), Gate(level=0.02)).entries
-    assert alone.standing == "regression"
+    assert alone.verdict == "regression"
     twice = judge(Gate(level=0.02), [alone.entry] * 2)
-    assert [each.standing for each in twice] == ["no worse", "no worse"]
+    assert [each.verdict for each in twice] == ["no worse", "no worse"]
     assert twice[0].p_value == pytest.approx(2 * (alone.p_value or 0))
 
 
 def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(4, 7, 100)[1:])
-    assert night.entries[0].standing == "no baseline"
+    assert night.entries[0].verdict == "no baseline"
     assert "(1 without a baseline yet)" in night.verdict
 
 
@@ -68,14 +69,14 @@ def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) 
     before, tonight = two_runs(1, 20, 100)
     night = a_night(warehouse, [before, replace(tonight, run=replace(tonight.run, tags={"oracle": "both"}))])
     (judged,) = night.entries
-    assert (judged.standing, judged.entry.comparison, judged.entry.baseline) == ("not ranked", None, None)
+    assert (judged.verdict, judged.entry.comparison, judged.entry.baseline) == ("not ranked", None, None)
     assert "saw parts of the gold" in judged.entry.not_ranked
     assert "1 not ranked" in night.verdict
 
 
 def test_failed_infrastructure_is_red_whatever_else_is_well(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(4, 7, 100), others=[REFUSED])
-    assert [each.standing for each in night.entries] == ["no worse", "infrastructure"]
+    assert [each.verdict for each in night.entries] == ["no worse", "infrastructure"]
     assert "infrastructure failed in 1: demo | closed | zero-shot" in night.verdict
 
 
@@ -86,7 +87,7 @@ def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehou
     night = a_night(warehouse, [before, tonight])
     (judged,) = night.entries
     assert judged.entry.comparison is not None
-    assert (judged.standing, judged.entry.comparison.broken) == ("infrastructure", ())
+    assert (judged.verdict, judged.entry.comparison.broken) == ("infrastructure", ())
     assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.entry.problem
     assert judged.entry.ex == Ratio(47, 100)
     assert judged.entry.failures == {"backbone_error": 3}
@@ -188,10 +189,10 @@ def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Wa
     ):  # fmt: skip
         assert part in text
     assert "**3** (db3) What is 3?\n\nbaseline\n```sql\nSELECT 3\n```" in text
-    assert "\ntonight\n```sql\nSELECT 3 FROM b\n```" in text
+    assert "\nthis run\n```sql\nSELECT 3 FROM b\n```" in text
     assert text.count("```sql") == 2 * 5, "five of the 20"
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert [line.count("|") - line.count("\\|") for line in rows] == [13] * 4 + [11] * 4
+    assert [line.count("|") - line.count("\\|") for line in rows] == [14] * 4 + [11] * 4
 
 
 def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
@@ -201,7 +202,7 @@ def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
     night = a_night(
         warehouse, hostile, gate, name=trap, problem=f"```\n# {trap}", matrix={"backbones": [trap]}
     )
-    assert night.entries[0].standing == "regression"
+    assert night.entries[0].verdict == "regression"
     text = markdown(night, warehouse, Path("/home/n.html"))
     outside = []
     fence = ""

@@ -11,8 +11,8 @@ import pytest
 from tasks.tracking.night.detail import details
 from tasks.tracking.night.page import BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN, render
 from tasks.tracking.night.records import Entry, Night
-from tasks.tracking.pages.wording import visible
-from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tasks.tracking.pages.text import visible
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs
 from tests.tasks.tracking.night_samples import a_night, unanswered
 from tests.tasks.tracking.page_parts import EVIL, Page, hostile_runs

@@ -15,7 +15,7 @@ from tasks.tracking.night.baseline import named_run, previous_run
 from tasks.tracking.ranking import why_unranked
 from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.warehouse import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.tasks.tracking.comparison_samples import FINAL, two_runs
 from tests.tasks.tracking.samples import report_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.errors import DataError
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.warehouse import RunHeader
+from tasks.tracking.warehouse.runs import RunHeader
 
 DAY = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 

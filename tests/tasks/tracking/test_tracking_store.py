@@ -39,7 +39,7 @@ def test_the_first_use_of_a_store_says_nothing(tmp_path: Path) -> None:
 
 def test_nothing_of_mlflow_is_imported_before_it_is_used() -> None:
     code = (
-        "import sys, tasks.tracking.mlflow.run, tasks.tracking.warehouse.warehouse, tasks.tracking.summary\n"
+        "import sys, tasks.tracking.mlflow.run, tasks.tracking.warehouse.runs, tasks.tracking.summary\n"
         "print(*sorted({'mlflow', 'duckdb', 'pandas', 'pyarrow', 'matplotlib', 'yaml'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -59,8 +59,8 @@ def test_a_store_made_in_a_hurry_is_durable_afterwards(tmp_path: Path) -> None:
     ("uri", "said"),
     [
         ("nonsense://x", "unsupported URI"),
-        ("http://127.0.0.1:9", "nobody answers at 127.0.0.1:9"),
-        ("http://me:hunter22@127.0.0.1:9", "nobody answers at 127.0.0.1:9"),
+        ("http://127.0.0.1:9", "no server answers at 127.0.0.1:9"),
+        ("http://me:hunter22@127.0.0.1:9", "no server answers at 127.0.0.1:9"),
         ("sqlite:////proc/no/such/store.db", "No such file or directory"),
     ],
 )

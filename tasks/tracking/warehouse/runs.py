@@ -3,13 +3,13 @@
 import datetime
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import QuestionScore, Report
-from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.evaluation import EvaluationRun, as_json, run_from_json
 from tasks.tracking.warehouse.bulk import read_questions, remove_run, replace_questions
 from tasks.tracking.warehouse.file import WarehouseFile
 from tasks.tracking.warehouse.rows import from_rows, to_rows
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """One run in a list of runs; what only its end tells is None until then, `started` is UTC without zone."""
+    """One run in a list of runs; what is known only at its end is None before, `started` is UTC without zone."""
 
     run_id: str
     benchmark: str
@@ -80,7 +80,7 @@ class Warehouse:
 
     Raises:
         WarehouseBusyError: by every method, when another process has it for longer.
-        DataError: by every method, when the file was written by another release or is none of ours.
+        DataError: by every method, when a newer release wrote the file, or it is not Crosscheck's.
     """
 
     def __init__(self, path: Path, wait_s: float = 30.0) -> None:
@@ -164,17 +164,18 @@ class Warehouse:
                 raise DataError(f'There is no run "{run_id}" in {path}. {did_you_mean(run_id, known)}')
             rows = read_questions(connection, run_id)
         run, status, summary = found
-        return StoredRun(_parse(run), status, json.loads(summary) if summary else None, from_rows(rows))
+        return StoredRun(
+            run_from_json(run), status, json.loads(summary) if summary else None, from_rows(rows)
+        )
 
 
 def _enter(connection: "DuckDBPyConnection", run: EvaluationRun) -> None:
     connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
     names = (run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, run.rule)
-    as_json = json.dumps(asdict(run), default=datetime.datetime.isoformat)
     connection.execute(
         "INSERT INTO runs (run_id, benchmark, backbone, pipeline, revision, rule, started, status, run) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?)",
-        [*names, _utc(run.started), as_json],
+        [*names, _utc(run.started), as_json(run)],
     )
 
 
@@ -187,11 +188,6 @@ def _leave(
         "ex_correct = ?, ex_total = ?, summary = ? WHERE run_id = ?",
         [status, _now(), summary.get("seconds"), *counts, json.dumps(summary), run_id],
     )
-
-
-def _parse(run: str) -> EvaluationRun:
-    stored = json.loads(run)
-    return EvaluationRun(**{**stored, "started": datetime.datetime.fromisoformat(stored["started"])})
 
 
 def _now() -> datetime.datetime:

@@ -1,0 +1,308 @@
+"""The reply cache, whatever its database: replies of models by request, so that each is paid for once."""
+
+import datetime
+import json
+import logging
+import threading
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import ColumnElement, Engine, Insert, Select, bindparam, delete, func, insert, select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError
+
+from tasks.backbone.cache.entry import CacheStats, Entry, ModelStats, entry_of, reply_of, row_of, timestamp
+from tasks.backbone.cache.table import reply as table
+from tasks.backbone.protocol import Reply, Request
+from tasks.errors import ConfigurationError, CrosscheckError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_GET = select(table).where(table.c.key == bindparam("wanted"))
+_STREAMED = 200
+"""Rows that are fetched at a time where all are read."""
+
+
+class ReplyCache(ABC):
+    """Replies by request, in a database that several processes may use at once.
+
+    A reply that `put` has returned from survives the death of the process (kill -9 included), unless the database
+    could not be written just then. The first reply to a request stays. There are no locks: two processes that send
+    the same request at the same moment both pay for it, and each goes on with its own reply; every later lookup
+    returns the one that was saved first.
+
+    Threads may share it. In an event loop use `aget` and `aput`: they do not block it.
+
+    Attributes:
+        place: its file or address, as it may be printed: without a password.
+    """
+
+    def __init__(self, place: str, engine: Engine) -> None:
+        """Create the table where it is missing.
+
+        Raises:
+            CrosscheckError: it is damaged, no reply cache, of a newer layout, or cannot be opened.
+        """
+        self.place = place
+        self._engine = engine
+        self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
+        # Not `on_conflict_do_nothing` for both: SQLAlchemy compiles that anew each time, longer than SQLite takes.
+        self._put: Insert = (
+            postgresql.insert(table).on_conflict_do_nothing()
+            if engine.dialect.name == "postgresql"
+            else insert(table).prefix_with("OR IGNORE")
+        )
+        self._lock = threading.Lock()
+        self._unsaved: dict[str, dict[str, Any]] = {}
+        self._warned = False
+        try:
+            self._prepare()
+        except DBAPIError as error:
+            engine.dispose()
+            raise self._unusable(error) from None
+        except CrosscheckError:
+            engine.dispose()
+            raise
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Create the table where it is missing, and check that the cache can be used."""
+
+    @abstractmethod
+    def _unusable(self, error: DBAPIError) -> CrosscheckError:
+        """Return the error that explains to a user why the database cannot be used."""
+
+    @abstractmethod
+    def _damaged(self, what: str) -> CrosscheckError:
+        """Return the error that explains to a user that an entry cannot be read."""
+
+    @abstractmethod
+    def _bytes(self) -> int:
+        """Return the bytes that the replies take."""
+
+    @abstractmethod
+    def _reclaim_space(self) -> None:
+        """Return the space of deleted replies to the file system, as far as that is possible now."""
+
+    @abstractmethod
+    def _with_retry(self, work: Callable[[], T]) -> T:
+        """Run a database operation, with the retries that make sense for this database."""
+
+    @abstractmethod
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Run a database operation without blocking the event loop."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Try once more to save what could not be saved, and close the connections."""
+        try:
+            self._with_retry(self._save)
+        except DBAPIError as error:
+            log.warning("%d paid replies are lost: %s: %s", len(self._unsaved), self.place, error.orig)
+        self._engine.dispose()
+
+    def get(self, key: str) -> Reply | None:
+        """Return the reply to a request as it was bought (`cached` False); None when there is none.
+
+        Raises:
+            StoreError: the database cannot be read. Asking again in silence would pay twice.
+        """
+        with self._lock:
+            unsaved = self._unsaved.get(key)
+        if unsaved is not None:
+            return reply_of(unsaved)
+        try:
+            row = self._with_retry(partial(self._row, key))
+        except DBAPIError as error:
+            raise self._unusable(error) from None
+        return None if row is None else reply_of(row)
+
+    async def aget(self, key: str) -> Reply | None:
+        """Do as `get`, without blocking the event loop."""
+        return await self._in_thread(partial(self.get, key))
+
+    def _row(self, key: str) -> Mapping[str, Any] | None:
+        with self._at_once.connect() as connection:
+            row = connection.execute(_GET, {"wanted": key}).first()
+        return row._asdict() if row else None
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the whole entry of a request, what was asked included; None when there is none.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        return next(self._entries(select(table).where(table.c.key == key)), None)
+
+    def put(self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = "") -> None:
+        """Keep a reply under its `call.request`.
+
+        Never raises for a database that cannot be written (full disk, lock, no connection): the reply stays in
+        memory, is served from there, and is saved with the next one that can be. The first such failure is logged
+        as a warning.
+        """
+        self._hold(row_of(reply, request, identity, backbone))
+        self._save_or_warn()
+
+    async def aput(
+        self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = ""
+    ) -> None:
+        """Do as `put`, without blocking the event loop; a caller that is cancelled meanwhile loses no reply."""
+        self._hold(row_of(reply, request, identity, backbone))
+        await self._in_thread(self._save_or_warn)
+
+    def _hold(self, row: dict[str, Any]) -> None:
+        with self._lock:
+            self._unsaved.setdefault(row["key"], row)
+
+    def _save_or_warn(self) -> None:
+        try:
+            try:
+                self._save()
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                self._save()  # that connection had broken while it was idle, and this one is new
+        except DBAPIError as error:
+            if not self._warned:
+                self._warned = True
+                log.warning(
+                    "The reply cache %s cannot be written (%s). Replies are kept in memory and saved as soon as it "
+                    "can be; if the run ends before, they have to be bought again.",
+                    self.place,
+                    error.orig,
+                )
+
+    def _save(self) -> None:
+        with self._lock:
+            # In one order everywhere, so that processes that save the same replies wait for each other in no circle.
+            rows = [self._unsaved[key] for key in sorted(self._unsaved)]
+        if not rows:
+            return
+        with self._at_once.connect() as connection:
+            connection.execute(self._put, rows)
+        with self._lock:
+            for row in rows:
+                self._unsaved.pop(row["key"], None)
+
+    def stats(self) -> CacheStats:
+        """Count what is there, by model."""
+        count, priced = func.count(), func.count(table.c.cost_usd)
+        counted = (
+            select(
+                table.c.model,
+                count,
+                func.sum(table.c.cost_usd),
+                count - priced,
+                func.min(table.c.created_at),
+                func.max(table.c.created_at),
+            )
+            .group_by(table.c.model)
+            .order_by(count.desc(), table.c.model)
+        )
+        try:
+            with self._engine.connect() as connection:
+                rows = connection.execute(counted).all()
+            size = self._bytes()
+        except DBAPIError as error:
+            raise self._unusable(error) from None
+        return CacheStats(
+            place=self.place,
+            bytes=size,
+            entries=sum(row[1] for row in rows),
+            oldest=min((row[4] for row in rows), default=None),
+            newest=max((row[5] for row in rows), default=None),
+            models=tuple(ModelStats(*row[:4]) for row in rows),
+        )
+
+    def entries(
+        self,
+        model: str | None = None,
+        older_than: datetime.timedelta | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Entry]:
+        """Yield entries, newest first.
+
+        Args:
+            model: only those of this model.
+            older_than: only those received longer ago than this.
+            limit: at most this many.
+        """
+        wanted = select(table).where(*_conditions(model, older_than))
+        yield from self._entries(wanted.order_by(table.c.created_at.desc(), table.c.key).limit(limit))
+
+    def prune(
+        self,
+        older_than: datetime.timedelta | None = None,
+        model: str | None = None,
+        all: bool = False,
+    ) -> int:
+        """Delete the entries that meet every condition given; return how many.
+
+        Raises:
+            ConfigurationError: no condition is given and `all` is False.
+        """
+        if older_than is None and model is None and not all:
+            raise ConfigurationError(
+                "Say which replies to delete: older than an age, of a model, or all of them. Deleted replies "
+                "have to be bought again."
+            )
+        try:
+            with self._engine.begin() as connection:
+                deleted = connection.execute(delete(table).where(*_conditions(model, older_than))).rowcount
+        except DBAPIError as error:
+            raise self._unusable(error) from None
+        self._reclaim_space()
+        return deleted
+
+    def export(self, path: Path) -> int:
+        """Write every entry as one JSON object a line, oldest first; return how many.
+
+        Raises:
+            CrosscheckError: the file cannot be written.
+        """
+        count = 0
+        try:
+            with Path(path).open("w", encoding="utf-8") as file:
+                for entry in self._entries(select(table).order_by(table.c.created_at, table.c.key)):
+                    file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+                    count += 1
+        except OSError as error:
+            raise CrosscheckError(f"The replies cannot be exported to {path}: {error}.") from None
+        return count
+
+    def _entries(self, wanted: Select[Any]) -> Iterator[Entry]:
+        try:
+            with self._engine.connect().execution_options(yield_per=_STREAMED) as connection:
+                for row in connection.execute(wanted):
+                    try:
+                        entry = entry_of(row._asdict())
+                    except (zlib.error, ValueError) as error:
+                        raise self._damaged(f"entry {row.key}: {error}") from None
+                    yield entry
+        except DBAPIError as error:
+            raise self._unusable(error) from None
+
+
+def _conditions(model: str | None, older_than: datetime.timedelta | None) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if model is not None:
+        conditions.append(table.c.model == model)
+    if older_than is not None:
+        conditions.append(table.c.created_at < timestamp(older_than))
+    return conditions

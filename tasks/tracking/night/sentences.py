@@ -1,0 +1,70 @@
+"""Facts and sentences about a nightly run that its page, its Markdown and the command line share."""
+
+import shlex
+from collections.abc import Iterator
+
+from tasks.tracking.night.records import Entry, Night
+from tasks.wording import DASH, counted, duration
+
+
+def facts(night: Night) -> Iterator[tuple[str, str]]:
+    """Yield the facts that stand before the numbers: when, what, how; as names and values."""
+    took = duration((night.finished - night.started).total_seconds())
+    yield "when", f"{night.started:%Y-%m-%d %H:%M} to {night.finished:%H:%M} UTC ({took})"
+    yield "matrix", _matrix(night)
+    if chosen := _chosen(night):
+        yield "questions", chosen
+    if overrides := night.matrix.get("overrides"):
+        yield "settings changed", ", ".join(map(str, overrides))
+    yield "answers", "the models were asked again" if night.asked_again else "known answers were reused"
+
+
+def gate_in_words(night: Night) -> str:
+    """State when a nightly run is red."""
+    gate = night.gate
+    return (
+        f"A nightly run is red for a regression: a loss of at least {gate.threshold:g} points with p < {gate.level:g} "
+        "in the exact McNemar test on the questions that both runs have an answer to, adjusted for the number of "
+        "comparisons of the nightly run (Holm). It is red for infrastructure: an evaluation that could not start or "
+        f"stopped, or more than {100 * gate.tolerated_failures:g} % of its questions without an answer. Questions that "
+        "an endpoint left unanswered count as wrong in EX and are left out of the test."
+    )
+
+
+def compare_command(entry: Entry) -> str:
+    """Return the command that shows every question on which two runs differ."""
+    return f"crosscheck compare {entry.baseline} {entry.run_id} --html comparison.html"
+
+
+def night_command(night: Night) -> str:
+    """Return the command that writes the page again."""
+    return f"crosscheck night {shlex.quote(night.name)} --html night.html"
+
+
+def what_continues(entry: Entry) -> str:
+    """Describe what `continue_with` of an entry does."""
+    if entry.run_id:
+        return f"{counted(entry.unanswered, 'question')} without an answer. This asks only those again, and merges:"
+    return "This evaluates it again; what was paid for is reused:"
+
+
+def failures(entry: Entry) -> str:
+    """List how many questions have no answer, by kind of failure; a dash for none."""
+    kinds = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in entry.failures.items() if count]
+    return ", ".join(kinds) or DASH
+
+
+def _matrix(night: Night) -> str:
+    kinds = [
+        (kind, [str(name) for name in night.matrix.get(f"{kind}s", ())])
+        for kind in ("benchmark", "backbone", "pipeline")
+    ]
+    sizes = " × ".join(counted(len(names), kind) for kind, names in kinds if names)
+    listed = "; ".join(", ".join(names) for _, names in kinds if names)
+    return f"{sizes}: {listed}" if sizes else f"{len(night.entries)} evaluations"
+
+
+def _chosen(night: Night) -> str:
+    wanted, limit = night.matrix.get("questions"), night.matrix.get("limit")
+    parts = [*([str(wanted)] if wanted else []), *([f"the first {limit:,}"] if limit else [])]
+    return ", ".join(parts)

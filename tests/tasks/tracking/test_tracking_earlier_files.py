@@ -1,0 +1,32 @@
+"""A night's file and a run that waits for MLflow, both written by commit 39ba542."""
+
+import json
+from pathlib import Path
+
+from tasks.tracking.mlflow.package import fetch, keep
+from tasks.tracking.night.file import as_object, read
+from tests.tasks.tracking.earlier_release import RUN, WRITTEN
+from tests.tasks.tracking.samples import make_run
+
+NIGHT_FILE = WRITTEN / "2026-11-21T01-30Z.json"
+
+
+def test_a_night_is_read_and_written_again_without_loss() -> None:
+    night = read(NIGHT_FILE)
+    assert json.loads(json.dumps(as_object(night))) == json.loads(NIGHT_FILE.read_text(encoding="utf-8"))
+    regression, refused = night.entries
+    assert regression.entry.comparison is not None
+    assert regression.entry.comparison.only_a == ("20",)
+    assert [past.ex.correct for past in regression.entry.trend] == [16, 9]
+    assert refused.entry.problem == "The key is missing."
+    assert night.finished > night.started
+
+
+def test_a_run_that_waits_for_mlflow_is_read_and_kept_again_without_loss(tmp_path: Path) -> None:
+    package = fetch(WRITTEN, RUN)
+    assert package.run == make_run(sqlite_version=package.run.sqlite_version)
+    assert package.files["figures/every_byte.bin"] == bytes(range(256))
+    assert {measure.name: measure.value for measure in package.measures}["ex"] == 0.666667
+    assert package.tags["crosscheck_run_id"] == RUN
+    keep(package, tmp_path)
+    assert fetch(tmp_path, RUN) == package
