@@ -25,6 +25,7 @@ MAX_RESTART_DELAY_S = 30.0
 MAX_LOG_BYTES = 20_000_000
 STOP_TIMEOUT_S = 30.0
 _LOG_LINES_SHOWN = 15
+_WRAPPER = (sys.executable, "-m", "flows.servers.process_tree")
 
 
 class ServiceFailedError(CrosscheckError):
@@ -145,13 +146,7 @@ def _start(state: _ServiceState) -> None:
     _rotate_log(service)
     with service.log.open("ab") as log:
         state.process = subprocess.Popen(  # noqa: S603 - this project's module around this project's command
-            [
-                sys.executable,
-                "-m",
-                "flows.servers.process_tree",
-                str(service.shutdown_delay_s),
-                *service.command,
-            ],
+            [*_WRAPPER, str(service.shutdown_delay_s), *service.command],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
