@@ -44,7 +44,7 @@ def command(given: options.Evaluation) -> int:
     )
     if prepared.left_out:
         click.echo(
-            f"  {prepared.left_out} columns are missing in the model's replies: try another --backbone.",
+            f"  {prepared.left_out} columns are left out of the model's replies: try another --backbone.",
             err=True,
         )
     for name, why in prepared.failures.items():
