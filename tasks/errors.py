@@ -1,7 +1,7 @@
-"""Errors that a person can mend, printed as one message without a traceback.
+"""Errors that a user can correct, printed as one message without a traceback.
 
 Every message says what was wrong, where (file, key, question id), and what to do about it.
-The command line turns the class into an exit code; nothing else may print a traceback to a user.
+The class determines the exit code of the command.
 """
 
 from collections.abc import Iterable
@@ -11,33 +11,33 @@ from typing import Any
 
 
 class CrosscheckError(Exception):
-    """Something the user can mend: bad input, configuration, or a service that said no.
+    """Error that a user can correct: bad input, bad configuration, or a failed request to a service.
 
     Attributes:
-        exit_code: what the command exits with when this reaches the top.
+        exit_code: exit code of the command that ends with this error.
     """
 
     exit_code = 2
 
 
 class ConfigurationError(CrosscheckError):
-    """A setting, name or file is wrong; raised before the first paid call."""
+    """Invalid setting, name or file; raised before the first model call."""
 
 
 class DataError(CrosscheckError):
-    """A benchmark's file is missing, or says something it cannot mean."""
+    """Missing or invalid file of a benchmark."""
 
 
 class StoreError(CrosscheckError):
-    """What was paid for or computed before cannot be read where it is kept, so going on would pay for it again."""
+    """Store that cannot be read; the run stops, because it would pay for stored replies again."""
 
 
 class BackboneError(CrosscheckError):
-    """The backbone gave no answer to one request.
+    """Failed request to a backbone.
 
     Attributes:
-        transient: whether asking again later can help (rate limit, server error, time-out).
-        fatal: whether no further request can succeed either (bad key, exhausted quota), so the run stops.
+        transient: whether a retry can succeed (rate limit, server error, timeout).
+        fatal: whether all further requests will fail too (bad key, exhausted quota), so that the run stops.
     """
 
     exit_code = 3
@@ -48,12 +48,12 @@ class BackboneError(CrosscheckError):
         self.fatal = fatal
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Prefect pickles what a task raised; an exception's own way forgets keyword arguments.
+        # Prefect pickles exceptions of tasks; by default, pickle loses keyword arguments.
         return (partial(BackboneError, transient=self.transient, fatal=self.fatal), self.args)
 
 
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
-    """Return a sentence naming the nearest valid name, or all of them when none is near.
+    """Return a sentence with the most similar valid name, or with all names if none is similar.
 
     >>> did_you_mean("seleciton", ["selection", "correction"])
     'Did you mean "selection"?'

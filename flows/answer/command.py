@@ -23,24 +23,27 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
 
     question: str = options.argument()
     database: str = options.option(
-        "--database", required=True, metavar="FILE", help="The SQLite file to ask. It is opened read-only."
+        "--database", required=True, metavar="FILE", help="The SQLite file. It is opened read-only."
     )
     evidence: str = options.option(
-        "--evidence", default="", metavar="TEXT", help="A hint, as BIRD gives them."
+        "--evidence",
+        default="",
+        metavar="TEXT",
+        help="A hint that explains terms of the question, like BIRD's evidence.",
     )
     demonstrations: str = options.option(
         "--demonstrations",
         default=DEFAULT_BENCHMARK,
         show_default=True,
         metavar="NAME",
-        help='The benchmark whose training questions serve as examples; "none" for none.',
+        help='Benchmark whose training questions are the pool of demonstrations, or "none".',
     )
     rows: int = options.option(
         "--rows",
         type=click.IntRange(min=1),
         default=20,
         show_default=True,
-        help="Rows of the result to show.",
+        help="Number of result rows to show.",
     )
 
     def settings(self) -> "EvaluationSettings":
@@ -71,14 +74,14 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
     epilog="\b\nExamples:\n"
     '  crosscheck answer "How many heroes are from Marvel?" --database superhero.sqlite --backbone openai\n'
     '  crosscheck answer "Total sales in May?" --database shop.db --evidence "sales refers to amt * qty" --json\n'
-    "\b\nExit codes: 0 the SQL ran; 1 there is no SQL that runs; 2 bad input or configuration;\n"
-    "3 the backbone gave no answer, trying again can help.",
+    "\b\nExit codes: 0 the SQL ran; 1 no SQL, or it failed; 2 bad input or configuration;\n"
+    "3 the backbone gave no answer, and the question can be retried.",
 )
 @options.record(AnswerOptions)
 def command(given: AnswerOptions) -> int:
-    """Answer one question on a SQLite file of your own: its SQL, and what that returns.
+    """Answer one question on a SQLite file of your own: print its SQL and the result.
 
-    Runs the pipeline's stages in place, without Prefect and MLflow. Model replies are cached all the same.
+    Runs the pipeline's stages without Prefect and MLflow. Model replies are cached.
     """
     from flows.answer.display import as_object, print_answer
     from flows.answer.run import answer_one

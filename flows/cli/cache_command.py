@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 class ListOptions(options.Output):
     """Options of `crosscheck cache list`."""
 
-    model: str | None = options.option("--model", metavar="NAME", help="Replies of this model only.")
+    model: str | None = options.option("--model", metavar="NAME", help="Only replies of this model.")
     limit: int = options.option(
         "--limit",
         type=click.IntRange(min=1),
         default=10,
         show_default=True,
         metavar="N",
-        help="The latest N.",
+        help="Number of the latest replies to show.",
     )
 
 
@@ -38,11 +38,11 @@ class PruneOptions(options.Folder):
     """Options of `crosscheck cache prune`."""
 
     older_than: str | None = options.option(
-        "--older-than", metavar="AGE", help="Replies older than this, e.g. 90d or 12h."
+        "--older-than", metavar="AGE", help="Only replies older than this, for example 90d or 12h."
     )
-    model: str | None = options.option("--model", metavar="NAME", help="Replies of this model only.")
-    everything: bool = options.option("--all", is_flag=True, help="All of them.")
-    yes: bool = options.option("--yes", is_flag=True, help="Do not ask.")
+    model: str | None = options.option("--model", metavar="NAME", help="Only replies of this model.")
+    everything: bool = options.option("--all", is_flag=True, help="All replies.")
+    yes: bool = options.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +58,17 @@ class ExportOptions(options.Folder):
     "  crosscheck cache prune --older-than 90d --model gpt-4o",
 )
 def command() -> None:
-    """Show, prune or export the model replies that were paid for.
+    """Show, remove or export cached model replies.
 
-    They are kept in one SQLite file in the working folder, or where CROSSCHECK_REPLIES says; a request that is there is
-    never paid for again.
+    The cache is one SQLite file in the working folder, or the file or URL in CROSSCHECK_REPLIES. A cached request is
+    not paid for again.
     """
 
 
 @command.command("list")
 @options.record(ListOptions)
 def list_replies(given: ListOptions) -> None:
-    """Show how many replies there are, of which models, and the latest."""
+    """Show the number of replies and their cost by model, and the latest replies."""
     from pydantic_core import to_jsonable_python
 
     with _open(given) as cache:
@@ -93,13 +93,13 @@ def list_replies(given: ListOptions) -> None:
 @command.command("prune")
 @options.record(PruneOptions)
 def prune(given: PruneOptions) -> None:
-    """Remove replies. They were paid for: this asks first."""
+    """Remove replies, after asking for confirmation."""
     if not (given.older_than or given.model or given.everything):
-        raise click.UsageError("Say what to remove: --older-than, --model or --all.")
+        raise click.UsageError("Select the replies to remove: --older-than, --model or --all.")
     age = _age(given.older_than) if given.older_than else None
     with _open(given) as cache:
         count = sum(1 for _ in cache.entries(model=given.model, older_than=age))
-        question = f"Remove {count:,} replies? They have to be paid for again when they are needed."
+        question = f"Remove {count:,} replies? A removed reply is paid for again when it is needed."
         if count and not given.yes and not click.confirm(question):
             click.echo("Nothing was removed.")
             return
@@ -110,7 +110,7 @@ def prune(given: PruneOptions) -> None:
 @command.command("export")
 @options.record(ExportOptions)
 def export(given: ExportOptions) -> None:
-    """Write all replies with their requests to FILE, a JSON object per line."""
+    """Write all replies with their requests to FILE as JSON lines."""
     with _open(given) as cache:
         click.echo(f"{cache.export(Path(given.file)):,} replies written to {given.file}.")
 

@@ -11,7 +11,7 @@ from flows.cli import options
 class ImportOptions(options.Data):
     """Options of `crosscheck import rsl-sql`."""
 
-    output: str = options.option("--output", required=True, metavar="FILE", help="The recording to write.")
+    output: str = options.option("--output", required=True, metavar="FILE", help="File for the recording.")
 
 
 @click.group(
@@ -22,7 +22,7 @@ class ImportOptions(options.Data):
     "      --set backbone.recording=rsl-sql.jsonl",
 )
 def command() -> None:
-    """Turn outputs that others released into a recording, to be replayed through Crosscheck's own pipelines."""
+    """Convert released outputs of other systems into a recording, for `--backbone replay`."""
 
 
 @command.command("rsl-sql")
@@ -30,9 +30,9 @@ def command() -> None:
 def rsl_sql(given: ImportOptions) -> None:
     """Import the RSL-SQL authors' GPT-4o outputs for BIRD dev.
 
-    Needs bird/ and recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded only where
-    the authors' last SQL differs from the one they selected: where Crosscheck's executor wants another one, the
-    replay fails on that question rather than make up a reply.
+    Needs bird/ and recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded only
+    if the authors' final SQL differs from the selected one. If Crosscheck's pipeline needs another self-correction,
+    that question fails, because no reply is recorded for it.
     """
     from pathlib import Path
 

@@ -27,9 +27,10 @@ class ListOptions(options.Json):
 )
 @options.record(ListOptions)
 def command(given: ListOptions) -> None:
-    """Show the benchmarks, backbones and pipelines there are.
+    """List the available benchmarks, backbones and pipelines.
 
-    Each is a YAML file in conf/, or comes from an installed package; a file of your own works by its path.
+    Each is a YAML file in conf/, or comes from an installed package. To use a file of your own, give its path in the
+    place of a name.
     """
     from tasks.settings.home import find_conf
     from tasks.settings.load import available, offered
@@ -54,7 +55,7 @@ def command(given: ListOptions) -> None:
 
 
 def _description(path: Path) -> str:
-    """Return what a file says of itself; one that cannot be read is listed all the same."""
+    """Return the description in a file, or the reason why the file cannot be read."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need when they run, so that `--help` answers at once."""
+"""Command line. Commands import their modules when they run, so that `--help` is fast."""
 
 import importlib
 import io
@@ -12,15 +12,15 @@ import click
 
 from tasks.errors import CrosscheckError
 
-BUG = 70
+INTERNAL_ERROR = 70
 
 
 class Command(NamedTuple):
     """Entry of the command table.
 
     Attributes:
-        module: dotted name of the module, whose `command` is the click command.
-        help: line in the list of commands.
+        module: dotted name of the module with the click command, in the variable `command`.
+        help: description in the list of commands.
     """
 
     module: str
@@ -53,57 +53,55 @@ COMMANDS = {
     ),
     "compare": Command(
         "flows.results.compare_command",
-        "Say whether one run is better than another, and on which questions they differ.",
+        "Test whether one run is better than another, and list the questions on which they differ.",
     ),
     "runs": Command(
         "flows.results.runs_command",
-        "List the runs there are.",
+        "List all runs.",
     ),
     "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
     "query": Command(
         "flows.results.query_command",
-        "Run SQL on what all runs found.",
+        "Run SQL on the results of all runs.",
     ),
     "export": Command(
         "flows.results.export_command",
-        "Write what all runs found to Parquet files.",
+        "Write the results of all runs to Parquet files.",
     ),
     "list": Command(
         "flows.cli.list_command",
-        "Show the benchmarks, backbones and pipelines there are.",
+        "List the available benchmarks, backbones and pipelines.",
     ),
     "finetune": Command(
-        "flows.finetuning.command", "Train the small model that eliminates bias in SEA-SQL, and judge it."
+        "flows.finetuning.command", "Train and evaluate the small model for bias elimination in SEA-SQL."
     ),
     "prepare": Command(
         "flows.descriptions.command",
-        "Do now what an evaluation would do first: descriptions, indexes, checks.",
+        "Prepare a benchmark for evaluations: descriptions, indexes, checks.",
     ),
     "log": Command(
-        "flows.results.log_command", "Log to MLflow a run that was kept because MLflow could not be reached."
+        "flows.results.log_command", "Log a finished run to MLflow, if MLflow could not be reached before."
     ),
     "import": Command(
         "flows.cli.import_command",
-        "Turn outputs that others released into a recording.",
+        "Convert released outputs of other systems into a recording.",
     ),
     "reproduce": Command(
-        "flows.reproduction.command", "Reproduce published figures and print ours beside them."
+        "flows.reproduction.command", "Compute published figures with Crosscheck and print both."
     ),
     "up": Command(
         "flows.servers.command",
-        "Keep Prefect's server, MLflow's and a worker running, for evaluations at night.",
+        "Run Prefect's server, MLflow's server and a worker for nightly runs.",
     ),
-    "cache": Command(
-        "flows.cli.cache_command", "Show, prune or export the model replies that were paid for."
-    ),
+    "cache": Command("flows.cli.cache_command", "Show, remove or export cached model replies."),
 }
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when the command is called, not when the program starts."""
+    """Command group that imports a command's module only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which a user meets them."""
+        """Return the names of the commands, in the order of the help text."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -122,7 +120,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command's name; an unknown one says which was meant."""
+        """Resolve a command's name; the error for an unknown name suggests a similar one."""
         from tasks.errors import did_you_mean
 
         name = args[0] if args else ""
@@ -148,12 +146,12 @@ def crosscheck() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
-    Exit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed for reasons that a
-    re-run can mend; 130 interrupted, everything paid for is kept; 70 a bug of ours, its details in a log.
+    Exit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed and can be
+    retried; 130 interrupted, all answers are kept; 70 an internal error, with details in the log.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal of another age may lack a sign; that is no reason to lose a summary.
+            # A terminal's encoding may lack a character of the summary; it prints a replacement then.
             stream.reconfigure(errors="replace")
     try:
         code = crosscheck.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
@@ -166,24 +164,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CrosscheckError as error:
         click.echo(f"crosscheck: {error}", err=True)
         code = error.exit_code
-        _let_go(error)
+        _clear_frames(error)
     except BrokenPipeError:
-        # The reader of our output went away (`| head`); that is its right.
+        # The reader of standard output has closed it, for example `| head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
-        click.echo(f"crosscheck: {_report_os_error(error)}", err=True)
+        click.echo(f"crosscheck: {_os_error_message(error)}", err=True)
         code = CrosscheckError.exit_code
-        _let_go(error)
-    except Exception as error:  # the last resort: a user gets a sentence, a developer the traceback in a file
-        click.echo(f"crosscheck: {_report_bug(error)}", err=True)
-        code = BUG
-        _let_go(error)
+        _clear_frames(error)
+    except Exception as error:  # unexpected errors: one sentence for the user, the traceback in the log
+        click.echo(f"crosscheck: {_internal_error_message(error)}", err=True)
+        code = INTERNAL_ERROR
+        _clear_frames(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _let_go(error: BaseException | None) -> None:
-    """Empty the frames that an error keeps alive: DuckDB complains on the terminal of connections found at exit."""
+def _clear_frames(error: BaseException | None) -> None:
+    """Clear the frames of an error: DuckDB prints an error at exit about connections that they keep open."""
     import traceback
 
     while error is not None:
@@ -191,31 +189,31 @@ def _let_go(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _report_bug(error: Exception) -> str:
-    """Return what to tell the user of a bug; its traceback goes into the log."""
-    said = f"something went wrong that should not ({type(error).__name__}: {error})"
+def _internal_error_message(error: Exception) -> str:
+    """Return the message for an unexpected error, and write its traceback into the log."""
+    problem = f"internal error ({type(error).__name__}: {error})"
     log = _log(error)
-    if log is None:  # without a working folder there is nowhere else for the details
-        return f"{said}. Please report it with these details:\n{_details(error)}"
+    if log is None:  # no working folder, so no log
+        return f"{problem}. Please report it with these details:\n{_details(error)}"
     return (
-        f"{said}. What was answered is kept, and the same command continues. The details are at the end of {log}; "
-        "please report them."
+        f"{problem}. Answers so far are kept, and the same command continues. Please report it with the "
+        f"details at the end of {log}."
     )
 
 
-def _report_os_error(error: OSError) -> str:
-    """Return what to tell the user of a disk that is full, or a file that may not be written."""
+def _os_error_message(error: OSError) -> str:
+    """Return the message for an operating system error, such as a full disk or missing permission."""
     log = _log(error)
     more = f" The details are at the end of {log}." if log else ""
     where = f": {error.filename}" if error.filename else ""
     return (
-        f"{error.strerror or error}{where}. Is the disk full, or is something there that is not ours? "
-        f"What was answered is kept, and the same command continues.{more}"
+        f"{error.strerror or error}{where}. Check that the disk has space and that the file can be read and written. "
+        f"Answers so far are kept, and the same command continues.{more}"
     )
 
 
 def _log(error: Exception) -> Path | None:
-    """Write the traceback into the working folder's log and return where that is; None where it cannot be."""
+    """Append the traceback to the working folder's log and return its path; None if it cannot be written."""
     from flows.runtime.logs import log_file
     from tasks.settings.home import find_home
 

@@ -35,8 +35,8 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
     """Declare an option as a field of a record.
 
     Args:
-        names: as click takes them, `--limit`.
-        last: list it behind the command's own options in `--help`.
+        names: names of the option, for example `--limit`.
+        last: whether `--help` lists it after the command's own options.
         attributes: further keyword arguments of `click.option`.
     """
     return field(
@@ -62,9 +62,9 @@ def argument(**attributes: Any) -> Any:
 
 
 def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[..., int | None]]:
-    """Give a command the options that the fields of a record declare, and pass it one frozen record.
+    """Add the options of a record's fields to a command, which receives them as one frozen record.
 
-    What the command returns is its exit code; None is 0.
+    The command returns its exit code; None is 0.
     """
 
     def decorate(command: Callable[[T], int | None]) -> Callable[..., int | None]:
@@ -83,7 +83,7 @@ def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[
 
 
 def _make_default(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Make `--home` the working folder of this process and of every process that it starts."""
+    """Set the working folder of this process and its child processes to `--home`."""
     if value:
         os.environ["CROSSCHECK_HOME"] = str(Path(value).expanduser().resolve())
     return value
@@ -91,33 +91,33 @@ def _make_default(context: click.Context, parameter: click.Parameter, value: str
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """Option of the commands that need a benchmark."""
+    """Option of commands that use a benchmark."""
 
     benchmark: str = option(
         "--benchmark",
         default=DEFAULT_BENCHMARK,
         show_default=True,
         metavar="NAME",
-        help="`crosscheck list benchmarks`.",
+        help="The benchmark, of `crosscheck list benchmarks`.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backbone:
-    """Option of the commands that ask a model."""
+    """Option of commands that call a model."""
 
     backbone: str = option(
         "--backbone",
         default=DEFAULT_BACKBONE,
         show_default=True,
         metavar="NAME",
-        help="The model: `crosscheck list backbones`.",
+        help="The model, of `crosscheck list backbones`.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """Option of the commands that run a pipeline."""
+    """Option of commands that run a pipeline."""
 
     pipeline: str = option(
         "--pipeline",
@@ -133,28 +133,30 @@ class Questions:
     """Options that select questions of the benchmark."""
 
     limit: int | None = option(
-        "--limit", type=click.IntRange(min=1), metavar="N", help="Take the first N questions only."
+        "--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N questions."
     )
     questions: str | None = option(
-        "--questions", metavar="IDS", help="Take these only: ids and ranges, `717-845,900`, or @FILE."
+        "--questions",
+        metavar="IDS",
+        help="Use only these questions: ids and ranges, `717-845,900`, or @FILE.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Details:
-    """Option of the commands that end with a summary."""
+    """Option of commands that end with a summary."""
 
     details: bool = option(
         "--details",
         last=True,
         is_flag=True,
-        help="Show all that lies behind the score: causes of errors, where the rules disagree, and more.",
+        help="Show more tables: causes of errors, disagreements between comparison rules, and others.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Option of the commands that configure an evaluation."""
+    """Option of commands that configure an evaluation."""
 
     overrides: tuple[str, ...] = option(
         "--set",
@@ -167,7 +169,7 @@ class Overrides:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkOverrides:
-    """Option of the commands that configure a benchmark alone."""
+    """Option of commands that configure a benchmark alone."""
 
     overrides: tuple[str, ...] = option(
         "--set",
@@ -180,19 +182,19 @@ class BenchmarkOverrides:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Option of the commands that read a benchmark's files."""
+    """Option of commands that read a benchmark's files."""
 
     data: str | None = option(
         "--data",
         last=True,
         metavar="FOLDER",
-        help="Where the benchmarks' files are. [default: CROSSCHECK_DATA, else ./data]",
+        help="Folder of the benchmarks' files. [default: CROSSCHECK_DATA, else ./data]",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """Option of the commands that use the working folder."""
+    """Option of commands that use the working folder."""
 
     home: str | None = option(
         "--home",
@@ -212,43 +214,43 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True)
 class Json:
-    """Option of the commands with a result for scripts."""
+    """Option of commands that print JSON."""
 
     as_json: bool = option(
         "--json",
         last=True,
         is_flag=True,
-        help="Print one JSON object on standard output; all else on standard error.",
+        help="Print one JSON object to standard output, and everything else to standard error.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Output(Json, Folder):
-    """Options of nearly every command: the working folder, and JSON for scripts."""
+    """Options of most commands: the working folder and JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Option of the commands that can write a page."""
+    """Option of commands that write an HTML page."""
 
     html: Path | None = option(
         "--html",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Also write one self-contained page.",
+        help="Also write a self-contained HTML page.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Benchmark, Backbone, Questions, Overrides, Data, Output):
-    """Options that describe an evaluation but for its pipeline."""
+    """Options of an evaluation, except its pipeline."""
 
     def settings(self, pipeline: str, *overrides: str, **more: Any) -> "EvaluationSettings":
-        """Return the settings that the options stand for.
+        """Return the settings of the options.
 
         Args:
             pipeline: name of the pipeline.
-            overrides: as of `--set`, in addition.
+            overrides: further values of `--set`.
             more: further arguments of `evaluation_settings`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What commands print: a JSON object for scripts, text for people, and pages written to files."""
+"""Output of commands: a JSON object for scripts, text for users, and HTML pages."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ def emit(value: Any, show: Callable[[TextIO], None], *, as_json: bool, text_too:
         value: the result as plain JSON.
         show: prints the result as text to a stream.
         as_json: whether `--json` was given.
-        text_too: whether the text goes to standard error beside the JSON.
+        text_too: whether the text is printed to standard error in addition to the JSON.
     """
     if not as_json:
         show(sys.stdout)
@@ -32,10 +32,10 @@ def emit(value: Any, show: Callable[[TextIO], None], *, as_json: bool, text_too:
 
 
 def write_page(page: str, file: Path) -> None:
-    """Write a page to the file of `--html`.
+    """Write an HTML page to the file of `--html`.
 
     Raises:
-        ConfigurationError: it cannot be written.
+        ConfigurationError: the file cannot be written.
     """
     try:
         file.write_text(page, encoding="utf-8")

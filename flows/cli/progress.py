@@ -1,4 +1,4 @@
-"""Progress of an evaluation: a live display on a terminal, a line now and then elsewhere."""
+"""Progress display of an evaluation: live on a terminal, else in lines."""
 
 import re
 import time
@@ -17,7 +17,7 @@ LINE_EVERY_S = 15.0
 
 @contextmanager
 def open_progress(stream: TextIO) -> "Iterator[Progress]":
-    """Show progress on a stream as long as the block lasts: live where it is a terminal, else in plain lines."""
+    """Show progress on a stream while the block runs: live if it is a terminal, else in lines."""
     if not stream.isatty():
         yield LineProgress(stream)
         return
@@ -25,7 +25,7 @@ def open_progress(stream: TextIO) -> "Iterator[Progress]":
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
 
-    # While steps are taken there is nothing to count: the bar and the numbers come with the questions.
+    # The bar and the numbers are shown once the number of questions is known.
     waiting = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     counting = (
         SpinnerColumn(),
@@ -39,7 +39,7 @@ def open_progress(stream: TextIO) -> "Iterator[Progress]":
 
 
 class _Counting:
-    """Counts what both displays show."""
+    """Counts of questions and calls that both displays show."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -51,30 +51,30 @@ class _Counting:
         self.correct = 0
 
     def answered(self, *, failed: bool, calls: int) -> None:
-        """Count a question that is through."""
+        """Count an answered or failed question."""
         self.done += 1
         self.failed += failed
         self.calls += calls
 
     def judged(self, *, correct: bool) -> None:
-        """Count a question that has been scored."""
+        """Count a scored question."""
         self.scored += 1
         self.correct += correct
 
     def note(self, text: str) -> None:
-        """Keep it for the summary."""
+        """Store a note for the summary."""
         self.notes.append(text)
 
     @property
     def text(self) -> str:
-        """The counts in words."""
+        """The counts as text."""
         share = f" · EX so far {100 * self.correct / self.scored:.1f} %" if self.scored else ""
         failed = f" · {self.failed} failed" if self.failed else ""
         return f"{self.calls:,} model calls{share}{failed}"
 
 
 class LiveProgress(_Counting):
-    """A spinner for steps and a bar for questions."""
+    """Progress display with a spinner for steps and a bar for questions."""
 
     def __init__(self, bars: "RichProgress", counting: "Sequence[ProgressColumn]") -> None:
         super().__init__()
@@ -83,29 +83,29 @@ class LiveProgress(_Counting):
         self._step = bars.add_task("Starting", total=None)
 
     def step(self, text: str) -> None:
-        """Show it beside the spinner."""
+        """Show a step beside the spinner."""
         self._bars.update(self._step, description=text)
 
     def questions(self, total: int, restored: int) -> None:
-        """Show the bar, filled as far as the cache did."""
+        """Show the bar, with the restored questions as completed."""
         self.total, self.done = total, restored
         self._bars.columns = tuple(self._counting)
         self._bars.update(self._step, total=total, completed=restored, description="Asking")
 
     def answered(self, *, failed: bool, calls: int) -> None:
-        """Move the bar."""
+        """Count an answered or failed question and update the bar."""
         super().answered(failed=failed, calls=calls)
         self._bars.update(self._step, completed=self.done, description=f"Asking · {self.text}")
 
     def judged(self, *, correct: bool) -> None:
-        """Refresh the share of right answers."""
+        """Count a scored question and update the accuracy."""
         super().judged(correct=correct)
         if self.done >= self.total:
             self._bars.update(self._step, description=f"Scoring · {self.text}", completed=self.scored)
 
 
 class LineProgress(_Counting):
-    """A line when a step begins, and one for the questions every quarter of a minute."""
+    """Progress display that prints a line per step, and one every 15 seconds for the questions."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -114,20 +114,20 @@ class LineProgress(_Counting):
         self._next_line = 0.0
 
     def step(self, text: str) -> None:
-        """Print it, unless it only counts further on what was printed last."""
+        """Print a step, unless it differs from the last one only in its numbers."""
         kind = re.sub(r"[\d,]+", "#", text)
         if kind != self._last_step:
             self._last_step = kind
             self._print(text)
 
     def questions(self, total: int, restored: int) -> None:
-        """Print how many there are."""
+        """Print the number of questions."""
         self.total, self.done = total, restored
         self._print(f"{total:,} questions, {restored:,} of them restored from earlier runs")
         self._next_line = time.monotonic() + LINE_EVERY_S
 
     def answered(self, *, failed: bool, calls: int) -> None:
-        """Print the counts, when it has been quiet for long enough."""
+        """Count an answered or failed question, and print the counts if the last line is old enough."""
         super().answered(failed=failed, calls=calls)
         if time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_EVERY_S

@@ -15,17 +15,17 @@ MENDABLE = 3
     "prepare",
     epilog="\b\nExamples:\n  crosscheck prepare --benchmark bird-dev --backbone openai\n"
     "  crosscheck prepare --benchmark spider-dev --backbone openai --questions 0-99\n"
-    "\b\nIt costs one model call for each table that has undescribed columns. Interrupted or failed, the same command\n"
+    "\b\nIt costs one model call for each table with undescribed columns. Interrupted or failed? The same command\n"
     "continues.\n"
-    "\b\nExit codes: 0 done; 2 bad input or configuration; 3 some tables are left, run it again; 130 interrupted.",
+    "\b\nExit codes: 0 done; 2 bad input or configuration; 3 some tables failed, run it again; 130 interrupted.",
 )
 @options.record(options.Evaluation)
 def command(given: options.Evaluation) -> int:
-    """Do now what an evaluation would do first, and describe undescribed columns.
+    """Prepare a benchmark for evaluations, and describe undescribed columns.
 
-    Builds the demo, reads and checks the databases, embeds demonstrations, and has a model write one sentence on
-    each column that the benchmark leaves undescribed. `--limit` and `--questions` take the databases of those
-    questions only.
+    Builds the demo, reads and checks the databases, embeds demonstrations, and lets a model write one sentence
+    about each column without a description. With `--limit` or `--questions`, only the databases of those questions
+    are prepared.
     """
     from flows.cli.progress import open_progress
     from flows.evaluation.launch import run_preparation

@@ -16,19 +16,19 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Details):
     record: str | None = options.option(
         "--record",
         metavar="FILE",
-        help="Write every reply of the model to FILE when all questions are through, for `--backbone replay`.",
+        help="Write all replies of the model to FILE at the end of the run, for `--backbone replay`.",
     )
     shards: int = options.option(
         "--shards",
         type=click.IntRange(1, 256),
         default=1,
         metavar="N",
-        help="Divide the questions among N runs of the work pool's workers (needs PREFECT_API_URL).",
+        help="Divide the questions among N flow runs on the workers of the work pool (needs PREFECT_API_URL).",
     )
     genai_evaluation: bool = options.option(
         "--genai-evaluation",
         is_flag=True,
-        help="Give every question a trace with its verdict, and list the run among MLflow's evaluation runs.",
+        help="Log a trace with a verdict for every question, and list the run among MLflow's evaluation runs.",
     )
 
 
@@ -44,19 +44,19 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Details):
     "      an ablation\n"
     "  crosscheck evaluate --record run.jsonl\n"
     "  crosscheck evaluate --backbone replay --set backbone.recording=run.jsonl\n"
-    "      record what the model says, and run on it again without the model\n"
+    "      record the replies of the model, then evaluate again with these replies instead of the model\n"
     "  crosscheck evaluate --benchmark bird-dev --backbone openai --shards 8\n"
-    "      on the workers of the Prefect server of PREFECT_API_URL\n"
+    "      on the workers of the Prefect server at PREFECT_API_URL\n"
     "  crosscheck evaluate --json > result.json\n"
-    "\b\nInterrupted or failed? The same command continues: what was answered is never asked or paid for again.\n"
-    "\b\nExit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed for reasons\n"
-    "that a re-run can mend; 130 interrupted, everything paid for is kept.",
+    "\b\nInterrupted or failed? The same command continues; questions with an answer are not asked or paid for again.\n"
+    "\b\nExit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed and\n"
+    "can be retried by the same command; 130 interrupted, all answers are kept.",
 )
 @options.record(EvaluateOptions)
 def command(given: EvaluateOptions) -> int:
     """Evaluate a pipeline on a benchmark.
 
-    Takes every question through the pipeline's stages, scores each stage, and logs the run to MLflow.
+    Runs the pipeline's stages for every question, scores each stage, and logs the run to MLflow.
     """
     from flows.cli.progress import open_progress
     from flows.evaluation.launch import run_evaluation

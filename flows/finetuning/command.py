@@ -1,4 +1,4 @@
-"""`crosscheck finetune`: an eliminator for SEA-SQL."""
+"""`crosscheck finetune`: training of SEA-SQL's eliminator."""
 
 import sys
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ from flows.cli.output import emit
 if TYPE_CHECKING:
     from tasks.settings.benchmark import BenchmarkSettings
 
-MENDABLE, INTERRUPTED = 3, 130
+RETRYABLE_FAILURES, INTERRUPTED = 3, 130
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +23,14 @@ class TrainingSplit(options.Benchmark):
     training: str | None = options.option(
         "--training",
         metavar="NAME",
-        help="The benchmark whose questions are the training split. [default: the benchmark's own training questions]",
+        help="Benchmark whose questions are the training split. [default: the training questions of --benchmark]",
     )
 
     def split(self, evaluated: "BenchmarkSettings") -> "BenchmarkSettings":
         """Return the settings of the training split.
 
         Raises:
-            ConfigurationError: there is none.
+            ConfigurationError: the benchmark has no training split.
         """
         from flows.finetuning.settings import training_benchmark
         from tasks.settings.home import find_conf
@@ -46,16 +46,22 @@ class DatasetOptions(TrainingSplit, options.Evaluation):
     """Options of `crosscheck finetune dataset`."""
 
     pipeline: str = options.option(
-        "--pipeline", default="sea-sql", show_default=True, metavar="NAME", help="One of the kind sea-sql."
+        "--pipeline",
+        default="sea-sql",
+        show_default=True,
+        metavar="NAME",
+        help="A pipeline of the kind sea-sql.",
     )
-    output: str = options.option("--output", required=True, metavar="FILE", help="JSON lines to write.")
+    output: str = options.option(
+        "--output", required=True, metavar="FILE", help="File for the training pairs, as JSON lines."
+    )
     held_out: float = options.option(
         "--held-out",
         type=click.FloatRange(0, 0.9),
         default=0.05,
         show_default=True,
         metavar="SHARE",
-        help="Share of the questions for a file of its own, to judge by.",
+        help="Share of the questions whose pairs are written to a second file, for the evaluation.",
     )
 
 
@@ -67,10 +73,13 @@ class TrainOptions(options.Output):
         "--pairs", required=True, metavar="FILE", help="Training pairs of `crosscheck finetune dataset`."
     )
     output: str = options.option(
-        "--output", required=True, metavar="FOLDER", help="Where the adapter and the checkpoints go."
+        "--output", required=True, metavar="FOLDER", help="Folder for the adapter and the checkpoints."
     )
     overrides: tuple[str, ...] = options.option(
-        "--set", multiple=True, metavar="KEY=VALUE", help="Change one setting of the training."
+        "--set",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change one setting of the training. May be given several times.",
     )
 
 
@@ -78,15 +87,21 @@ class TrainOptions(options.Output):
 class JudgeOptions(TrainingSplit, options.Overrides, options.Data, options.Output):
     """Options of `crosscheck finetune evaluate`."""
 
-    pairs: str = options.option("--pairs", required=True, metavar="FILE", help="Held-out pairs.")
+    pairs: str = options.option(
+        "--pairs", required=True, metavar="FILE", help="File with the held-out pairs."
+    )
     trained_on: str | None = options.option(
-        "--trained-on", metavar="FILE", help="The training pairs: refuses to judge by any of their questions."
+        "--trained-on",
+        metavar="FILE",
+        help="File with the training pairs: an error if it has a question of the held-out pairs.",
     )
     adapter: str | None = options.option(
-        "--adapter", metavar="FOLDER", help="Adapter of `crosscheck finetune train`; answers in this process."
+        "--adapter", metavar="FOLDER", help="Adapter of `crosscheck finetune train`, loaded in this process."
     )
     eliminator: str | None = options.option(
-        "--eliminator", metavar="NAME", help="Or a served eliminator: `crosscheck list backbones`."
+        "--eliminator",
+        metavar="NAME",
+        help="Instead of --adapter: a backbone that serves the eliminator, of `crosscheck list backbones`.",
     )
 
 
@@ -96,23 +111,23 @@ class JudgeOptions(TrainingSplit, options.Overrides, options.Data, options.Outpu
     "  crosscheck finetune dataset --benchmark spider-dev --backbone openai --output pairs.jsonl --held-out 0.05\n"
     "  crosscheck finetune train --pairs pairs.jsonl --output eliminator --set model=mistralai/Mistral-7B-v0.1\n"
     "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --adapter eliminator/adapter\n"
-    "\b\nThen serve base model and adapter behind an OpenAI-compatible endpoint, describe that in a backbone's YAML\n"
-    "file, and evaluate: crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=NAME\n",
+    "\b\nThen serve the base model with the adapter at an OpenAI-compatible endpoint, describe the endpoint in a\n"
+    "backbone's YAML file, and evaluate: crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=NAME\n",
 )
 def command() -> None:
-    """Train the small model that eliminates bias in SEA-SQL, and judge it."""
+    """Train and evaluate the small model for bias elimination in SEA-SQL."""
 
 
 @command.command(
     "dataset",
-    epilog="\b\nInterrupted or failed? The same command continues: what was answered is never paid for twice.\n"
+    epilog="\b\nInterrupted or failed? The same command continues; no call is paid for twice.\n"
     "\b\nExit codes: 0 done; 2 bad input or configuration; 3 some questions failed, run it again; 130 interrupted.",
 )
 @options.record(DatasetOptions)
 def dataset(given: DatasetOptions) -> int:
-    """Write training pairs: the preliminary SQL of every training question, judged by its gold.
+    """Write training pairs: the preliminary SQL of every training question, compared with its gold SQL.
 
-    The questions of the benchmark are the evaluated split: none of them may be among the training questions.
+    The questions of --benchmark are the evaluated split: the training questions must not contain any of them.
     """
     from flows.cli.progress import open_progress
     from flows.finetuning.settings import check_splits, check_writable, held_out_file, pairs_settings
@@ -132,21 +147,22 @@ def dataset(given: DatasetOptions) -> int:
         if given.held_out:
             click.echo(f"{found.held_out:,} held-out pairs in {held_out_file(path)}", stream)
         click.echo(
-            f"Of {found.questions:,} questions: {found.right:,} preliminary SQLs are right, "
-            f"{found.pairs + found.held_out - found.right:,} wrong; left out: {found.like_evaluated:,} like "
-            f"the evaluated split, {found.without_sql:,} without SQL, {found.gold_faults:,} whose gold fails, "
+            f"Of {found.questions:,} questions: {found.right:,} preliminary SQLs are correct, "
+            f"{found.pairs + found.held_out - found.right:,} wrong; left out: {found.like_evaluated:,} equal "
+            f"to evaluated questions, {found.without_sql:,} without SQL, {found.gold_faults:,} whose gold fails, "
             f"{found.duplicates:,} duplicates. {found.calls:,} model calls.",
             stream,
         )
 
     emit(asdict(found), show, as_json=given.as_json, text_too=False)
-    return MENDABLE if found.failed else 0
+    return RETRYABLE_FAILURES if found.failed else 0
 
 
 @command.command(
     "train",
-    epilog="\b\nDefaults are the paper's: LoRA of rank 64 on all linear projections and the output head, one epoch,\n"
-    "batches of 64, 4,096 tokens. Others: --set rank=16 --set learning_rate=0.0001 --set device_batch_size=4\n"
+    epilog="\b\nThe defaults are those of the paper: LoRA of rank 64 on all linear projections and the output head,\n"
+    "one epoch, batches of 64, 4,096 tokens. To change them:\n"
+    "  --set rank=16 --set learning_rate=0.0001 --set device_batch_size=4\n"
     "\b\nInterrupted? The same command continues from the last checkpoint.\n"
     "\b\nExit codes: 0 done; 2 bad input or configuration; 130 interrupted, a checkpoint is kept.",
 )
@@ -214,7 +230,7 @@ def evaluate(given: JudgeOptions) -> None:
 
     def show(stream: TextIO) -> None:
         click.echo(
-            f"Right before: {int(score.before.correct):,} of {int(score.before.total):,}; "
+            f"Correct before: {int(score.before.correct):,} of {int(score.before.total):,}; "
             f"after: {int(score.after.correct):,}",
             stream,
         )

@@ -1,4 +1,4 @@
-"""What `crosscheck finetune` is asked for, and everything that can be found wrong with it before anything is paid."""
+"""Settings of `crosscheck finetune`, and the checks before the first model call."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ from tasks.settings.pipeline import SeaSqlSettings
 
 
 def training_benchmark(evaluated: BenchmarkSettings) -> BenchmarkSettings:
-    """Return the settings of a benchmark whose questions are the training questions of another.
+    """Return a benchmark's settings with its training questions in the place of its questions.
 
     Raises:
-        ConfigurationError: it has none in the layout of its questions.
+        ConfigurationError: the benchmark has no training questions as JSON.
     """
     if evaluated.train is None or not evaluated.train.lower().endswith(".json"):
         has = (
@@ -32,7 +32,7 @@ def training_benchmark(evaluated: BenchmarkSettings) -> BenchmarkSettings:
         )
         raise ConfigurationError(
             f"{evaluated.name} {has}; training pairs need them as JSON, with their databases. Describe the training "
-            "split in a benchmark's YAML file and name that with --training."
+            "split in a benchmark's YAML file, and name that file with --training."
         )
     return evaluated.model_copy(
         update={
@@ -45,7 +45,7 @@ def training_benchmark(evaluated: BenchmarkSettings) -> BenchmarkSettings:
 
 
 def pairs_settings(settings: EvaluationSettings) -> EvaluationSettings:
-    """Return the settings with a pipeline that ends with the preliminary SQL.
+    """Return the settings with SEA-SQL's pipeline cut after the preliminary SQL.
 
     Raises:
         ConfigurationError: the pipeline is not SEA-SQL.
@@ -72,10 +72,10 @@ def pairs_settings(settings: EvaluationSettings) -> EvaluationSettings:
 def refuse_mixed(
     training: Iterable[Question], evaluated: BenchmarkSettings, settings: EvaluationSettings
 ) -> Benchmark:
-    """Make sure that no training question is in the evaluated split; return that split.
+    """Check that no training question is in the evaluated split, and return that split.
 
     Raises:
-        CrosscheckError: some are, or the split cannot be read.
+        CrosscheckError: the splits overlap, or the evaluated split cannot be read.
     """
     split = load_benchmark(evaluated, data=Path(settings.data), home=Path(settings.home), conf=find_conf())
     refuse_evaluated(training, split.questions, evaluated.name)
@@ -83,10 +83,10 @@ def refuse_mixed(
 
 
 def check_splits(settings: EvaluationSettings, evaluated: BenchmarkSettings) -> None:
-    """Make sure of it before Prefect's server starts.
+    """Check that the training split and the evaluated split do not overlap.
 
     Raises:
-        CrosscheckError: as `refuse_mixed`, or the training split cannot be read.
+        CrosscheckError: they overlap, or one of them cannot be read.
     """
     data, home = Path(settings.data), Path(settings.home)
     training = load_benchmark(settings.benchmark, data=data, home=home, conf=find_conf())
@@ -94,15 +94,15 @@ def check_splits(settings: EvaluationSettings, evaluated: BenchmarkSettings) -> 
 
 
 def held_out_file(output: Path) -> Path:
-    """Return where the held-out pairs are: beside the others."""
+    """Return the file of the held-out pairs, in the folder of the training pairs."""
     return output.with_name(f"{output.stem}.held-out{output.suffix}")
 
 
 def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
-    """Return the paper's settings, changed as `--set KEY=VALUE` says.
+    """Return the paper's settings with the values of `--set KEY=VALUE`.
 
     Raises:
-        ConfigurationError: an unknown key, or a value that it cannot have.
+        ConfigurationError: an unknown key or an invalid value.
     """
     content = {}
     for override in overrides:
@@ -114,7 +114,7 @@ def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
             )
         content[key] = yaml.safe_load(value)
         if key == "learning_rate" and isinstance(content[key], str):
-            content[key] = float(value)  # YAML takes 2e-4 for a text
+            content[key] = float(value)  # YAML reads 2e-4 as a string
     try:
         return FinetuningSettings(**content)
     except (ValidationError, ValueError) as error:
@@ -124,16 +124,16 @@ def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
 
 
 def check_writable(path: Path) -> None:
-    """Make sure that a file can be written, before anything is paid for it; makes its folder.
+    """Create the folder of a file and check that it is writable.
 
     Raises:
-        ConfigurationError: it cannot.
+        ConfigurationError: the folder cannot be created or is not writable.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
-            f"--output {path}: {path.parent} cannot be made: {error.strerror}."
+            f"--output {path}: {path.parent} cannot be created: {error.strerror}."
         ) from None
     if not os.access(path.parent, os.W_OK):
-        raise ConfigurationError(f"--output {path}: {path.parent} cannot be written to.")
+        raise ConfigurationError(f"--output {path}: {path.parent} is not writable.")

@@ -1,4 +1,4 @@
-"""Trains and judges SEA-SQL's eliminator: no Prefect, because neither is a question's path."""
+"""Training and evaluation of SEA-SQL's eliminator. Both run without Prefect: they have no stages to cache."""
 
 import asyncio
 import threading
@@ -34,10 +34,10 @@ def run_training(
     progress: Progress,
     stop: threading.Event,
 ) -> Trained:
-    """Train, and log it to MLflow: metrics of every step, and the adapter at the end.
+    """Train an eliminator, and log the metrics of every step and the adapter to MLflow.
 
     Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        CrosscheckError: bad input or configuration; the message says what to change.
     """
     pairs = read_pairs(pairs_file)
     tracker = FinetuningTracker(home, output)
@@ -65,7 +65,7 @@ def run_training(
         trained.adapter if trained.finished else None, "FINISHED" if trained.finished else "KILLED"
     )
     if tracker.problem:
-        progress.note(f"MLflow does not have all of it: {tracker.problem}")
+        progress.note(f"MLflow does not have the complete run: {tracker.problem}")
     return trained
 
 
@@ -78,19 +78,20 @@ def run_eliminator_evaluation(
     home: Home,
     progress: Progress,
 ) -> EliminatorScore:
-    """Judge an eliminator by held-out pairs.
+    """Evaluate an eliminator on held-out pairs.
 
     Args:
         pairs_file: the held-out pairs.
-        trained_on: the pairs that it was trained on, to make sure that none of them is judged by; None: not known.
-        benchmark: the split that the pairs are from, for its databases.
+        trained_on: the training pairs of the eliminator, which must not overlap with the held-out pairs; None: not
+            known.
+        benchmark: the split of the pairs, for its databases.
         eliminator: a served eliminator, or the folder of an adapter.
-        data: the benchmarks' files.
+        data: folder of the benchmarks' files.
         home: the working folder.
-        progress: told of what is going on.
+        progress: receives the progress.
 
     Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        CrosscheckError: bad input or configuration; the message says what to change.
     """
     pairs = read_pairs(pairs_file)
     if trained_on is not None:
@@ -102,8 +103,8 @@ def run_eliminator_evaluation(
         path = split.database_path(name)
         if not path.is_file():
             raise DataError(
-                f"{pairs_file} has pairs of the database {name}, which is not at {path}. Name the benchmark that the "
-                "pairs were made from (--benchmark, or --training)."
+                f"{pairs_file} has pairs of the database {name}, but there is no {path}. Name the benchmark of the "
+                "pairs (--benchmark, or --training)."
             )
         databases[name] = open_database(path, name, sample_rows=0)
 

@@ -22,12 +22,12 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.D
         type=click.Choice(["dev", "train"]),
         default="dev",
         show_default=True,
-        help="The evaluated questions, or the training questions.",
+        help="dev: the evaluated questions; train: the training questions.",
     )
     gold: str | None = options.option(
         "--gold",
         metavar="FILE",
-        help="Run this file on the benchmark's databases instead: a SQL, a tab and its database per line.",
+        help="Run this file's queries on the benchmark's databases instead: a SQL, a tab and its database per line.",
     )
     slow: float = options.option(
         "--slow",
@@ -35,10 +35,12 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.D
         default=5.0,
         show_default=True,
         metavar="SECONDS",
-        help="Call a query slow that takes longer.",
+        help="Queries that take longer are listed as slow.",
     )
     strict: bool = options.option(
-        "--strict", is_flag=True, help="Exit with 1 when a gold query does not run to its end."
+        "--strict",
+        is_flag=True,
+        help="Exit with 1 if a gold query fails, is stopped, or returns a result that is too large.",
     )
 
 
@@ -49,14 +51,15 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.D
     "  crosscheck verify-gold --benchmark spider-dev --split train\n"
     "  crosscheck verify-gold --benchmark spider-dev --gold train_gold.sql --json\n"
     "  crosscheck verify-gold --benchmark bird-dev --slow 1 --strict\n"
-    "\b\nExit codes: 0 verified, whatever was found; 1 with --strict, when a gold query fails, is stopped or is too\n"
-    "large; 2 bad input or configuration.",
+    "\b\nExit codes: 0 all queries were run; 1 with --strict: a gold query failed, was stopped, or returned too\n"
+    "large a result; 2 bad input or configuration.",
 )
 @options.record(VerifyGoldOptions)
 def command(given: VerifyGoldOptions) -> int:
     """Run every gold query of a benchmark, and list those that fail, are slow or return nothing.
 
-    A gold that does not run makes every prediction wrong: put its question on the benchmark's quarantine list.
+    If a gold query fails, every prediction of its question counts as wrong: put the question on the benchmark's
+    quarantine list.
     """
     from flows.cli.progress import open_progress
     from flows.gold.display import as_object, print_gold

@@ -25,18 +25,19 @@ class NightOptions(options.Page, options.Output):
     "night",
     epilog="\b\nExamples:\n"
     "  crosscheck night\n"
-    "      all nightly runs\n"
+    "      lists all nightly runs\n"
     "  crosscheck night latest\n"
     "  crosscheck night latest~1 --html night.html\n"
-    "      the one before it, as one page with every question that was broken\n"
+    "      the run before the latest, as one page with every broken question\n"
     "  crosscheck night 2026-11-21T01:30Z --json\n"
-    "\b\nExit codes: 0 green, or listed; 1 red; 2 bad input.",
+    "\b\nExit codes: 0 green, or the list was printed; 1 red; 2 bad input.",
 )
 @options.record(NightOptions)
 def command(given: NightOptions) -> int:
-    """Show a nightly run, or list all of them.
+    """Show the result of one nightly run, or list all nightly runs.
 
-    NAME is the name of a nightly run or the beginning of it, `latest`, `latest~1`, ...; without it, all are listed.
+    NAME is the name of a nightly run or its first characters, or `latest`, `latest~1`, ...; without NAME, all are
+    listed.
     """
     from flows.nights.display import print_night
     from tasks.tracking.night.file import all_nights, as_object, find_night
@@ -64,7 +65,7 @@ def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
             print_nights(nights, stream)
             return
         click.echo(
-            f'There is no nightly run in {given.folder.nights} yet: the deployment "nightly" makes one, see '
+            f'There is no nightly run in {given.folder.nights} yet. The deployment "nightly" starts them, see '
             '"crosscheck up".',
             stream,
         )

@@ -1,8 +1,8 @@
-"""A Prefect server of our own for as long as an evaluation runs, where the user has none.
+"""Local Prefect server for the time of an evaluation, for users without a server.
 
-Prefect's ephemeral mode does the same, but prints its server's log on the terminal, starts it only when the flow
-does, and stops it before all task runs are recorded. This one logs into a file, starts while the benchmark is
-still being read, stops when told, and ends by itself when its parent is gone.
+Prefect's ephemeral mode prints its server's log on the terminal, starts the server only with the flow, and stops it
+before all task runs are recorded. This server logs into a file, starts while the benchmark is still being read, and
+stops when it is asked to or its parent process ends.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from types import TracebackType
 from typing import IO
 
 from flows.orchestration.settings import SERVER, apply, local_settings
-from flows.runtime.running_servers import standing
+from flows.runtime.running_servers import find_running_servers
 from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 
 START_TIMEOUT_S = 120.0
 LOCAL_URL = "CROSSCHECK_LOCAL_PREFECT_URL"
-"""Says, beside PREFECT_API_URL, that the server there is one of these and not the user's own."""
+"""Environment variable that marks the server of PREFECT_API_URL as a local one, started by an evaluation."""
 
 
 class LocalServer:
-    """Starts at once, in the background; `wait` returns when it answers.
+    """Prefect server that starts in the background; `wait` returns when it is healthy.
 
-    Does nothing where PREFECT_API_URL is set. Where `crosscheck up` runs for the working folder, its server is used:
-    two servers on one SQLite file get in each other's way.
+    Starts nothing if PREFECT_API_URL is set. If `crosscheck up` runs for the working folder, its server is used,
+    because two servers cannot share one SQLite file.
     """
 
     def __init__(self, home: Home) -> None:
@@ -39,8 +39,8 @@ class LocalServer:
         self._log_file: IO[bytes] | None = None
         home.prefect.mkdir(parents=True, exist_ok=True)
         apply(local_settings(home))
-        if found := standing(home):
-            apply({"PREFECT_API_URL": found.addresses.prefect_api})
+        if running := find_running_servers(home):
+            apply({"PREFECT_API_URL": running.addresses.prefect_api})
         self.url = os.environ.get("PREFECT_API_URL", "")
         self.external = bool(self.url)
         if not self.external:
@@ -50,22 +50,22 @@ class LocalServer:
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}/api"
         self._log_file = self.log.open("wb")
-        self._process = subprocess.Popen(  # noqa: S603 - our own module, our own port
+        self._process = subprocess.Popen(  # noqa: S603 - a module of this project, a port that it chose
             [sys.executable, "-m", "flows.orchestration.server", str(port)],
             stdin=subprocess.PIPE,
             stdout=self._log_file,
             stderr=subprocess.STDOUT,
-            # A session of its own: Ctrl-C is for the evaluation, which still needs the server to record its end.
+            # A session of its own, so that Ctrl-C does not reach it: the evaluation still records its end there.
             start_new_session=True,
             env={**os.environ, **SERVER, "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_UI_ENABLED": "0"},
         )
 
     def wait(self) -> str:
-        """Return the API's URL once the server answers, and set PREFECT_API_URL to it for this process.
+        """Wait until the server is healthy, set PREFECT_API_URL for this process and return that URL.
 
         Raises:
-            CrosscheckError: when it ends or does not answer in time; names its log.
-            ConfigurationError: the user's own server cannot be used.
+            CrosscheckError: the server ended or timed out; names its log.
+            ConfigurationError: the server of PREFECT_API_URL cannot be used.
         """
         if self.external:
             _check_external(self.url)
@@ -90,12 +90,12 @@ class LocalServer:
                 time.sleep(0.1)
         raise CrosscheckError(
             f"Prefect's server did not start; its log is {self.log}.\n"
-            "Start one yourself with `prefect server start` and set PREFECT_API_URL to its address, or move the "
-            "working folder (--home) if the disk is full or another version of Prefect made its database."
+            "Start a server with `prefect server start` and set PREFECT_API_URL to its address, or name another "
+            "working folder (--home) if the disk is full or the database was made by another version of Prefect."
         )
 
     def stop(self) -> None:
-        """Stop the server and forget its URL; what it recorded stays in the working folder."""
+        """Stop the server and unset its URL; its database stays in the working folder."""
         if self._process is None:
             return
         _send_waiting_logs()
@@ -122,14 +122,18 @@ class LocalServer:
 
 
 def _check_external(url: str) -> None:
-    """Make sure that the user's own server answers, before anything is asked of a model."""
+    """Check the server of PREFECT_API_URL before the first model call.
+
+    Raises:
+        ConfigurationError: the server is not healthy, or of another version.
+    """
     from prefect.client.orchestration import get_client
 
     try:
         with get_client(sync_client=True) as client:
             client.raise_for_api_version_mismatch()
             problem = client.api_healthcheck()
-    except Exception as error:  # whatever Prefect and the network throw
+    except Exception as error:  # Prefect and the HTTP client raise many kinds
         problem = error
     if problem is not None:
         raise ConfigurationError(
@@ -144,7 +148,7 @@ def _without_secrets(text: str) -> str:
 
 
 def _send_waiting_logs() -> None:
-    """Have Prefect send the log lines it has collected, which it would do after the server is gone otherwise."""
+    """Send the log lines that Prefect has buffered, before the server stops."""
     if "prefect.logging.handlers" in sys.modules:
         from prefect.logging.handlers import APILogHandler
 
@@ -159,7 +163,7 @@ def _free_port() -> int:
 
 
 def _serve(port: int) -> None:
-    """Serve Prefect's API until standard input closes, which it does when the parent stops or dies."""
+    """Serve Prefect's API until standard input closes, because the parent process stops the server or has died."""
     import uvicorn
 
     server = uvicorn.Server(

@@ -30,18 +30,18 @@ class ReproduceOptions(options.Data, options.Output):
     "reproduce",
     epilog="\b\nWhat can be reproduced:\n"
     "  rsl-sql-linking   schema linking of RSL-SQL with GPT-4o on BIRD dev, from its recorded replies\n"
-    "  rsl-sql-stages    right, fixed and broken answers of each of its stages, from the authors' verdicts\n"
+    "  rsl-sql-stages    correct, fixed and broken answers of each of its stages, from the authors' verdicts\n"
     "  superhero         RSL-SQL replayed, and BIRD's baseline, executed on the superhero database\n"
     "  spider-dail       DAIL-SQL's predictions on Spider dev, beside the official test-suite evaluator\n"
     "\b\nExamples:\n  crosscheck reproduce --data ~/text2sql\n"
     "  crosscheck reproduce rsl-sql-linking --data ~/text2sql --json\n"
-    "\b\nExit codes: 0 every figure matches; 1 some do not; 2 bad input or configuration.",
+    "\b\nExit codes: 0 every figure matches; 1 some figures differ; 2 bad input or configuration.",
 )
 @options.record(ReproduceOptions)
 def command(given: ReproduceOptions) -> int:
-    """Reproduce published figures and print ours beside them; without a NAME, all that there are.
+    """Compute published figures with Crosscheck and print both; without a NAME, all of them.
 
-    Nothing is asked of a model and nothing is logged: this shows that Crosscheck counts what the papers count.
+    Calls no model and logs nothing. It shows that Crosscheck's metrics are those of the papers.
     """
     from flows.cli.progress import open_progress
     from flows.reproduction.sources import Sources

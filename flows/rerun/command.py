@@ -23,23 +23,29 @@ class RerunOptions(options.Details, options.Data, options.Output):
         type=click.Choice(["errors", "wrong", "empty", "timeouts"]),
         default="errors",
         show_default=True,
-        help="Which questions: those without an answer for a reason that can be mended; answered wrong; whose SQL "
-        "returned no row; whose SQL was stopped.",
+        help="Questions to ask again. errors: failed, and can be retried; wrong: scored wrong; empty: the SQL returned "
+        "no row; timeouts: the SQL exceeded the time limit.",
     )
     questions: str | None = options.option(
-        "--questions", metavar="IDS", help="These questions instead: `717-845,900`, or @FILE."
+        "--questions",
+        metavar="IDS",
+        help="Ask these questions instead of those of --only: ids and ranges, `717-845,900`, or @FILE.",
     )
     from_stage: str | None = options.option(
         "--from",
         metavar="STAGE",
-        help="Drop the results of this stage and of later ones, and keep the earlier ones.",
+        help="Run this stage and the later ones again; keep the results of earlier stages.",
     )
-    fresh: bool = options.option("--fresh", is_flag=True, help="Ask the model for new replies, paid again.")
+    fresh: bool = options.option(
+        "--fresh",
+        is_flag=True,
+        help="Request new replies from the model instead of cached ones; they are paid for again.",
+    )
     overrides: tuple[str, ...] = options.option(
         "--set",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Change a setting that cannot change what the score means. May be given several times.",
+        help="Change one setting, of those listed below. May be given several times.",
     )
 
     def settings(self) -> "RerunSettings":
@@ -65,21 +71,21 @@ class RerunOptions(options.Details, options.Data, options.Output):
     "rerun",
     epilog="\b\nExamples:\n"
     "  crosscheck rerun latest\n"
-    "      what failed in the last run, with what was answered of it kept\n"
+    "      retries the failed questions of the last run and keeps its other answers\n"
     "  crosscheck rerun 20261121-020000 --questions 717-720 --from binary_selection\n"
     "  crosscheck rerun latest --only wrong --fresh\n"
-    "\b\nSettings are the run's own. --set may change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
-    "backbone.max_wait_s and backbone.api_key_env, which cannot change what the score means.\n"
-    "\b\nThe result is a new run with all questions of the old one, which stays as it is. Where a question had an\n"
-    "answer and was asked again, the new run is tagged rerolled: its score means something else.\n"
-    "\b\nExit codes: 0 finished, or nothing to ask again; 2 bad input or configuration; 3 some questions still fail\n"
-    "for reasons that a re-run can mend; 130 interrupted, everything paid for is kept.",
+    "\b\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
+    "backbone.max_wait_s and backbone.api_key_env, which do not influence the score.\n"
+    "\b\nThe result is a new run with all questions of RUN; RUN is not changed. If a question that had an answer\n"
+    "was asked again, the new run has the tag rerolled: its score is not comparable with that of a single run.\n"
+    "\b\nExit codes: 0 finished, or no question to ask again; 2 bad input or configuration; 3 some questions still\n"
+    "failed and can be retried; 130 interrupted, all answers are kept.",
 )
 @options.record(RerunOptions)
 def command(given: RerunOptions) -> int:
     """Ask some questions of RUN again and merge the answers into a new run.
 
-    RUN is an id or its beginning, MLflow's id, or `latest`, `latest~1`, ...
+    RUN is a run id or its first characters, the run's id in MLflow, or `latest`, `latest~1`, ...
     """
     from flows.cli.progress import open_progress
     from flows.evaluation.launch import run_rerun

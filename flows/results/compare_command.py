@@ -22,7 +22,7 @@ class CompareOptions(options.Page, options.Output):
         help="Comparison rule: bird, spider, strict or subset. [default: the runs' headline rule]",
     )
     everything: bool = options.option(
-        "--all", is_flag=True, help=f"Every flipped question, not only the first {SHOWN}."
+        "--all", is_flag=True, help=f"List every question whose verdict differs, not only the first {SHOWN}."
     )
 
 
@@ -30,18 +30,18 @@ class CompareOptions(options.Page, options.Output):
     "compare",
     epilog="\b\nExamples:\n"
     "  crosscheck compare latest~1 latest\n"
-    "      the last run that was finished against the one before it\n"
+    "      compares the last finished run with the one before it\n"
     "  crosscheck compare 20261121-020000-3f9a1c 20261122 --html comparison.html\n"
-    "      by id, or as much of it as makes it clear; MLflow's run ids do as well\n"
+    "      by run id or its first characters, or by the run's id in MLflow\n"
     "  crosscheck compare latest~1 latest --rule strict --all\n"
-    "\b\nExit codes: 0 compared, whatever came of it; 2 bad input, or runs that cannot be compared.",
+    "\b\nExit codes: 0 compared, whatever the result; 2 bad input, or runs that cannot be compared.",
 )
 @options.record(CompareOptions)
 def command(given: CompareOptions) -> None:
-    """Say whether the second RUN is better than the first, and on which questions they differ.
+    """Test whether the second RUN is better than the first, and list the questions on which they differ.
 
-    The runs are paired question by question: an exact McNemar test, a bootstrap interval of the difference, and
-    every question that one run has right and the other wrong. Inside the noise there is no winner.
+    The runs are paired by question. Shows an exact McNemar test, a bootstrap interval of the difference, and the
+    questions that only one of the runs answered correctly. If the difference is not significant, no run is better.
     """
     from flows.results.compare_display import print_comparison
     from tasks.tracking.comparison.as_json import as_object

@@ -28,7 +28,7 @@ class ExportOptions(options.Output):
 )
 @options.record(ExportOptions)
 def command(given: ExportOptions) -> None:
-    """Write what all runs found to FOLDER: one Parquet file for each view of `crosscheck query`."""
+    """Write the results of all runs to FOLDER: one Parquet file for each view of `crosscheck query`."""
     from tasks.tracking.warehouse.views import export
 
     rows = export(given.folder.warehouse, given.target.expanduser(), overwrite=given.overwrite)

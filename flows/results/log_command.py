@@ -17,7 +17,7 @@ class LogOptions(options.Folder):
 @click.command("log", epilog="\b\nExample:\n  crosscheck log 20261121-020000-3f9a1c")
 @options.record(LogOptions)
 def command(given: LogOptions) -> None:
-    """Log to MLflow a RUN that was kept because MLflow could not be reached."""
+    """Log a finished RUN to MLflow, if MLflow could not be reached at the end of the run."""
     from tasks.tracking.mlflow.run import Tracker
 
     tracked = Tracker(given.folder).log_again(given.run)

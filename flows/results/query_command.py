@@ -24,27 +24,27 @@ class QueryOptions(options.Output):
     "\b\nExamples:\n"
     '  crosscheck query "SELECT run_id, backbone, pipeline, ex, cost_usd FROM runs ORDER BY started"\n'
     "\b\n"
-    "  # what went wrong, by database\n"
+    "  # causes of wrong answers, by database\n"
     '  crosscheck query "SELECT database, status, count(*) AS n FROM questions\n'
     '                    WHERE NOT correct GROUP BY ALL ORDER BY n DESC"\n'
     "\b\n"
-    "  # tokens and money by stage, paid calls only\n"
+    "  # tokens and costs by stage, paid calls only\n"
     '  crosscheck query "SELECT run_id, stage, count(*) AS calls, sum(input_tokens) AS input, sum(cost_usd) AS usd\n'
     '                    FROM calls WHERE paid GROUP BY ALL ORDER BY ALL" --csv\n'
     "\b\n"
-    "  # questions that no run ever answered right\n"
+    "  # questions that no run answered correctly\n"
     '  crosscheck query "SELECT question_id, question FROM questions GROUP BY ALL HAVING NOT bool_or(correct)"\n'
-    "\b\nNothing can be changed by a query, and no other file read.\n"
+    "\b\nA query cannot change the results or read other files.\n"
     "\b\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(QueryOptions)
 def command(given: QueryOptions) -> None:
-    """Run SQL (DuckDB's) on what all runs found; without SQL, list the views and columns there are."""
+    """Run SQL (DuckDB's dialect) on the results of all runs; without SQL, list the views and their columns."""
     from flows.results.query_display import print_csv, print_rows, print_views
     from tasks.tracking.warehouse.views import query, views
 
     if given.as_csv and given.as_json:
-        raise ConfigurationError("--csv and --json: give one of them.")
+        raise ConfigurationError("--csv and --json cannot be used together.")
     if given.sql is None:
         columns = {name: list(view.columns) for name, view in views().items()}
         emit(columns, print_views, as_json=given.as_json, text_too=False)

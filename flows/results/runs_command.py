@@ -13,14 +13,16 @@ from flows.cli.output import emit
 class RunsOptions(options.Output):
     """Options of `crosscheck runs`."""
 
-    benchmark: str | None = options.option("--benchmark", metavar="NAME", help="Runs of this benchmark only.")
+    benchmark: str | None = options.option(
+        "--benchmark", metavar="NAME", help="List only runs of this benchmark."
+    )
     limit: int = options.option(
         "--limit",
         type=click.IntRange(min=1),
         default=20,
         show_default=True,
         metavar="N",
-        help="The latest N.",
+        help="List only the latest N runs.",
     )
 
 
@@ -31,7 +33,7 @@ class RunsOptions(options.Output):
 )
 @options.record(RunsOptions)
 def command(given: RunsOptions) -> None:
-    """List the runs there are, newest first."""
+    """List all runs, newest first."""
     from flows.results.runs_display import print_runs
     from tasks.tracking.warehouse.runs import Warehouse
 
@@ -43,7 +45,7 @@ def command(given: RunsOptions) -> None:
             print_runs(found, given.limit, stream)
             return
         of = f" of {given.benchmark}" if given.benchmark else ""
-        click.echo(f'There is no run{of} in {warehouse} yet: "crosscheck evaluate" makes one.', stream)
+        click.echo(f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream)
 
     listed = [
         asdict(run) | {"started": f"{run.started.isoformat(timespec='seconds')}Z"}

@@ -1,4 +1,4 @@
-"""Where the servers of `crosscheck up` answer."""
+"""Addresses of the servers of `crosscheck up`."""
 
 from dataclasses import dataclass
 
@@ -7,27 +7,27 @@ LOCALHOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the servers answer, on this machine only."""
+    """Addresses of the servers, which accept connections from this machine only."""
 
     prefect_port: int
     mlflow_port: int
 
     @property
     def prefect(self) -> str:
-        """Prefect's UI."""
+        """URL of Prefect's UI."""
         return f"http://{LOCALHOST}:{self.prefect_port}"
 
     @property
     def prefect_api(self) -> str:
-        """Prefect's API."""
+        """URL of Prefect's API."""
         return f"{self.prefect}/api"
 
     @property
     def mlflow(self) -> str:
-        """MLflow's UI and API."""
+        """URL of MLflow's UI and API."""
         return f"http://{LOCALHOST}:{self.mlflow_port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes an evaluation record at these servers."""
+        """Environment variables that make an evaluation use these servers."""
         return {"PREFECT_API_URL": self.prefect_api, "MLFLOW_TRACKING_URI": self.mlflow}

@@ -1,4 +1,4 @@
-"""Where warnings and details go: a file in the working folder, never the terminal."""
+"""Log file of the working folder, for warnings and details that are not printed on the terminal."""
 
 import logging
 from collections.abc import Iterator
@@ -9,27 +9,25 @@ from tasks.settings.home import Home
 
 
 def log_file(home: Home) -> Path:
-    """Return the log of everything that ran with this working folder."""
+    """Return the path of the working folder's log."""
     return home.path / "crosscheck.log"
 
 
 @contextmanager
 def logging_to(home: Home) -> Iterator[None]:
-    """Send warnings of this project and its libraries into a file instead of onto the terminal."""
+    """Write warnings of this project and its libraries to the log file instead of the terminal."""
     handler = logging.FileHandler(log_file(home), delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.setLevel(logging.WARNING)
     root = logging.getLogger()
     root.addHandler(handler)
     logging.captureWarnings(True)
-    complaining, logging.raiseExceptions = (
-        logging.raiseExceptions,
-        False,
-    )  # a full disk is no reason for a traceback
+    # A line that cannot be written, for example on a full disk, is dropped without a traceback.
+    raise_exceptions, logging.raiseExceptions = logging.raiseExceptions, False
     try:
         yield
     finally:
-        logging.raiseExceptions = complaining
+        logging.raiseExceptions = raise_exceptions
         logging.captureWarnings(False)
         root.removeHandler(handler)
         handler.close()

@@ -1,12 +1,13 @@
-"""Which `crosscheck up` has a working folder: at most one, known by a lock that ends with its process."""
+"""Record of the `crosscheck up` that runs for a working folder: at most one, by a lock that ends with its process."""
 
-import fcntl
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from flows.runtime.addresses import Addresses
 from tasks.errors import ConfigurationError
@@ -14,13 +15,8 @@ from tasks.settings.home import Home
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The `crosscheck up` that has a working folder.
-
-    Attributes:
-        pid: its process.
-        prefect_port, mlflow_port: of its servers.
-    """
+class RunningServers:
+    """Process and ports of a running `crosscheck up`."""
 
     pid: int
     prefect_port: int
@@ -28,60 +24,65 @@ class Standing:
 
     @property
     def addresses(self) -> Addresses:
-        """Where its servers answer."""
+        """Addresses of its servers."""
         return Addresses(self.prefect_port, self.mlflow_port)
 
 
+_RECORD_FORMAT = TypeAdapter(RunningServers)
+
+
 @contextmanager
-def holding(home: Home, addresses: Addresses) -> Iterator[None]:
-    """Have the working folder for the length of the block.
+def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
+    """Lock the working folder for the servers of this process, and record their addresses.
 
     Raises:
-        ConfigurationError: another process has it.
+        ConfigurationError: another process has locked it.
     """
     home.services.mkdir(parents=True, exist_ok=True)
-    with _lock(home).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            other = standing(home)
-            where = (
-                f": Prefect at {other.addresses.prefect}, MLflow at {other.addresses.mlflow}" if other else ""
-            )
-            raise ConfigurationError(
-                f'"crosscheck up" already runs for {home.path}{where}. Stop that one first, or name another working '
-                "folder with --home."
-            ) from error
-        state = Standing(os.getpid(), addresses.prefect_port, addresses.mlflow_port)
-        aside = _file(home).with_suffix(".tmp")
-        aside.write_text(json.dumps(asdict(state)), encoding="utf-8")
-        aside.replace(_file(home))
+    try:
+        lock = _lock(home).acquire(blocking=False)
+    except Timeout as error:
+        other = find_running_servers(home)
+        where = f": Prefect at {other.addresses.prefect}, MLflow at {other.addresses.mlflow}" if other else ""
+        raise ConfigurationError(
+            f'"crosscheck up" already runs for {home.path}{where}. Stop it first, or name another working folder '
+            "with --home."
+        ) from error
+    with lock:
+        record = _record(home)
+        running = RunningServers(os.getpid(), addresses.prefect_port, addresses.mlflow_port)
+        temporary = record.with_suffix(".tmp")
+        temporary.write_bytes(_RECORD_FORMAT.dump_json(running))
+        temporary.replace(record)
         try:
             yield
         finally:
-            _file(home).unlink(missing_ok=True)
+            record.unlink(missing_ok=True)
 
 
-def standing(home: Home) -> Standing | None:
-    """Return the `crosscheck up` that has the working folder now, None where there is none."""
-    try:
-        with _lock(home).open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return None  # nobody had it: a file that is left is that of one that was killed
-    except BlockingIOError:
-        pass
-    except OSError:
+def find_running_servers(home: Home) -> RunningServers | None:
+    """Return the `crosscheck up` that runs for the working folder, None if there is none."""
+    if not home.services.exists():
         return None
     try:
-        content: Mapping[str, int] = json.loads(_file(home).read_text(encoding="utf-8"))
-        return Standing(**content)
-    except (OSError, ValueError, TypeError):
-        return None  # it is just starting or stopping
+        with _lock(home).acquire(blocking=False):
+            return None  # a record that is left is that of a killed process
+    except Timeout:
+        return _read(home)
+    except OSError:
+        return None
 
 
-def _lock(home: Home) -> Path:
-    return home.services / "up.lock"
+def _read(home: Home) -> RunningServers | None:
+    try:
+        return _RECORD_FORMAT.validate_json(_record(home).read_bytes())
+    except (OSError, ValidationError):
+        return None  # the process is starting or stopping
 
 
-def _file(home: Home) -> Path:
+def _lock(home: Home) -> FileLock:
+    return FileLock(home.services / "up.lock")
+
+
+def _record(home: Home) -> Path:
     return home.services / "up.json"

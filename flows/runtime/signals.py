@@ -1,28 +1,41 @@
-"""Ctrl-C and SIGTERM: what runs is asked to stop in order, and stopped at once when asked again."""
+"""Ctrl-C and SIGTERM: the first asks for an orderly stop, the second for an immediate one."""
 
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from flows.runtime.control import Control
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
 
 @contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """Give work outside of an event loop an event that the first Ctrl-C (or SIGTERM) sets; the second ends it."""
+def stopped_by_signals(
+    on_first: Callable[[], None] = lambda: None, on_repeat: Callable[[], None] = _interrupt
+) -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C or SIGTERM sets, for work outside of an event loop.
+
+    Args:
+        on_first: called after the event is set.
+        on_repeat: called at every further signal; by default it raises KeyboardInterrupt.
+    """
     stop = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+    def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
+            on_repeat()
+        else:
+            stop.set()
+            on_first()
 
-    for number in before:
-        signal.signal(number, ask_to_stop)
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
         yield stop
     finally:
@@ -32,7 +45,7 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 @contextmanager
 def stopping_on_signals(control: Control) -> Iterator[None]:
-    """Let the first Ctrl-C (or SIGTERM) end the evaluation in this event loop in order, the second at once."""
+    """Let the first signal set `control.stop` and the second `control.hurry`, while the loop runs."""
 
     def stop() -> None:
         if control.stop.is_set():

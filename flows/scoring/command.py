@@ -25,9 +25,14 @@ class ScoreOptions(
 ):
     """Options of `crosscheck score`."""
 
-    predictions: str = options.option("--predictions", required=True, metavar="FILE", help="The predictions.")
+    predictions: str = options.option(
+        "--predictions",
+        required=True,
+        metavar="FILE",
+        help="File with the predictions, in one of the formats below.",
+    )
     name: str | None = options.option(
-        "--name", metavar="NAME", help="What to call their system in MLflow. [default: the file's name]"
+        "--name", metavar="NAME", help="Name of the system in MLflow. [default: the file's name]"
     )
     rules: str | None = options.option(
         "--rules",
@@ -36,20 +41,22 @@ class ScoreOptions(
         "The benchmark's own is the headline if it is among them, else the first.",
     )
     efficiency: bool = options.option(
-        "--efficiency", is_flag=True, help="Time right answers as well: VES, R-VES and ves_steps."
+        "--efficiency",
+        is_flag=True,
+        help="Also measure the run time of correct answers: VES, R-VES and ves_steps.",
     )
     trials: int = options.option(
         "--trials",
         type=click.IntRange(min=1),
         default=3,
         show_default=True,
-        help="Repetitions of --efficiency, for the spread.",
+        help="Number of time measurements of --efficiency, which show the spread.",
     )
-    soft_f1: bool = options.option("--soft-f1", is_flag=True, help="Score soft-F1 (BIRD mini-dev) as well.")
+    soft_f1: bool = options.option("--soft-f1", is_flag=True, help="Also compute soft-F1 (BIRD mini-dev).")
     linking: str | None = options.option(
         "--linking",
         metavar="FILE",
-        help="Schema links to score: JSON lines, or a JSON list, of objects with tables and columns.",
+        help="Schema links to score: objects with tables and columns, as JSON lines or a JSON list.",
     )
 
     def settings(self) -> "ScoreSettings":
@@ -87,17 +94,17 @@ class ScoreOptions(
     "  crosscheck score --benchmark bird-dev --predictions mine.csv --efficiency --json > scores.json\n"
     "\b\nFormats, recognised by their content:\n"
     "  BIRD's submission  a JSON object: question id -> SQL, tab, ----- bird -----, tab, database\n"
-    "  Spider's text      one SQL per line in the order of the questions, each with a tab and its database or not\n"
-    "  CSV, JSON lines    with a question_id and a sql (or predicted_sql); a JSON list of such objects, too\n"
-    "  predictions.json   of an earlier run, as MLflow has it\n"
-    "\b\nWhat has no prediction counts as wrong and is listed. Lines without ids must be as many as the questions.\n"
+    "  Spider's text      one SQL per line in the order of the questions, optionally a tab and its database\n"
+    "  CSV, JSON lines    with the fields question_id and sql (or predicted_sql); also a JSON list of such objects\n"
+    "  predictions.json   the artifact of an earlier run in MLflow\n"
+    "\b\nQuestions without a prediction count as wrong and are listed. Without ids, a file needs a line per question.\n"
     "\b\nExit codes: 0 scored; 2 bad input or configuration.",
 )
 @options.record(ScoreOptions)
 def command(given: ScoreOptions) -> int:
     """Score the predictions of any system on a benchmark.
 
-    Needs no model and no Prefect; the run is logged to MLflow like an evaluation.
+    Uses no model and no Prefect. The run is logged to MLflow like an evaluation.
     """
     from flows.cli.progress import open_progress
     from flows.report.summary import print_summary

@@ -1,1 +1,1 @@
-"""The `up` command: Prefect's server, MLflow's and a worker, kept running."""
+"""Command `up`: runs Prefect's server, MLflow's server and a worker."""

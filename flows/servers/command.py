@@ -11,7 +11,7 @@ from flows.cli.output import emit
 
 if TYPE_CHECKING:
     from flows.runtime.addresses import Addresses
-    from flows.servers.run import Checked
+    from flows.servers.run import ServersStatus
     from tasks.settings.home import Home
 
 NOT_UP = 1
@@ -28,7 +28,7 @@ class UpOptions(options.Output):
     mlflow_port: int = options.option(
         "--mlflow-port", type=PORT, default=5000, show_default=True, help="Port of MLflow's server."
     )
-    only_check: bool = options.option("--check", is_flag=True, help="Say what is running, and start nothing.")
+    only_check: bool = options.option("--check", is_flag=True, help="Show what is running; start nothing.")
 
 
 @click.command(
@@ -37,32 +37,32 @@ class UpOptions(options.Output):
     "  crosscheck up\n"
     "  crosscheck up --prefect-port 4300 --mlflow-port 5300\n"
     "  crosscheck up --check\n"
-    "\b\nWhat a night evaluates is in deployments/prefect.yaml; deployments/README.md says how to operate it.\n"
-    "\b\nExit codes: 0 stopped, or with --check all is running; 1 something cannot be kept running, or with --check\n"
-    "is not; 2 bad input: a port is taken, or this working folder is already served.",
+    "\b\ndeployments/prefect.yaml defines the nightly runs; deployments/README.md explains how to operate them.\n"
+    "\b\nExit codes: 0 stopped, or with --check: all three are running; 1 one of them keeps ending, or with\n"
+    "--check: one is not running; 2 bad input: a port is in use, or `crosscheck up` already runs for this folder.",
 )
 @options.record(UpOptions)
 def command(given: UpOptions) -> int:
-    """Keep Prefect's server, MLflow's server and a worker for the nights running, until Ctrl-C.
+    """Run Prefect's server, MLflow's server and a worker for nightly runs, until Ctrl-C.
 
-    They keep what they know in the working folder, answer on this machine only, and are started again when they
-    end unexpectedly. The worker serves Prefect's work pool "nightly".
+    Their data is in the working folder. The servers accept connections from this machine only. A service that ends
+    unexpectedly is started again. The worker takes runs from Prefect's work pool "nightly".
     """
     from flows.runtime.addresses import Addresses
-    from flows.servers.run import check, keep_up
+    from flows.servers.run import run_servers, servers_status
 
     folder, addresses = given.folder, Addresses(given.prefect_port, given.mlflow_port)
 
-    def show(text: str) -> "Checked":
-        checked = check(folder, addresses)
+    def show(text: str) -> "ServersStatus":
+        status = servers_status(folder, addresses)
         emit(
-            _as_object(checked),
-            lambda stream: click.echo(text or _as_text(checked, folder), stream),
+            _as_object(status),
+            lambda stream: click.echo(text or _as_text(status, folder), stream),
             as_json=given.as_json,
             text_too=False,
         )
         sys.stdout.flush()
-        return checked
+        return status
 
     if given.only_check:
         return 0 if show("").all_up else NOT_UP
@@ -70,7 +70,7 @@ def command(given: UpOptions) -> int:
     def ready() -> None:
         show(_greeting(addresses, folder))
 
-    keep_up(folder, addresses, ready, lambda text: click.echo(text, err=True))
+    run_servers(folder, addresses, ready, lambda text: click.echo(text, err=True))
     return 0
 
 
@@ -81,31 +81,31 @@ def _greeting(addresses: "Addresses", home: "Home") -> str:
     return (
         f"\nPrefect  {addresses.prefect}\n"
         f"MLflow   {addresses.mlflow}\n"
-        f'worker   serves the work pool "{POOL}"\n\n'
-        f"Evaluations started in another shell are recorded here after\n{exports}\n"
-        "and the nights are deployed, from the checkout, after the same by\n"
+        f'worker   takes runs from the work pool "{POOL}"\n\n'
+        f"To record evaluations of another shell here, set there\n{exports}\n"
+        "To deploy the nightly runs, set the same variables and run in the checkout\n"
         "  prefect deploy --all --prefect-file deployments/prefect.yaml\n\n"
         "Ctrl-C stops all three."
     )
 
 
-def _as_text(checked: "Checked", home: "Home") -> str:
+def _as_text(status: "ServersStatus", home: "Home") -> str:
     lines = [
         f"{service.name:8} {'up' if service.up else 'not running':12} {service.url}".rstrip()
-        for service in checked.services
+        for service in status.services
     ]
-    if checked.standing is None:
-        lines.append(f'No "crosscheck up" runs for {home.path}.')
+    if status.running is None:
+        lines.append(f'No "crosscheck up" is running for {home.path}.')
     return "\n".join(lines)
 
 
-def _as_object(checked: "Checked") -> dict[str, object]:
+def _as_object(status: "ServersStatus") -> dict[str, object]:
     return {
-        "all_up": checked.all_up,
-        "pid": checked.standing.pid if checked.standing else None,
+        "all_up": status.all_up,
+        "pid": status.running.pid if status.running else None,
         "services": [
             {"name": service.name, "up": service.up, "url": service.url or None}
-            for service in checked.services
+            for service in status.services
         ],
-        "environment": checked.addresses.environment,
+        "environment": status.addresses.environment,
     }

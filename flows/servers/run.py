@@ -1,28 +1,26 @@
-"""What `crosscheck up` does: keeps the services running until told to stop, and says what is running."""
+"""Runs the services of `crosscheck up`, and reports the status of running ones."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from flows.runtime.addresses import Addresses
-from flows.runtime.running_servers import Standing, holding, standing
+from flows.runtime.running_servers import RunningServers, exclusive_servers, find_running_servers
+from flows.runtime.signals import stopped_by_signals
 from flows.servers.services import answers, check_ports, services, worker_is_online
 from flows.servers.supervisor import Supervisor
 from tasks.settings.home import Home
 
-TICK_S = 0.2
+UPDATE_INTERVAL_S = 0.2
 
 
 @dataclass(frozen=True)
-class Condition:
-    """Whether a service is at work.
+class ServiceStatus:
+    """Status of one service.
 
     Attributes:
-        name: which.
-        up: whether it is.
-        url: where a person looks at it; "" where there is nothing to see.
+        name: name of the service.
+        up: whether it is healthy.
+        url: address of its web page; "" if it has none.
     """
 
     name: str
@@ -31,90 +29,75 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What is running.
+class ServersStatus:
+    """Status of all services of a working folder.
 
     Attributes:
-        standing: the `crosscheck up` that has the working folder; None where none has.
-        addresses: where was looked.
+        running: the `crosscheck up` of the working folder; None if none is running.
+        addresses: the addresses that were checked.
         services: in the order in which they start.
     """
 
-    standing: Standing | None
+    running: RunningServers | None
     addresses: Addresses
-    services: tuple[Condition, ...]
+    services: tuple[ServiceStatus, ...]
 
     @property
     def all_up(self) -> bool:
-        """Whether everything is at work."""
-        return self.standing is not None and all(service.up for service in self.services)
+        """Whether `crosscheck up` runs and all its services are healthy."""
+        return self.running is not None and all(service.up for service in self.services)
 
 
-def keep_up(home: Home, addresses: Addresses, ready: Callable[[], None], tell: Callable[[str], None]) -> None:
-    """Run the services until Ctrl-C or SIGTERM; a second one ends them at once.
+def run_servers(
+    home: Home, addresses: Addresses, on_ready: Callable[[], None], report: Callable[[str], None]
+) -> None:
+    """Run the services until Ctrl-C or SIGTERM; a second signal kills them.
 
     Args:
         home: the working folder, with the stores.
-        addresses: where the servers shall answer.
-        ready: called once all of them do.
-        tell: hears what happens, in one sentence each.
+        addresses: addresses of the servers.
+        on_ready: called once, when all services are healthy.
+        report: receives one sentence per event.
 
     Raises:
-        ConfigurationError: a port is taken, or another `crosscheck up` has the working folder.
-        GivenUpError: a service cannot be kept running.
+        ConfigurationError: a port is in use, or another `crosscheck up` runs for the working folder.
+        ServiceFailedError: a service ended too often right after its start.
     """
-    with holding(home, addresses):
+    with exclusive_servers(home, addresses):
         check_ports(addresses)
-        tell(f"Starting Prefect, MLflow and a worker. Their logs are in {home.services}.")
+        report(f"Starting Prefect, MLflow and a worker. Their logs are in {home.services}.")
         with (
-            Supervisor(services(home, addresses), tell) as supervisor,
-            _told_to_stop(supervisor, tell) as stop,
+            Supervisor(services(home, addresses), report) as supervisor,
+            stopped_by_signals(
+                on_first=lambda: report("Stopping the worker and the servers (again to stop at once)."),
+                on_repeat=supervisor.kill,
+            ) as stop,
         ):
-            told = False
+            ready = False
             while not stop.is_set():
-                supervisor.tend()
-                if supervisor.up and not told:
-                    told = True
-                    ready()
-                stop.wait(TICK_S)
+                supervisor.update()
+                if supervisor.all_healthy and not ready:
+                    ready = True
+                    on_ready()
+                stop.wait(UPDATE_INTERVAL_S)
+            supervisor.stop()
 
 
-def check(home: Home, otherwise: Addresses) -> Checked:
-    """Say what is running for a working folder.
+def servers_status(home: Home, default: Addresses) -> ServersStatus:
+    """Return the status of the services of a working folder.
 
     Args:
         home: the working folder.
-        otherwise: where to look when no `crosscheck up` has it.
+        default: addresses to check if no `crosscheck up` runs for the working folder.
     """
-    found = standing(home)
-    addresses = found.addresses if found else otherwise
-    return Checked(
-        found,
+    running = find_running_servers(home)
+    addresses = running.addresses if running else default
+    return ServersStatus(
+        running,
         addresses,
         (
-            Condition("Prefect", answers(f"{addresses.prefect_api}/health"), addresses.prefect),
-            Condition("MLflow", answers(f"{addresses.mlflow}/health"), addresses.mlflow),
-            Condition("worker", worker_is_online(addresses)),
+            ServiceStatus("Prefect", answers(f"{addresses.prefect_api}/health"), addresses.prefect),
+            ServiceStatus("MLflow", answers(f"{addresses.mlflow}/health"), addresses.mlflow),
+            ServiceStatus("worker", worker_is_online(addresses)),
         ),
     )
-
-
-@contextmanager
-def _told_to_stop(supervisor: Supervisor, tell: Callable[[str], None]) -> Iterator[threading.Event]:
-    """Give an event that the first Ctrl-C or SIGTERM sets; the second ends the services at once."""
-    stop = threading.Event()
-
-    def on_signal(_number: int, _frame: object) -> None:
-        if stop.is_set():
-            supervisor.hurry()
-        else:
-            stop.set()
-            tell("Stopping the worker and the servers (again to stop at once).")
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-        supervisor.stop()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""The services of `crosscheck up`: Prefect's server, MLflow's, and a worker, on the stores of the working folder."""
+"""Services of `crosscheck up`: Prefect's server, MLflow's server and a worker, on the working folder's stores."""
 
 import os
 import socket
@@ -14,26 +14,26 @@ from tasks.settings.home import Home
 from tasks.tracking.mlflow import store
 
 POOL = "nightly"
-ANSWER_S = 5.0
-_LINGER_S = 8.0
+HEALTH_TIMEOUT_S = 5.0
+_SHUTDOWN_DELAY_S = 8.0
 
 WORKER = {
-    # A task run's own lines say what its state says; without them a night's log is readable.
+    # Logs of task runs repeat their states and would fill the log of a nightly run.
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "WARNING",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
 
 
 def worker_name() -> str:
-    """Return the name under which the worker of this machine is known to Prefect."""
+    """Return the name of this machine's worker in Prefect."""
     return f"crosscheck-{socket.gethostname()}"
 
 
 def check_ports(addresses: Addresses) -> None:
-    """Find out whether the ports are free.
+    """Check that the ports are free.
 
     Raises:
-        ConfigurationError: one is taken, or both are the same.
+        ConfigurationError: a port is in use, or both are the same.
     """
     ports = {"--prefect-port": addresses.prefect_port, "--mlflow-port": addresses.mlflow_port}
     if addresses.prefect_port == addresses.mlflow_port:
@@ -45,8 +45,8 @@ def check_ports(addresses: Addresses) -> None:
                 probe.bind((LOCALHOST, port))
             except OSError as error:
                 raise ConfigurationError(
-                    f"Port {port} of {LOCALHOST} cannot be used ({error.strerror}): another program has it. Stop that "
-                    f"program, or name another port with {option}."
+                    f"Port {port} of {LOCALHOST} cannot be used ({error.strerror}). Stop the program that uses it, "
+                    f"or name another port with {option}."
                 ) from error
 
 
@@ -57,22 +57,22 @@ def services(home: Home, addresses: Addresses) -> tuple[Service, ...]:
 
 
 def answers(url: str) -> bool:
-    """Return whether a server answers at a URL with all well."""
+    """Return whether a GET request succeeds."""
     import httpx
 
     try:
-        return httpx.get(url, timeout=ANSWER_S).status_code == httpx.codes.OK
+        return httpx.get(url, timeout=HEALTH_TIMEOUT_S).status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
 
 
 def worker_is_online(addresses: Addresses) -> bool:
-    """Return whether Prefect has heard from this machine's worker lately."""
+    """Return whether Prefect lists this machine's worker as online."""
     import httpx
 
     try:
         response = httpx.post(
-            f"{addresses.prefect_api}/work_pools/{POOL}/workers/filter", json={}, timeout=ANSWER_S
+            f"{addresses.prefect_api}/work_pools/{POOL}/workers/filter", json={}, timeout=HEALTH_TIMEOUT_S
         )
         found = response.json() if response.status_code == httpx.codes.OK else []
     except (httpx.HTTPError, ValueError):
@@ -87,9 +87,8 @@ def _prefect_server(home: Home, addresses: Addresses) -> Service:
         command=(sys.executable, "-m", "prefect", "server", "start", *port),
         environment=_environment(home) | {"PREFECT_UI_API_URL": addresses.prefect_api},
         log=home.services / "prefect.log",
-        answers=partial(answers, f"{addresses.prefect_api}/health"),
-        url=addresses.prefect,
-        linger_s=_LINGER_S,
+        is_healthy=partial(answers, f"{addresses.prefect_api}/health"),
+        shutdown_delay_s=_SHUTDOWN_DELAY_S,
     )
 
 
@@ -100,9 +99,8 @@ def _mlflow_server(home: Home, addresses: Addresses) -> Service:
         command=(*store.server_words(embedded, addresses.mlflow_port), "--host", LOCALHOST),
         environment=_environment(home) | store.SERVER,
         log=home.services / "mlflow.log",
-        answers=partial(answers, f"{addresses.mlflow}/health"),
-        url=addresses.mlflow,
-        linger_s=_LINGER_S,
+        is_healthy=partial(answers, f"{addresses.mlflow}/health"),
+        shutdown_delay_s=_SHUTDOWN_DELAY_S,
     )
 
 
@@ -113,14 +111,14 @@ def _worker(home: Home, addresses: Addresses) -> Service:
         command=(sys.executable, "-m", "prefect", "worker", "start", *options),
         environment=WORKER | _environment(home) | addresses.environment,
         log=home.services / "worker.log",
-        answers=partial(worker_is_online, addresses),
+        is_healthy=partial(worker_is_online, addresses),
         after="Prefect",
     )
 
 
 def _environment(home: Home) -> dict[str, str]:
-    """Return the environment of every service: the user's own settings win, their other servers do not count here."""
-    foreign = ("PREFECT_API_URL", LOCAL_URL, "MLFLOW_TRACKING_URI")
-    users = {name: value for name, value in os.environ.items() if name not in foreign}
-    ours = {**local_settings(home), **SERVER, "PREFECT_CLI_PROMPT": "false"}
-    return {**ours, **users, "CROSSCHECK_HOME": str(home.path), "PYTHONUNBUFFERED": "1"}
+    """Return the environment of a service: defaults, overridden by the user's variables except those naming servers."""
+    servers = ("PREFECT_API_URL", LOCAL_URL, "MLFLOW_TRACKING_URI")
+    user = {name: value for name, value in os.environ.items() if name not in servers}
+    defaults = {**local_settings(home), **SERVER, "PREFECT_CLI_PROMPT": "false"}
+    return {**defaults, **user, "CROSSCHECK_HOME": str(home.path), "PYTHONUNBUFFERED": "1"}

@@ -1,7 +1,10 @@
-"""Keeps services running: starts them in order, restarts what ends, gives up on what cannot stay."""
+"""Process supervisor: starts services in order, restarts those that end, and fails when one keeps ending.
+
+Own code, because honcho neither restarts nor orders processes, supervisord and circus start the next service without
+waiting until the one it depends on is healthy, and all three leave processes running when they are killed.
+"""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,96 +17,98 @@ from types import TracebackType
 from flows.servers.service import Service
 from tasks.errors import CrosscheckError
 
-QUICK_S = 20.0
-"""A service that ends before it has run for so long has crashed at once."""
-QUICK_CRASHES = 5
-"""After so many of these in a row it is given up."""
-LONGEST_PAUSE_S = 30.0
-LARGEST_LOG = 20_000_000
-STOP_S = 30.0
-_SHOWN = 15
+EARLY_EXIT_S = 20.0
+"""A service that ends sooner after its start has exited early."""
+MAX_EARLY_EXITS = 5
+"""A service with this many early exits in a row has failed."""
+MAX_RESTART_DELAY_S = 30.0
+MAX_LOG_BYTES = 20_000_000
+STOP_TIMEOUT_S = 30.0
+_LOG_LINES_SHOWN = 15
+_WRAPPER = (sys.executable, "-m", "flows.servers.process_tree")
 
 
-class GivenUpError(CrosscheckError):
-    """A service cannot be kept running."""
+class ServiceFailedError(CrosscheckError):
+    """A service ended too often right after its start."""
 
     exit_code = 1
 
 
 @dataclass
-class _Kept:
-    """A service and what has become of it so far."""
+class _ServiceState:
+    """A service and its process."""
 
     service: Service
     process: "subprocess.Popen[bytes] | None" = None
     started: float = 0.0
     start_at: float = 0.0
-    crashes: int = 0
-    answered: bool = False
+    early_exits: int = 0
+    healthy: bool = False
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(number)
 
 
 class Supervisor:
-    """Runs services until told to stop.
+    """Context manager that runs services and stops them at its end.
 
     Args:
         services: in the order in which they start; stopped in the reverse order.
-        tell: hears what happens, in one sentence each.
-        first_pause_s: seconds before the first restart; doubled with every quick crash.
+        report: receives one sentence per event.
+        restart_delay_s: seconds before the first restart; doubled with every early exit.
     """
 
     def __init__(
-        self, services: Sequence[Service], tell: Callable[[str], None], first_pause_s: float = 1.0
+        self, services: Sequence[Service], report: Callable[[str], None], restart_delay_s: float = 1.0
     ) -> None:
-        self._kept = {service.name: _Kept(service) for service in services}
-        self._tell = tell
-        self._first_pause_s = first_pause_s
+        self._states = {service.name: _ServiceState(service) for service in services}
+        self._report = report
+        self._restart_delay_s = restart_delay_s
 
     @property
-    def up(self) -> bool:
-        """Whether every service has answered since it was last started."""
-        return all(kept.answered for kept in self._kept.values())
+    def all_healthy(self) -> bool:
+        """Whether every service has been healthy since its last start."""
+        return all(state.healthy for state in self._states.values())
 
-    def tend(self) -> None:
-        """Do what is to be done now: start, notice, restart.
+    def update(self) -> None:
+        """Start the services that are due, check the health of started ones, and schedule restarts of ended ones.
 
         Raises:
-            GivenUpError: a service ended too often right after its start; names its log and shows its end.
+            ServiceFailedError: a service has too many early exits; names its log and shows the last lines.
         """
-        for kept in self._kept.values():
-            if kept.process is None:
-                if time.monotonic() >= kept.start_at and self._may_start(kept.service):
-                    self._start(kept)
-            elif (code := kept.process.poll()) is not None:
-                self._ended(kept, code)
-            elif not kept.answered and kept.service.answers():
-                kept.answered = True
+        for state in self._states.values():
+            if state.process is None:
+                after = state.service.after
+                if time.monotonic() >= state.start_at and (not after or self._states[after].healthy):
+                    _start(state)
+            elif (code := state.process.poll()) is not None:
+                self._handle_exit(state, state.process, code)
+            elif not state.healthy:
+                state.healthy = state.service.is_healthy()
 
     def stop(self) -> None:
-        """Stop all, the last one first, each with time to report its end to those before it."""
-        for kept in reversed(self._kept.values()):
-            if kept.process is not None and kept.process.stdin is not None:
-                # SIGINT is "stop now", without the lingering that a lost parent calls for.
-                with suppress(ProcessLookupError):
-                    kept.process.send_signal(signal.SIGINT)
-                kept.process.stdin.close()
-                with suppress(subprocess.TimeoutExpired):
-                    kept.process.wait(timeout=STOP_S)
-        self.kill()
-
-    def hurry(self) -> None:
-        """Tell whatever still runs to end at once, without waiting for it."""
-        for kept in self._kept.values():
-            if kept.process is not None:
-                with suppress(ProcessLookupError):
-                    os.kill(kept.process.pid, signal.SIGTERM)
+        """Stop the services in reverse order, one after the other; kill those that exceed the timeout."""
+        try:
+            for state in reversed(self._states.values()):
+                if state.process is not None:
+                    # SIGINT before standard input closes: the shutdown delay is only for a parent that has died.
+                    state.send_signal(signal.SIGINT)
+                    _close(state.process)
+                    with suppress(subprocess.TimeoutExpired):
+                        state.process.wait(timeout=STOP_TIMEOUT_S)
+        finally:
+            self.kill()
+            for state in self._states.values():
+                if state.process is not None:
+                    state.process.wait()
+                    state.process = None
 
     def kill(self) -> None:
-        """End at once whatever still runs."""
-        self.hurry()
-        for kept in self._kept.values():
-            if kept.process is not None:
-                kept.process.wait()
-                kept.process = None
+        """Request the end of all services without a grace period; does not wait for it."""
+        for state in self._states.values():
+            state.send_signal(signal.SIGTERM)
 
     def __enter__(self) -> "Supervisor":
         return self
@@ -111,63 +116,62 @@ class Supervisor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.stop()
-        finally:
-            self.kill()
+        self.stop()
 
-    def _may_start(self, service: Service) -> bool:
-        return not service.after or self._kept[service.after].answered
-
-    def _start(self, kept: _Kept) -> None:
-        service = kept.service
-        _make_room(service)
-        with service.log.open("ab") as log:
-            kept.process = subprocess.Popen(  # noqa: S603 - our own module around our own command
-                [sys.executable, "-m", "flows.servers.guard", str(service.linger_s), *service.command],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # A group of its own: Ctrl-C is for us, who stop the services in order.
-                start_new_session=True,
-                env=dict(service.environment),
-            )
-        kept.started, kept.answered = time.monotonic(), False
-
-    def _ended(self, kept: _Kept, code: int) -> None:
-        service, process = kept.service, kept.process
-        assert process is not None and process.stdin is not None
-        process.stdin.close()
-        # Where the guard itself was killed, what it guarded is still in its group, and holds the port.
+    def _handle_exit(self, state: _ServiceState, process: "subprocess.Popen[bytes]", code: int) -> None:
+        service = state.service
+        _close(process)
+        # If the wrapper itself was killed, its command is still in its process group and holds the port.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        kept.process = None
-        lived = time.monotonic() - kept.started
-        kept.crashes = kept.crashes + 1 if lived < QUICK_S else 1
+        state.process = None
+        uptime = time.monotonic() - state.started
+        state.early_exits = state.early_exits + 1 if uptime < EARLY_EXIT_S else 1
         number = -code if code < 0 else code - 128
         how = f"was killed by signal {number}" if number > 0 else f"ended with status {code}"
-        if kept.crashes >= QUICK_CRASHES:
-            raise GivenUpError(
-                f"{service.name} ended {kept.crashes} times within {QUICK_S:g} s of its start and is given up. "
-                f"Its log, {service.log}, ends with:\n{_end_of(service)}"
+        if state.early_exits >= MAX_EARLY_EXITS:
+            raise ServiceFailedError(
+                f"{service.name} ended {state.early_exits} times within {EARLY_EXIT_S:g} s of its start and is not "
+                f"started again. Its log, {service.log}, ends with:\n{_end_of_log(service)}"
             )
-        pause = min(self._first_pause_s * 2 ** (kept.crashes - 1), LONGEST_PAUSE_S)
-        kept.start_at = time.monotonic() + pause
-        self._tell(
-            f"{service.name} {how} after {lived:.0f} s; it starts again in {pause:g} s. Its log: {service.log}"
+        delay = min(self._restart_delay_s * 2 ** (state.early_exits - 1), MAX_RESTART_DELAY_S)
+        state.start_at = time.monotonic() + delay
+        self._report(
+            f"{service.name} {how} after {uptime:.0f} s; it starts again in {delay:g} s. Its log: {service.log}"
         )
 
 
-def _make_room(service: Service) -> None:
-    """Put a log aside that has grown large, in place of the one put aside before."""
+def _start(state: _ServiceState) -> None:
+    service = state.service
+    _rotate_log(service)
+    with service.log.open("ab") as log:
+        state.process = subprocess.Popen(  # noqa: S603 - this project's module around this project's command
+            [*_WRAPPER, str(service.shutdown_delay_s), *service.command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # A session of its own: Ctrl-C reaches this process only, which stops the services in order.
+            start_new_session=True,
+            env=dict(service.environment),
+        )
+    state.started, state.healthy = time.monotonic(), False
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _rotate_log(service: Service) -> None:
+    """Rename a log that is too large, replacing the one that was renamed before."""
     service.log.parent.mkdir(parents=True, exist_ok=True)
-    if service.log.exists() and service.log.stat().st_size > LARGEST_LOG:
-        shutil.move(service.log, service.log.with_suffix(".log.1"))
+    if service.log.exists() and service.log.stat().st_size > MAX_LOG_BYTES:
+        service.log.replace(service.log.with_suffix(".log.1"))
 
 
-def _end_of(service: Service) -> str:
+def _end_of_log(service: Service) -> str:
     try:
         lines = service.log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         return f"  (it cannot be read: {error.strerror})"
-    return "\n".join(f"  {line}" for line in lines[-_SHOWN:])
+    return "\n".join(f"  {line}" for line in lines[-_LOG_LINES_SHOWN:])

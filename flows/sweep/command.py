@@ -19,29 +19,30 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
         default=DEFAULT_BACKBONE,
         show_default=True,
         metavar="NAMES",
-        help="Names or files, with commas.",
+        help="Names or files, separated by commas.",
     )
     pipelines: str = options.option(
         "--pipelines",
         default=DEFAULT_PIPELINE,
         show_default=True,
         metavar="NAMES",
-        help="Names or files, with commas.",
+        help="Names or files, separated by commas.",
     )
     grid: tuple[str, ...] = options.option(
         "--grid",
         multiple=True,
         metavar="KEY=VALUES",
-        help="Values of a setting, with commas: backbone.* or pipeline.*. Given several times, all combinations.",
+        help="Values of one setting (backbone.* or pipeline.*), separated by commas. If given several times, all "
+        "combinations are evaluated.",
     )
     budget: float | None = options.option(
         "--budget",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
-        help="Stop when this much is spent.",
+        help="Stop when the paid calls have cost this amount.",
     )
     dry_run: bool = options.option(
-        "--dry-run", is_flag=True, help="Show the cells and what they are estimated to cost, no more."
+        "--dry-run", is_flag=True, help="Show the cells and their estimated costs; evaluate nothing."
     )
 
 
@@ -51,11 +52,12 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
     "  crosscheck sweep --backbones offline --pipelines rsl-sql,few-shot,zero-shot\n"
     "  crosscheck sweep --benchmark bird-dev --backbones openai,deepseek --pipelines rsl-sql --dry-run\n"
     "  crosscheck sweep --backbones openai --pipelines few-shot --grid pipeline.demonstrations.k=0,1,3,5 --budget 2\n"
-    "\b\nThe cells run one after the other; their runs in MLflow carry the tag sweep. Interrupted or out of budget,\n"
-    "the same command continues: what was paid for is not paid again. A budget counts what this command pays; calls\n"
-    "in flight when it is spent are still answered.\n"
-    "\b\nExit codes: 0 every cell is evaluated; 2 bad input or configuration; 3 some questions or cells are left, for\n"
-    "reasons that the same command can mend (a budget that is spent is one); 130 interrupted, everything is kept.",
+    "\b\nA cell is one combination. Cells run one after the other; their runs in MLflow have the tag sweep. After an\n"
+    "interruption or a spent budget, the same command continues, and no call is paid for twice. The budget counts\n"
+    "the calls that this command pays for; calls in flight when it is spent are still answered.\n"
+    "\b\nExit codes: 0 every cell is evaluated; 2 bad input or configuration; 3 some questions failed or\n"
+    "cells are left (for example, the budget is spent), and the same command retries them; 130 interrupted, all\n"
+    "answers are kept.",
 )
 @options.record(SweepOptions)
 def command(given: SweepOptions) -> int:

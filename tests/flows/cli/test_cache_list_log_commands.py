@@ -171,7 +171,7 @@ def test_a_bug_is_a_sentence_and_its_traceback_is_in_the_log(
     monkeypatch.setattr("tasks.settings.home.find_conf", broken)
     ran = run_here("list")
     assert ran.code == 70
-    assert "something went wrong that should not (ZeroDivisionError: a bug)" in ran.err
+    assert "internal error (ZeroDivisionError: a bug)" in ran.err
     assert "Traceback" not in ran.err
     log = tmp_path / "home" / "crosscheck.log"
     assert str(log) in ran.err

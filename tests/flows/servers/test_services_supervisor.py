@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flows.servers.service import Service
-from flows.servers.supervisor import QUICK_CRASHES, GivenUpError, Supervisor
+from flows.servers.supervisor import MAX_EARLY_EXITS, ServiceFailedError, Supervisor
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,16 +20,16 @@ def service(tmp_path: Path, script: str, **changes: object) -> Service:
         "command": (sys.executable, "-c", script),
         "environment": {**os.environ, "PYTHONPATH": str(ROOT)},
         "log": tmp_path / "thing.log",
-        "answers": lambda: True,
+        "is_healthy": lambda: True,
     }
     return Service(**(plain | changes))
 
 
-def tend_until(supervisor: Supervisor, condition: object, timeout: float = 20) -> None:
+def update_until(supervisor: Supervisor, condition: object, timeout: float = 20) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
-        supervisor.tend()
+        supervisor.update()
         time.sleep(0.02)
 
 
@@ -58,18 +58,18 @@ def numbers(path: Path, count: int) -> list[int]:
     return [int(number) for number in path.read_text().split()]
 
 
-def test_a_service_that_always_crashes_is_given_up_with_the_end_of_its_log(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_a_service_that_always_crashes_fails_with_the_end_of_its_log(tmp_path: Path) -> None:
+    reported: list[str] = []
     crashing = service(tmp_path, "print('the disk is full'); raise SystemExit(7)")
     with (
-        Supervisor([crashing], told.append, first_pause_s=0.01) as supervisor,
-        pytest.raises(GivenUpError, match=r"given up(.|\n)*the disk is full") as ended,
+        Supervisor([crashing], reported.append, restart_delay_s=0.01) as supervisor,
+        pytest.raises(ServiceFailedError, match=r"not started again(.|\n)*the disk is full") as ended,
     ):
-        tend_until(supervisor, lambda: False)
+        update_until(supervisor, lambda: False)
     assert str(crashing.log) in str(ended.value)
-    assert len(told) == QUICK_CRASHES - 1
-    assert "status 7" in told[0]
-    assert [text.partition("again in ")[2].partition(" s")[0] for text in told] == [
+    assert len(reported) == MAX_EARLY_EXITS - 1
+    assert "status 7" in reported[0]
+    assert [text.partition("again in ")[2].partition(" s")[0] for text in reported] == [
         "0.01",
         "0.02",
         "0.04",
@@ -77,9 +77,9 @@ def test_a_service_that_always_crashes_is_given_up_with_the_end_of_its_log(tmp_p
     ]
 
 
-def test_a_service_starts_only_when_the_one_it_needs_answers(tmp_path: Path) -> None:
+def test_a_service_starts_only_when_the_one_it_needs_is_healthy(tmp_path: Path) -> None:
     sleeping = "import time; time.sleep(60)"
-    first = service(tmp_path, sleeping, name="first", answers=(tmp_path / "ready").exists)
+    first = service(tmp_path, sleeping, name="first", is_healthy=(tmp_path / "ready").exists)
     second = service(
         tmp_path,
         f"import pathlib; pathlib.Path({str(tmp_path / 'second')!r}).touch(); {sleeping}",
@@ -88,18 +88,18 @@ def test_a_service_starts_only_when_the_one_it_needs_answers(tmp_path: Path) -> 
     )
     with Supervisor([first, second], print) as supervisor:
         for _ in range(40):
-            supervisor.tend()
+            supervisor.update()
             time.sleep(0.02)
         assert not (tmp_path / "second").exists()
         (tmp_path / "ready").touch()
-        tend_until(supervisor, (tmp_path / "second").exists)
+        update_until(supervisor, (tmp_path / "second").exists)
 
 
 @pytest.mark.skipif(
     sys.platform != "linux", reason="orphans in sessions of their own are only found on Linux"
 )
 @pytest.mark.parametrize("how", ["standard input closes", "the command ends"])
-def test_nothing_outlives_a_guard_not_even_an_orphan_with_a_session_of_its_own(
+def test_nothing_outlives_a_process_tree_not_even_an_orphan_with_a_session_of_its_own(
     tmp_path: Path, how: str
 ) -> None:
     pids = tmp_path / "pids"
@@ -112,23 +112,24 @@ def test_nothing_outlives_a_guard_not_even_an_orphan_with_a_session_of_its_own(
         f"import subprocess, sys, time, pathlib; subprocess.run([sys.executable, '-c', {middle!r}]); "
         f"time.sleep({90 if how == 'standard input closes' else 1.5})"
     )
-    guard = subprocess.Popen(
-        [sys.executable, "-c", "import flows.servers.guard as g, sys; g.GRACE_S = 0.3; sys.exit(g.run(sys.argv[1:]))",
+    wrapper = subprocess.Popen(
+        [sys.executable, "-c",
+         "import flows.servers.process_tree as p, sys; p.GRACE_PERIOD_S = 0.3; sys.exit(p.run(sys.argv[1:]))",
          sys.executable, "-c", child],
         cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     (pid,) = numbers(pids, 1)
     assert alive(pid)
     if how == "standard input closes":
-        guard.stdin.close()
-    assert guard.wait(timeout=20) == (0 if how == "the command ends" else 128 + 15)
+        wrapper.stdin.close()
+    assert wrapper.wait(timeout=20) == (0 if how == "the command ends" else 128 + 15)
     assert gone(pid)
 
 
-def test_a_log_that_has_grown_large_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.servers.supervisor.LARGEST_LOG", 10)
+def test_a_log_that_has_grown_large_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.servers.supervisor.MAX_LOG_BYTES", 10)
     thing = service(tmp_path, "import time; time.sleep(60)")
     thing.log.write_text("old and long enough")
     with Supervisor([thing], print) as supervisor:
-        tend_until(supervisor, lambda: supervisor.up)
+        update_until(supervisor, lambda: supervisor.all_healthy)
     assert (tmp_path / "thing.log.1").read_text() == "old and long enough"
