@@ -60,7 +60,7 @@ def command(
     Runs the pipeline's stages in place, without Prefect and MLflow. Model replies are cached all the same.
     """
     from flows.answer.display import as_object, print_answer
-    from flows.answer.run import answer_one
+    from flows.answer.run import Asked, answer_one
     from flows.cli.progress import open_progress
     from flows.runtime.logs import logging_to
     from tasks.settings.assemble import evaluation_settings
@@ -77,8 +77,9 @@ def command(
     )
     if demonstrations == "none":
         settings = settings.model_copy(update={"pipeline": without_demonstrations(settings.pipeline)})
+    asked = Asked(question, evidence, database, rows)
     with open_progress(sys.stderr) as progress, logging_to(find_home(home)):
-        answered = asyncio.run(answer_one(settings, question, evidence, database, rows, progress))
+        answered = asyncio.run(answer_one(settings, asked, progress))
     if as_json:
         click.echo(json.dumps(as_object(answered), ensure_ascii=False, default=str))
     else:

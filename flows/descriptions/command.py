@@ -49,7 +49,8 @@ def command(
     each column that the benchmark leaves undescribed.
     """
     from flows.cli.progress import open_progress
-    from flows.evaluation.launch import run_preparation
+    from flows.questions.launch import launched
+    from flows.runtime.control import Control
     from tasks.settings.assemble import evaluation_settings
 
     settings = evaluation_settings(
@@ -63,7 +64,11 @@ def command(
         home=home,
     )
     with open_progress(sys.stderr) as progress:
-        prepared = run_preparation(settings, progress)
+        control = Control(progress)
+        with launched(settings, control) as prefect:
+            from flows.descriptions.flow import describing
+
+            prepared = prefect.loop.run(describing(control, prefect.preparation)(settings))
     if as_json:
         click.echo(json.dumps(asdict(prepared), ensure_ascii=False))
     else:

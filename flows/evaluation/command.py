@@ -77,8 +77,9 @@ def command(
     Takes every question through the pipeline's stages, scores each stage, and logs the run to MLflow.
     """
     from flows.cli.progress import open_progress
-    from flows.evaluation.launch import run_evaluation
+    from flows.questions.launch import launched
     from flows.report.summary import print_summary
+    from flows.runtime.control import Control
     from tasks.settings.assemble import evaluation_settings
 
     settings = evaluation_settings(
@@ -94,7 +95,11 @@ def command(
         shards=shards,
     )
     with open_progress(sys.stderr) as progress:
-        evaluated = run_evaluation(settings, progress)
+        control = Control(progress)
+        with launched(settings, control) as prefect:
+            from flows.evaluation.flow import evaluation
+
+            evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(settings))
     if as_json:
         click.echo(json.dumps(evaluated.summary, ensure_ascii=False))
         print_summary(evaluated, sys.stderr, details=details)

@@ -89,6 +89,8 @@ def dataset(
         pairs_settings,
         training_benchmark,
     )
+    from flows.questions.launch import launched
+    from flows.runtime.control import Control
     from tasks.settings.assemble import evaluation_settings
 
     chosen = evaluation_settings(
@@ -105,11 +107,15 @@ def dataset(
     split = _training_split(training) or training_benchmark(chosen.benchmark)
     settings = pairs_settings(chosen.model_copy(update={"benchmark": split}))
     check_splits(settings, chosen.benchmark)
-    from flows.evaluation.launch import run_training_pairs
-
     path = Path(output).expanduser()
     with open_progress(sys.stderr) as progress:
-        found = run_training_pairs(settings, chosen.benchmark, path, held_out, progress)
+        control = Control(progress)
+        with launched(settings, control) as prefect:
+            from flows.finetuning.pairs import making_pairs
+
+            found = prefect.loop.run(
+                making_pairs(control, prefect.preparation)(settings, chosen.benchmark, str(path), held_out)
+            )
     if as_json:
         click.echo(json.dumps(asdict(found)))
     else:

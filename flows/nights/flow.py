@@ -14,10 +14,10 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.deployed.forms import Evaluation, Matrix
-from flows.deployed.run import attended, in_words, open_home, settings_of
-from flows.evaluation.flow import evaluate
-from flows.report.result import Evaluated
+from flows.deployed.forms import EvaluationForm, Matrix
+from flows.deployed.run import as_prefect_state, deployed_run, open_home, settings_of
+from flows.evaluation.flow import evaluation as evaluation_flow
+from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
@@ -62,7 +62,7 @@ async def nightly(
         night: Name of the night; left out: the time for which it was scheduled. A night that was killed continues
             under its name: with `ask_again`, replies that it had already paid for are reused.
     """
-    return await in_words(_nightly(matrix, gate, ask_again, _name(night)))
+    return await as_prefect_state(_nightly(matrix, gate, ask_again, _name(night)))
 
 
 async def _nightly(matrix: Matrix, gate: Gate, ask_again: bool, name: str) -> State[Any]:
@@ -91,19 +91,20 @@ def _named_baselines(matrix: Matrix, warehouse: Warehouse) -> Mapping[str, Store
     return {name: named_run(reference, warehouse) for name, reference in matrix.baselines.items()}
 
 
-async def _evaluate(evaluation: Evaluation, home: Home, epoch: str | None) -> Entry:
+async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -> Entry:
     """Run one evaluation; whatever goes wrong is part of the entry and leaves the others alone."""
     names = (evaluation.benchmark, evaluation.backbone, evaluation.pipeline)
     try:
         settings = settings_of(evaluation, epoch=epoch)
-        with attended(home, Control(), night=str(flow_run.id)):
-            state = await evaluate(settings, return_state=True)
+        control = Control()
+        with deployed_run(home, control, nightly=str(flow_run.id)):
+            state = await evaluation_flow(control)(settings, return_state=True)
             result = await state.aresult(raise_on_failure=False)
     except CrosscheckError as error:
         return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
     if isinstance(result, Interrupted):  # whoever stops one evaluation stops the night
         raise result
-    if not isinstance(result, Evaluated):
+    if not isinstance(result, EvaluationResult):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
         return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
     report, summary = result.report, result.summary
@@ -125,7 +126,7 @@ async def _evaluate(evaluation: Evaluation, home: Home, epoch: str | None) -> En
     )
 
 
-def _command(evaluation: Evaluation, epoch: str | None) -> str:
+def _command(evaluation: EvaluationForm, epoch: str | None) -> str:
     """Return the command that evaluates one combination again, with what the night had paid for."""
     words = ["crosscheck", "evaluate"]
     for name in ("benchmark", "backbone", "pipeline", "questions", "limit", "data"):

@@ -18,7 +18,7 @@ ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FlowRunState:
     """How a flow run stands.
 
     Attributes:
@@ -92,7 +92,7 @@ async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> U
     return run.id
 
 
-async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, Standing]:
+async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
     """Return how flow runs stand, by id; one that was deleted counts as crashed. Nothing while nobody answers."""
     import httpx
     from prefect.client.orchestration import get_client
@@ -115,9 +115,9 @@ async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, Standing]:
         log.warning("Prefect does not say how %d flow runs stand: %s", len(flow_runs), error)
         return {}
     percents = {each.flow_run_id: float(str(each.data or 0)) for each in artifacts}
-    gone = Standing("CRASHED", "It was deleted.")
+    gone = FlowRunState("CRASHED", "It was deleted.")
     return {
-        id_: Standing(state.type.value, state.message or "", percents.get(id_, 0.0)) if state else gone
+        id_: FlowRunState(state.type.value, state.message or "", percents.get(id_, 0.0)) if state else gone
         for id_, state in ((each, states.get(each)) for each in flow_runs)
     }
 
@@ -127,12 +127,12 @@ async def cancel(flow_runs: Sequence[UUID]) -> None:
     from prefect.client.orchestration import get_client
     from prefect.states import Cancelled, Cancelling
 
-    standings = await look_at(flow_runs)
+    states = await look_at(flow_runs)
     async with get_client() as client:
-        for id_, standing in standings.items():
-            if standing.ended:
+        for id_, state in states.items():
+            if state.ended:
                 continue
-            begun = standing.state in ("RUNNING", "PENDING", "CANCELLING")
+            begun = state.state in ("RUNNING", "PENDING", "CANCELLING")
             await client.set_flow_run_state(id_, Cancelling() if begun else Cancelled())
 
 

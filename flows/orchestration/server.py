@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO
 
 from flows.orchestration.settings import SERVER, apply, local_settings
-from flows.runtime.running_servers import standing
+from flows.runtime.running_servers import find_running_servers
 from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 
@@ -39,7 +39,7 @@ class LocalServer:
         self._log_file: IO[bytes] | None = None
         home.prefect.mkdir(parents=True, exist_ok=True)
         apply(local_settings(home))
-        if found := standing(home):
+        if found := find_running_servers(home):
             apply({"PREFECT_API_URL": found.addresses.prefect_api})
         self.url = os.environ.get("PREFECT_API_URL", "")
         self.external = bool(self.url)

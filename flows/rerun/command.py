@@ -69,9 +69,10 @@ def command(
     RUN is an id or its beginning, MLflow's id, or `latest`, `latest~1`, ...
     """
     from flows.cli.progress import open_progress
-    from flows.evaluation.launch import run_rerun
+    from flows.questions.launch import launched
     from flows.report.summary import print_summary
     from flows.rerun.plan import plan_rerun
+    from flows.runtime.control import Control
     from tasks.settings.evaluation import RerunSettings
     from tasks.settings.home import find_data, find_home
 
@@ -97,7 +98,11 @@ def command(
         click.echo(f"Run {name} has no question to ask again ({plan.selection}).", err=as_json)
         return
     with open_progress(sys.stderr) as progress:
-        evaluated = run_rerun(plan, progress)
+        control = Control(progress)
+        with launched(plan.settings, control) as prefect:
+            from flows.rerun.flow import rerunning
+
+            evaluated = prefect.loop.run(rerunning(plan, control, prefect.preparation)(plan.asked_for))
     if as_json:
         click.echo(json.dumps(evaluated.summary, ensure_ascii=False))
         print_summary(evaluated, sys.stderr, details=details)

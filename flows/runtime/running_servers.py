@@ -14,7 +14,7 @@ from tasks.settings.home import Home
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunningServers:
     """The `crosscheck up` that has a working folder.
 
     Attributes:
@@ -44,7 +44,7 @@ def holding(home: Home, addresses: Addresses) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            other = standing(home)
+            other = find_running_servers(home)
             where = (
                 f": Prefect at {other.addresses.prefect}, MLflow at {other.addresses.mlflow}" if other else ""
             )
@@ -52,7 +52,7 @@ def holding(home: Home, addresses: Addresses) -> Iterator[None]:
                 f'"crosscheck up" already runs for {home.path}{where}. Stop that one first, or name another working '
                 "folder with --home."
             ) from error
-        state = Standing(os.getpid(), addresses.prefect_port, addresses.mlflow_port)
+        state = RunningServers(os.getpid(), addresses.prefect_port, addresses.mlflow_port)
         aside = _file(home).with_suffix(".tmp")
         aside.write_text(json.dumps(asdict(state)), encoding="utf-8")
         aside.replace(_file(home))
@@ -62,7 +62,7 @@ def holding(home: Home, addresses: Addresses) -> Iterator[None]:
             _file(home).unlink(missing_ok=True)
 
 
-def standing(home: Home) -> Standing | None:
+def find_running_servers(home: Home) -> RunningServers | None:
     """Return the `crosscheck up` that has the working folder now, None where there is none."""
     try:
         with _lock(home).open("a") as lock:
@@ -74,7 +74,7 @@ def standing(home: Home) -> Standing | None:
         return None
     try:
         content: Mapping[str, int] = json.loads(_file(home).read_text(encoding="utf-8"))
-        return Standing(**content)
+        return RunningServers(**content)
     except (OSError, ValueError, TypeError):
         return None  # it is just starting or stopping
 

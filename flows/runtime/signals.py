@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what runs is asked to stop in order, and stopped at once when asked again."""
+"""Ctrl-C and SIGTERM: the first asks for an orderly stop, the second for an immediate one."""
 
 import asyncio
 import signal
@@ -9,12 +9,14 @@ from types import FrameType
 
 from flows.runtime.control import Control
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """Give work outside of an event loop an event that the first Ctrl-C (or SIGTERM) sets; the second ends it."""
+    """Yield an event that the first signal sets, for work outside of an event loop; the second raises."""
     stop = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
@@ -31,25 +33,25 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def stopping_on_signals(control: Control) -> Iterator[None]:
-    """Let the first Ctrl-C (or SIGTERM) end the evaluation in this event loop in order, the second at once."""
+def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let the first signal set `control.stop` and the second `control.stop_now`, while the loop runs."""
 
     def stop() -> None:
         if control.stop.is_set():
-            control.hurry.set()
+            control.stop_now.set()
         else:
             control.stop.set()
             control.progress.step("Stopping: waiting for calls in flight (again to stop at once)")
 
-    def listen() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+    def take_signals() -> None:
+        for number in SIGNALS:
             loop.add_signal_handler(number, stop)
 
-    loop = asyncio.get_running_loop()
-    listen()
-    control.listen = listen
+    take_signals()
+    control.take_signals = take_signals
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        control.take_signals = lambda: None
+        for number in SIGNALS:
             loop.remove_signal_handler(number)

@@ -47,7 +47,7 @@ class Scorer:
     Args:
         scorable: what is scored.
         workers: the pool that executes.
-        keep: told each score.
+        record: called with each score.
         progress: told how far it is.
         rules: the rules to judge by.
         headline: the rule of the headline; None: the benchmark's own.
@@ -58,7 +58,7 @@ class Scorer:
         self,
         scorable: Scorable,
         workers: SqlWorkers,
-        keep: Callable[[QuestionScore], None],
+        record: Callable[[QuestionScore], None],
         progress: Progress,
         *,
         rules: Sequence[Rule] = RULES,
@@ -68,7 +68,7 @@ class Scorer:
         self._scorable = scorable
         self._settings = scorable.benchmark.settings
         self._workers = workers
-        self._keep = keep
+        self._record = record
         self._progress = progress
         self._rules = tuple(rules)
         self._headline = headline or self._settings.rule
@@ -76,7 +76,7 @@ class Scorer:
         self._scores: dict[str, QuestionScore] = {}
         self._soft_f1: dict[str, float | None] = {}
 
-    async def hear(self, question: Question, outcome: Outcome) -> None:
+    async def score(self, question: Question, outcome: Outcome) -> None:
         """Score one question: every candidate's SQL once, beside the gold.
 
         A question whose database is not at hand keeps its outcome, and is not scored.
@@ -105,10 +105,10 @@ class Scorer:
             self._soft_f1[question.id] = found[FINAL]
         score = QuestionScore(question, outcome, final, verdicts, gold)
         self._scores[question.id] = score
-        self._keep(score)
+        self._record(score)
         self._progress.judged(correct=final.correct.get(self._headline, False))
 
-    async def take(self, score: QuestionScore) -> None:
+    async def add_scored(self, score: QuestionScore) -> None:
         """Take over a question as an earlier run scored it; its soft-F1, which runs do not keep, is scored anew."""
         name = score.question.id
         database = self._scorable.databases.get(score.question.database_id)
@@ -119,7 +119,7 @@ class Scorer:
             )
             self._soft_f1[name] = found[FINAL]
         self._scores[name] = score
-        self._keep(score)
+        self._record(score)
 
     @property
     def scores(self) -> tuple[QuestionScore, ...]:

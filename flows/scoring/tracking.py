@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from flows.report.result import Evaluated
+from flows.report.result import EvaluationResult
 from flows.runtime.control import Progress
 from flows.scoring.settings import ScoreSettings
 from tasks.benchmarks.benchmark import Benchmark
@@ -41,7 +41,7 @@ def log_score(
     predictions: Predictions,
     progress: Progress,
     seconds: float,
-) -> Evaluated:
+) -> EvaluationResult:
     """Log a scored file to MLflow and the warehouse, and return what the command line shows."""
     tracker = Tracker(settings.home)
     tracker.start(run)
@@ -54,7 +54,7 @@ def log_score(
         problems.append(f"The warehouse does not have this run: {error}")
     notes = (*predictions.notes, *progress.notes, *problems)
     store = tracker.store
-    return Evaluated(
+    return EvaluationResult(
         report=report,
         summary=facts,
         notes=tuple(note for note in notes if note),

@@ -85,7 +85,7 @@ def _as_text(checked: "Checked", home: "Home") -> str:
         f"{service.name:8} {'up' if service.up else 'not running':12} {service.url}".rstrip()
         for service in checked.services
     ]
-    if checked.standing is None:
+    if checked.running is None:
         lines.append(f'No "crosscheck up" runs for {home.path}.')
     return "\n".join(lines)
 
@@ -93,7 +93,7 @@ def _as_text(checked: "Checked", home: "Home") -> str:
 def _as_object(checked: "Checked") -> dict[str, object]:
     return {
         "all_up": checked.all_up,
-        "pid": checked.standing.pid if checked.standing else None,
+        "pid": checked.running.pid if checked.running else None,
         "services": [
             {"name": service.name, "up": service.up, "url": service.url or None}
             for service in checked.services

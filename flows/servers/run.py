@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flows.runtime.addresses import Addresses
-from flows.runtime.running_servers import Standing, holding, standing
+from flows.runtime.running_servers import RunningServers, find_running_servers, holding
 from flows.servers.services import answers, check_ports, services, worker_is_online
 from flows.servers.supervisor import Supervisor
 from tasks.settings.home import Home
@@ -35,19 +35,19 @@ class Checked:
     """What is running.
 
     Attributes:
-        standing: the `crosscheck up` that has the working folder; None where none has.
+        running: the `crosscheck up` that has the working folder; None where none has.
         addresses: where was looked.
         services: in the order in which they start.
     """
 
-    standing: Standing | None
+    running: RunningServers | None
     addresses: Addresses
     services: tuple[Condition, ...]
 
     @property
     def all_up(self) -> bool:
         """Whether everything is at work."""
-        return self.standing is not None and all(service.up for service in self.services)
+        return self.running is not None and all(service.up for service in self.services)
 
 
 def keep_up(home: Home, addresses: Addresses, ready: Callable[[], None], tell: Callable[[str], None]) -> None:
@@ -86,7 +86,7 @@ def check(home: Home, otherwise: Addresses) -> Checked:
         home: the working folder.
         otherwise: where to look when no `crosscheck up` has it.
     """
-    found = standing(home)
+    found = find_running_servers(home)
     addresses = found.addresses if found else otherwise
     return Checked(
         found,

@@ -31,7 +31,7 @@ async def open_backbone(
     *,
     cache: ReplyCache | None,
     grace_s: float = GRACE_S,
-    hurry: asyncio.Event | None = None,
+    stop_now: asyncio.Event | None = None,
 ) -> AsyncIterator[Backbone]:
     """Open a backbone for one run, in the running event loop.
 
@@ -45,7 +45,7 @@ async def open_backbone(
         settings: which backbone.
         cache: where bought replies are kept; None to keep none.
         grace_s: seconds for calls in flight at the end.
-        hurry: once this is set, calls in flight are given up.
+        stop_now: once this is set, calls in flight are given up.
 
     Raises:
         ConfigurationError, DataError: as `check_backbone`.
@@ -67,4 +67,4 @@ async def open_backbone(
         try:
             yield cached
         finally:
-            await cached.drain(grace_s, hurry)
+            await cached.drain(grace_s, stop_now)

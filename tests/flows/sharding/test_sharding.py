@@ -100,7 +100,7 @@ async def test_a_shard_that_was_taken_and_not_begun_is_given_to_another_worker(
 async def test_what_no_worker_takes_is_left_to_the_evaluation(
     prefect_home: Home, launched: Callable[..., list[UUID]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharding, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(sharding, "NO_WORKER_S", 0.0)
     made = launched(Scheduled(), Completed())
     found, notes = await answered(prefect_home, shards=2)
     assert found.failed == {"7": FAILED}
