@@ -64,7 +64,7 @@ class PersistedResults:
             return None
         try:
             result: Any = ResultRecord.deserialize(content).result
-        except (ValueError, KeyError, TypeError) as error:
+        except Exception as error:  # each serializer raises its own on content that was cut off
             log.warning("%s was cut off and is made anew: %s", key, error)
             await self._store.remove(key)
             return None
