@@ -151,8 +151,8 @@ class Tracking:
             notes=tuple(note for note in notes if note),
             mlflow_command=ui_command(store) or f"MLflow's server answers at {store.shown}",
             mlflow_page=ui_url(store, tracked.experiment_id, tracked.run_id) if tracked.experiment_id else "",
-            prefect_command=prefect_command(self._home),
-            prefect_page=prefect_page(str(flow_run.id)),
+            prefect_command=prefect_command(self._home, own_server=self._control.own_server),
+            prefect_page=prefect_page(str(flow_run.id), own_server=self._control.own_server),
             fatal=answers.fatal,
         )
 

@@ -37,7 +37,7 @@ def run_training(
     """Train, and log it to MLflow: metrics of every step, and the adapter at the end.
 
     Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        CrosscheckError: what is wrong and what to do about it.
     """
     pairs = read_pairs(pairs_file)
     tracker = FinetuningTracker(home, output)
@@ -87,10 +87,10 @@ def run_eliminator_evaluation(
         eliminator: a served eliminator, or the folder of an adapter.
         data: the benchmarks' files.
         home: the working folder.
-        progress: told of what is going on.
+        progress: display of what is being done.
 
     Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        CrosscheckError: what is wrong and what to do about it.
     """
     pairs = read_pairs(pairs_file)
     if trained_on is not None:

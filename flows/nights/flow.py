@@ -62,10 +62,10 @@ async def nightly(
         night: Name of the night; left out: the time for which it was scheduled. A night that was killed continues
             under its name: with `ask_again`, replies that it had already paid for are reused.
     """
-    return await as_prefect_state(_nightly(matrix, gate, ask_again, _name(night)))
+    return await as_prefect_state(_nightly(matrix, gate, _name(night), ask_again=ask_again))
 
 
-async def _nightly(matrix: Matrix, gate: Gate, ask_again: bool, name: str) -> State[Any]:
+async def _nightly(matrix: Matrix, gate: Gate, name: str, *, ask_again: bool) -> State[Any]:
     started, home = _now(), await open_home()
     warehouse = Warehouse(home.warehouse)
     baselines = _named_baselines(matrix, warehouse)
@@ -102,7 +102,7 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -
             result = await state.aresult(raise_on_failure=False)
     except CrosscheckError as error:
         return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
-    if isinstance(result, Interrupted):  # whoever stops one evaluation stops the night
+    if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
         raise result
     if not isinstance(result, EvaluationResult):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
@@ -140,8 +140,8 @@ def _command(evaluation: EvaluationForm, epoch: str | None) -> str:
 async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     file = await asyncio.to_thread(write, found, home)
     page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), warehouse)
-    told = await asyncio.to_thread(markdown, found, warehouse, page)
-    await acreate_markdown_artifact(told, key=ARTIFACT, description=found.verdict)
+    report = await asyncio.to_thread(markdown, found, warehouse, page)
+    await acreate_markdown_artifact(report, key=ARTIFACT, description=found.verdict)
     log = get_run_logger()
     (log.error if found.red else log.info)("%s The report is %s.", found.verdict, page)
 

@@ -1,4 +1,4 @@
-"""Flow runs that workers run: launched, looked at, cancelled."""
+"""Flow runs that workers run: launch them, read their states, cancel them."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 @dataclass(frozen=True, slots=True)
 class FlowRunState:
-    """How a flow run stands.
+    """State of a flow run, as last seen.
 
     Attributes:
         state: type of its state: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLED, CANCELLING.
@@ -33,12 +33,12 @@ class FlowRunState:
 
     @property
     def ended(self) -> bool:
-        """Whether nobody is at work on it any more."""
+        """Whether no process runs it any more."""
         return self.state in ENDED
 
 
 def check_shards(settings: EvaluationSettings) -> None:
-    """Say what rules shards out before a server starts.
+    """Check, before a server starts, that shards are possible.
 
     Raises:
         ConfigurationError: there is no server that workers could know, or a recording is asked for.
@@ -47,8 +47,8 @@ def check_shards(settings: EvaluationSettings) -> None:
         return
     if settings.record:
         raise ConfigurationError(
-            "--record writes what one process heard, and --shards asks in several. Evaluate with --shards first; the "
-            "same command with --record and without --shards then writes the recording from the kept replies."
+            "--record writes the replies that one process got, and --shards asks in several. Evaluate with --shards "
+            "first; the same command with --record and without --shards then writes the recording from the kept replies."
         )
     if not os.environ.get("PREFECT_API_URL"):
         raise ConfigurationError(
@@ -58,7 +58,7 @@ def check_shards(settings: EvaluationSettings) -> None:
 
 
 async def require_workers(deployment: str = SHARDS) -> None:
-    """Find out whether anybody would run a deployment.
+    """Check that a worker would run a deployment.
 
     Raises:
         ConfigurationError: it is not deployed, or no worker of its pool is online.
@@ -92,8 +92,8 @@ async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> U
     return run.id
 
 
-async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
-    """Return how flow runs stand, by id; one that was deleted counts as crashed. Nothing while nobody answers."""
+async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
+    """Return states of flow runs, by id; a deleted one counts as crashed. Empty while Prefect does not answer."""
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import (
@@ -127,7 +127,7 @@ async def cancel(flow_runs: Sequence[UUID]) -> None:
     from prefect.client.orchestration import get_client
     from prefect.states import Cancelled, Cancelling
 
-    states = await look_at(flow_runs)
+    states = await states_of(flow_runs)
     async with get_client() as client:
         for id_, state in states.items():
             if state.ended:
@@ -147,7 +147,7 @@ async def abandon(flow_runs: Sequence[UUID], message: str) -> None:
 
 
 async def cancel_launched_by(flow_run: UUID) -> None:
-    """Have everything stop that a flow run launched and that nobody waits for any more."""
+    """Cancel what a flow run launched, once the flow run itself is gone."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
 

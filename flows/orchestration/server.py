@@ -2,7 +2,7 @@
 
 Prefect's ephemeral mode does the same, but prints its server's log on the terminal, starts it only when the flow
 does, and stops it before all task runs are recorded. This one logs into a file, starts while the benchmark is
-still being read, stops when told, and ends by itself when its parent is gone.
+still being read, stops on `stop`, and ends by itself when its parent is gone.
 """
 
 import asyncio
@@ -22,12 +22,10 @@ from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 
 START_TIMEOUT_S = 120.0
-LOCAL_URL = "CROSSCHECK_LOCAL_PREFECT_URL"
-"""Says, beside PREFECT_API_URL, that the server there is one of these and not the user's own."""
 
 
 class LocalServer:
-    """Starts at once, in the background; `wait` returns when it answers.
+    """Prefect server that starts at once, in the background; `wait` returns when it answers.
 
     Does nothing where PREFECT_API_URL is set. Where `crosscheck up` runs for the working folder, its server is used:
     two servers on one SQLite file get in each other's way.
@@ -71,7 +69,7 @@ class LocalServer:
             _check_external(self.url)
         else:
             self._wait_until_healthy()
-            os.environ["PREFECT_API_URL"] = os.environ[LOCAL_URL] = self.url
+            os.environ["PREFECT_API_URL"] = self.url
             apply({})
         return self.url
 
@@ -100,7 +98,7 @@ class LocalServer:
             return
         _send_waiting_logs()
         if os.environ.get("PREFECT_API_URL") == self.url:
-            del os.environ["PREFECT_API_URL"], os.environ[LOCAL_URL]
+            del os.environ["PREFECT_API_URL"]
             apply({})
         assert self._process.stdin is not None and self._log_file is not None
         self._process.stdin.close()

@@ -114,7 +114,7 @@ class _Storage:
         self._name = str(getattr(storage, "basepath", None) or storage.get_block_type_slug())
 
     def check(self) -> None:
-        """Write something, read it, and see that what is not there can be told from what cannot be reached."""
+        """Check writing, reading, and that an absent result differs from storage that cannot be reached."""
         try:
             self._storage.write_path(PROBE, b"here", _sync=True)
             if self._storage.read_path(PROBE, _sync=True) != b"here":

@@ -1,4 +1,4 @@
-"""The second backbone of SEA-SQL, which eliminates bias: named by the pipeline, found in `conf/backbones`."""
+"""The eliminator: SEA-SQL's second backbone, named by the pipeline and described in `conf/backbones`."""
 
 import asyncio
 from collections.abc import AsyncIterator

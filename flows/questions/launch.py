@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,9 @@ class Launched:
 
 
 @contextmanager
-def launched(settings: EvaluationSettings, control: Control) -> Iterator[Launched]:
+def launched(
+    settings: EvaluationSettings, control: Control, server: LocalServer | None = None
+) -> Iterator[Launched]:
     """Prepare an evaluation, and provide Prefect for as long as the block lasts.
 
     The server starts in the background first, since it takes the longest; meanwhile settings, files and keys are
@@ -43,6 +45,7 @@ def launched(settings: EvaluationSettings, control: Control) -> Iterator[Launche
     Args:
         settings: what is prepared.
         control: progress, stop requests, tags and budget.
+        server: Prefect's server; None: one is started, and stopped at the end of the block.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
@@ -55,10 +58,11 @@ def launched(settings: EvaluationSettings, control: Control) -> Iterator[Launche
         settings.backbone
     )  # a missing key is the most frequent mistake: found before a server starts
     apply(CLIENT)
-    with logging_to(home), LocalServer(home) as server:
+    with logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
         preparation = prepare(settings, control.progress)
         control.progress.step("Waiting for Prefect's server")
-        server.wait()
+        prefect.wait()
+        control.own_server = not prefect.external
         use_stage_storage(home)
         with asyncio.Runner() as loop:
             loop.run(clear_leftovers(home))

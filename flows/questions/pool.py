@@ -246,5 +246,5 @@ def _is_restored(outcome: Outcome) -> bool:
 
 def _not_asked(question: Question, why: str) -> Outcome:
     return Outcome(
-        question.id, None, failure=Failure("backbone_error", "", f"not asked, because: {why}", True)
+        question.id, None, failure=Failure("backbone_error", "", f"not asked, because: {why}", mendable=True)
     )

@@ -192,13 +192,19 @@ def failure_of(error: Exception, trail: Trail) -> Failure:
     stage = next((record.label for record in reversed(trail.records) if record.error), "")
     match error:
         case BackboneError():
-            return Failure("backbone_error", stage, str(error), error.transient or error.fatal, error.fatal)
+            return Failure(
+                "backbone_error",
+                stage,
+                str(error),
+                mendable=error.transient or error.fatal,
+                ends_run=error.fatal,
+            )
         case NotExecutable():
             return schema_only.failure(error)
         case StoreError():
-            return Failure("store_error", stage, str(error), True, True)
+            return Failure("store_error", stage, str(error), mendable=True, ends_run=True)
         case ConfigurationError():  # a prompt of the user's own, for instance: every question would fail
-            return Failure("configuration_error", stage, str(error), True, True)
+            return Failure("configuration_error", stage, str(error), mendable=True, ends_run=True)
         case _:  # a bug in one stage must not end the other questions
             log.error("question %s failed:\n%s", trail.question.id, traceback.format_exc())
-            return Failure(INTERNAL, stage, f"{type(error).__name__}: {error}", False)
+            return Failure(INTERNAL, stage, f"{type(error).__name__}: {error}", mendable=False)

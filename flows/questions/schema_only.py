@@ -15,7 +15,7 @@ def failure(signal: NotExecutable) -> Failure:
         MISSING_DATABASE,
         signal.stage,
         f"{signal.stage} executes SQL, and of the database {signal.database_id} only the schema is at hand",
-        False,
+        mendable=False,
     )
 
 

@@ -86,6 +86,7 @@ class Control:
         stop_now: set when calls in flight are not waited for either.
         tags: further MLflow tags of the run.
         budget: limit on the cost; None without a limit.
+        own_server: whether this command has started Prefect's server, which then ends with it.
         take_signals: lets Ctrl-C and SIGTERM set `stop` and `stop_now`.
         register: adds ids to the file that tells later commands what a killed process was running.
     """
@@ -95,6 +96,7 @@ class Control:
     stop_now: asyncio.Event = field(default_factory=asyncio.Event)
     tags: Mapping[str, str] = field(default_factory=dict)
     budget: Budget | None = None
+    own_server: bool = False
     take_signals: Callable[[], None] = lambda: None
     register: Callable[..., None] = _register_nothing
 

@@ -1,4 +1,4 @@
-"""Which `crosscheck up` has a working folder: at most one, known by a lock that ends with its process."""
+"""The `crosscheck up` of a working folder: at most one, by a lock that ends with its process."""
 
 import fcntl
 import json
@@ -67,7 +67,7 @@ def find_running_servers(home: Home) -> RunningServers | None:
     try:
         with _lock(home).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return None  # nobody had it: a file that is left is that of one that was killed
+            return None  # not locked: a file that is left is that of a killed process
     except BlockingIOError:
         pass
     except OSError:

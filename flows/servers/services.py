@@ -5,7 +5,6 @@ import socket
 import sys
 from functools import partial
 
-from flows.orchestration.server import LOCAL_URL
 from flows.orchestration.settings import SERVER, local_settings
 from flows.runtime.addresses import LOCALHOST, Addresses
 from flows.servers.service import Service
@@ -120,7 +119,7 @@ def _worker(home: Home, addresses: Addresses) -> Service:
 
 def _environment(home: Home) -> dict[str, str]:
     """Return the environment of every service: the user's own settings win, their other servers do not count here."""
-    foreign = ("PREFECT_API_URL", LOCAL_URL, "MLFLOW_TRACKING_URI")
+    foreign = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
     users = {name: value for name, value in os.environ.items() if name not in foreign}
     ours = {**local_settings(home), **SERVER, "PREFECT_CLI_PROMPT": "false"}
     return {**ours, **users, "CROSSCHECK_HOME": str(home.path), "PYTHONUNBUFFERED": "1"}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flows.orchestration.crashed_runs import watch_over_flow_runs
-from flows.orchestration.flow_runs import SHARDS, abandon, cancel, launch, look_at
+from flows.orchestration.flow_runs import SHARDS, abandon, cancel, launch, states_of
 from flows.orchestration.stage_results import PersistedResults
 from flows.runtime.control import Control, Interrupted
 from flows.sharding.answers import ShardAnswers, open_shards, read_answers
@@ -30,7 +30,7 @@ MOST_WORKERS_LOST = 3
 PENDING_S = 300.0
 """How long a worker may take to begin what it has taken: a container's image may have to be fetched first."""
 STOP_S = 90.0
-"""How long shards that were told to stop are waited for: a worker asks every 10 s, calls in flight take their time."""
+"""How long shards that were cancelled are waited for: a worker asks every 10 s, calls in flight take their time."""
 NO_WORKER_S = 180.0
 """How long no shard may be running before the evaluation stops waiting for workers."""
 
@@ -112,7 +112,7 @@ async def _wait(
         if control.stop.is_set():
             await _stop([each.flow_run for each in waiting], control)
             raise Interrupted("stopped. No paid answer is lost: the same command continues.")
-        states = await look_at([each.flow_run for each in waiting])
+        states = await states_of([each.flow_run for each in waiting])
         for each in waiting:
             if (state := states.get(each.flow_run)) is None:
                 continue
@@ -124,7 +124,7 @@ async def _wait(
                 refusals.append(f"{each.shard}: {state.message or 'no worker began it.'}")
         if len(refusals) == len(launched):  # every shard was refused: a configuration error, not a crash
             raise ConfigurationError(refusals[0])
-        control.progress.step(_told(launched))
+        control.progress.step(_progress(launched))
         if any(each.state == "RUNNING" for each in launched):
             busy = time.monotonic()
         elif time.monotonic() - busy > NO_WORKER_S:
@@ -141,7 +141,7 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> None:
     await cancel(flow_runs)
     given_up = time.monotonic() + STOP_S
     while not control.stop_now.is_set() and time.monotonic() < given_up:
-        states = await look_at(flow_runs)
+        states = await states_of(flow_runs)
         if states and all(state.ended for state in states.values()):
             return
         with suppress(TimeoutError):
@@ -195,7 +195,7 @@ def _together(one: ShardAnswers, other: ShardAnswers) -> ShardAnswers:
     )
 
 
-def _told(launched: Sequence[_Launched]) -> str:
+def _progress(launched: Sequence[_Launched]) -> str:
     running = sum(not each.ended and each.state == "RUNNING" for each in launched)
     ended = sum(each.ended for each in launched)
     percent = sum(100.0 if each.ended else each.percent for each in launched) / len(launched)

@@ -123,20 +123,19 @@ def run_sweep(
         for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
             with opened() as progress:
                 progress.step(f"{place} of {len(cells)}: {cell.name}")
-                done.append(_run_cell(sweep_id, cell, estimated, progress, budget))
+                tags = {"sweep": sweep_id} | ({"sweep_set": ", ".join(cell.varied)} if cell.varied else {})
+                control = Control(progress, tags=tags, budget=budget)
+                done.append(_run_cell(cell, estimated, control, server))
     return Sweep(sweep_id, tuple(done), budget, ranks(done), _page(home, sweep_id, done))
 
 
-def _run_cell(
-    sweep_id: str, cell: Cell, estimated: Estimate, progress: Progress, budget: Budget | None
-) -> Done:
+def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalServer) -> Done:
+    budget = control.budget
     if budget and budget.spent_usd >= budget.limit_usd and cell.settings.backbone.kind == "openai":
         budget.refused = True
         return Done(cell, estimated, None, "not begun: the budget is spent")
-    tags = {"sweep": sweep_id} | ({"sweep_set": ", ".join(cell.varied)} if cell.varied else {})
-    control = Control(progress, tags=tags, budget=budget)
     try:
-        with launched(cell.settings, control) as prefect:
+        with launched(cell.settings, control, server) as prefect:
             from flows.evaluation.flow import evaluation
 
             evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(cell.settings))

@@ -1,4 +1,4 @@
-"""From settings to a backbone that is ready to be asked."""
+"""Backbones from their settings."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,15 +35,15 @@ async def open_backbone(
 ) -> AsyncIterator[Backbone]:
     """Open a backbone for one run, in the running event loop.
 
-    On the way out, also by Ctrl-C, nothing more is sent, replies under way get `grace_s` seconds to reach the
+    On exit, also by Ctrl-C, nothing more is sent, calls in flight get `grace_s` seconds to reach the
     cache, and the connections are closed. The cache stays open.
 
     The offline backbone and recordings are not cached: they cost nothing and answer faster than a file, and their
-    replies would only hide the bought ones in the cache's listing.
+    replies would only hide the paid ones in the cache's listing.
 
     Args:
         settings: which backbone.
-        cache: where bought replies are kept; None to keep none.
+        cache: where paid replies are kept; None to keep none.
         grace_s: seconds for calls in flight at the end.
         stop_now: once this is set, calls in flight are given up.
 
