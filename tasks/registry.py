@@ -1,6 +1,8 @@
 """Named implementations of one kind: built in, from installed packages, or from a user's file.
 
-    LAYOUTS: Registry[Layout] = Registry("benchmark layout", package="tasks.benchmarks.layouts", group="crosscheck.layouts")
+    LAYOUTS: Registry[Layout] = Registry(
+        "benchmark layout", package="tasks.benchmarks.layouts", group="crosscheck.layouts"
+    )
 
     @LAYOUTS.register("bird")
     class BirdLayout: ...

@@ -1,14 +1,68 @@
 """`crosscheck answer`."""
 
 import asyncio
-import json
 import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
+
+if TYPE_CHECKING:
+    from tasks.settings.evaluation import EvaluationSettings
 
 NO_ANSWER = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, options.Data, options.Output):
+    """Options of `crosscheck answer`."""
+
+    question: str = options.argument()
+    database: str = options.option(
+        "--database", required=True, metavar="FILE", help="The SQLite file to ask. It is opened read-only."
+    )
+    evidence: str = options.option(
+        "--evidence", default="", metavar="TEXT", help="A hint, as BIRD gives them."
+    )
+    demonstrations: str = options.option(
+        "--demonstrations",
+        default="demo",
+        show_default=True,
+        metavar="NAME",
+        help='The benchmark whose training questions serve as examples; "none" for none.',
+    )
+    rows: int = options.option(
+        "--rows",
+        type=click.IntRange(min=1),
+        default=20,
+        show_default=True,
+        help="Rows of the result to show.",
+    )
+
+    def settings(self) -> "EvaluationSettings":
+        """Return the settings that the options stand for.
+
+        Raises:
+            ConfigurationError: an unknown name, key or value.
+        """
+        from tasks.settings.assemble import evaluation_settings
+        from tasks.settings.pipeline import without_demonstrations
+
+        none = self.demonstrations == "none"
+        settings = evaluation_settings(
+            benchmark="demo" if none else self.demonstrations,
+            backbone=self.backbone,
+            pipeline=self.pipeline,
+            overrides=self.overrides,
+            data=self.data,
+            home=self.home,
+        )
+        if not none:
+            return settings
+        return settings.model_copy(update={"pipeline": without_demonstrations(settings.pipeline)})
 
 
 @click.command(
@@ -19,42 +73,8 @@ NO_ANSWER = 1
     "\b\nExit codes: 0 the SQL ran; 1 there is no SQL that runs; 2 bad input or configuration;\n"
     "3 the backbone gave no answer, trying again can help.",
 )
-@click.argument("question")
-@click.option(
-    "--database", required=True, metavar="FILE", help="The SQLite file to ask. It is opened read-only."
-)
-@click.option("--evidence", default="", metavar="TEXT", help="A hint, as BIRD gives them.")
-@click.option(
-    "--demonstrations",
-    default="demo",
-    show_default=True,
-    metavar="NAME",
-    help='The benchmark whose training questions serve as examples; "none" for none.',
-)
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=20, show_default=True, help="Rows of the result to show."
-)
-@options.backbone
-@options.pipeline
-@options.overrides
-@options.data
-@options.home
-@options.as_json
-@click.pass_context
-def command(
-    context: click.Context,
-    question: str,
-    database: str,
-    evidence: str,
-    demonstrations: str,
-    rows: int,
-    backbone: str,
-    pipeline: str,
-    overrides: tuple[str, ...],
-    data: str | None,
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(AnswerOptions)
+def command(given: AnswerOptions) -> int:
     """Answer one question on a SQLite file of your own: its SQL, and what that returns.
 
     Runs the pipeline's stages in place, without Prefect and MLflow. Model replies are cached all the same.
@@ -63,25 +83,15 @@ def command(
     from flows.answer.run import Asked, answer_one
     from flows.cli.progress import open_progress
     from flows.runtime.logs import logging_to
-    from tasks.settings.assemble import evaluation_settings
-    from tasks.settings.home import find_home
-    from tasks.settings.pipeline import without_demonstrations
 
-    settings = evaluation_settings(
-        benchmark="demo" if demonstrations == "none" else demonstrations,
-        backbone=backbone,
-        pipeline=pipeline,
-        overrides=overrides,
-        data=data,
-        home=home,
-    )
-    if demonstrations == "none":
-        settings = settings.model_copy(update={"pipeline": without_demonstrations(settings.pipeline)})
-    asked = Asked(question, evidence, database, rows)
-    with open_progress(sys.stderr) as progress, logging_to(find_home(home)):
+    settings = given.settings()
+    asked = Asked(given.question, given.evidence, given.database, given.rows)
+    with open_progress(sys.stderr) as progress, logging_to(given.folder):
         answered = asyncio.run(answer_one(settings, asked, progress))
-    if as_json:
-        click.echo(json.dumps(as_object(answered), ensure_ascii=False, default=str))
-    else:
-        print_answer(answered, sys.stdout)
-    context.exit(answered.exit_code)
+    emit(
+        as_object(answered),
+        lambda stream: print_answer(answered, stream),
+        as_json=given.as_json,
+        text_too=False,
+    )
+    return answered.exit_code

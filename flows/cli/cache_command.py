@@ -1,20 +1,55 @@
 """`crosscheck cache`."""
 
 import datetime
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tasks.backbone.cache.store import ReplyCache
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions(options.Output):
+    """Options of `crosscheck cache list`."""
+
+    model: str | None = options.option("--model", metavar="NAME", help="Replies of this model only.")
+    limit: int = options.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        default=10,
+        show_default=True,
+        metavar="N",
+        help="The latest N.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneOptions(options.Folder):
+    """Options of `crosscheck cache prune`."""
+
+    older_than: str | None = options.option(
+        "--older-than", metavar="AGE", help="Replies older than this, e.g. 90d or 12h."
+    )
+    model: str | None = options.option("--model", metavar="NAME", help="Replies of this model only.")
+    everything: bool = options.option("--all", is_flag=True, help="All of them.")
+    yes: bool = options.option("--yes", is_flag=True, help="Do not ask.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(options.Folder):
+    """Options of `crosscheck cache export`."""
+
+    file: str = options.argument(type=click.Path(dir_okay=False, writable=True))
 
 
 @click.group(
@@ -31,70 +66,61 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--model", metavar="NAME", help="Replies of this model only.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="The latest N."
-)
-@options.home
-@options.as_json
-def list_replies(model: str | None, limit: int, home: str | None, as_json: bool) -> None:
+@options.record(ListOptions)
+def list_replies(given: ListOptions) -> None:
     """Show how many replies there are, of which models, and the latest."""
     from pydantic_core import to_jsonable_python
 
-    with _open(home) as cache:
+    with _open(given) as cache:
         stats = cache.stats()
-        entries = list(cache.entries(model=model, limit=limit))
-    if as_json:
-        click.echo(json.dumps(to_jsonable_python({"cache": stats, "latest": entries}), ensure_ascii=False))
-        return
-    click.echo(f"{stats.place}: {stats.entries:,} replies, {stats.bytes / 1e6:.1f} MB")
-    for each in stats.models:
-        cost = "cost unknown" if each.cost_usd is None else f"${each.cost_usd:,.4f}"
-        partly = (
-            f" ({each.unpriced:,} without a price)" if each.unpriced and each.cost_usd is not None else ""
-        )
-        click.echo(f"  {each.model}: {each.entries:,} replies, {cost}{partly}")
-    for entry in entries:
-        text = " ".join(entry.text.split())
-        click.echo(f"{entry.created_at}  {entry.model}  {entry.key[:12]}  {text[:60]}")
+        entries = list(cache.entries(model=given.model, limit=given.limit))
+
+    def show(stream: TextIO) -> None:
+        click.echo(f"{stats.place}: {stats.entries:,} replies, {stats.bytes / 1e6:.1f} MB", stream)
+        for each in stats.models:
+            cost = "cost unknown" if each.cost_usd is None else f"${each.cost_usd:,.4f}"
+            partly = (
+                f" ({each.unpriced:,} without a price)" if each.unpriced and each.cost_usd is not None else ""
+            )
+            click.echo(f"  {each.model}: {each.entries:,} replies, {cost}{partly}", stream)
+        for entry in entries:
+            text = " ".join(entry.text.split())
+            click.echo(f"{entry.created_at}  {entry.model}  {entry.key[:12]}  {text[:60]}", stream)
+
+    emit(to_jsonable_python({"cache": stats, "latest": entries}), show, as_json=given.as_json, text_too=False)
 
 
 @command.command("prune")
-@click.option("--older-than", metavar="AGE", help="Replies older than this, e.g. 90d or 12h.")
-@click.option("--model", metavar="NAME", help="Replies of this model only.")
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@options.home
-def prune(older_than: str | None, model: str | None, everything: bool, yes: bool, home: str | None) -> None:
+@options.record(PruneOptions)
+def prune(given: PruneOptions) -> None:
     """Remove replies. They were paid for: this asks first."""
-    if not (older_than or model or everything):
+    if not (given.older_than or given.model or given.everything):
         raise click.UsageError("Say what to remove: --older-than, --model or --all.")
-    age = _age(older_than) if older_than else None
-    with _open(home) as cache:
-        count = sum(1 for _ in cache.entries(model=model, older_than=age))
+    age = _age(given.older_than) if given.older_than else None
+    with _open(given) as cache:
+        count = sum(1 for _ in cache.entries(model=given.model, older_than=age))
         question = f"Remove {count:,} replies? They have to be paid for again when they are needed."
-        if count and not yes and not click.confirm(question):
+        if count and not given.yes and not click.confirm(question):
             click.echo("Nothing was removed.")
             return
-        click.echo(f"{cache.prune(older_than=age, model=model, all=everything):,} replies removed.")
+        removed = cache.prune(older_than=age, model=given.model, all=given.everything)
+        click.echo(f"{removed:,} replies removed.")
 
 
 @command.command("export")
-@click.argument("file", type=click.Path(dir_okay=False, writable=True))
-@options.home
-def export(file: str, home: str | None) -> None:
+@options.record(ExportOptions)
+def export(given: ExportOptions) -> None:
     """Write all replies with their requests to FILE, a JSON object per line."""
-    with _open(home) as cache:
-        click.echo(f"{cache.export(Path(file)):,} replies written to {file}.")
+    with _open(given) as cache:
+        click.echo(f"{cache.export(Path(given.file)):,} replies written to {given.file}.")
 
 
 @contextmanager
-def _open(home: str | None) -> "Iterator[ReplyCache]":
+def _open(given: options.Folder) -> "Iterator[ReplyCache]":
     from tasks.backbone.cache.store import open_reply_cache
-    from tasks.settings.home import find_home
     from tasks.settings.stores import find_replies
 
-    with open_reply_cache(find_replies(find_home(home))) as cache:
+    with open_reply_cache(find_replies(given.folder)) as cache:
         yield cache
 
 

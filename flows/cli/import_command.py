@@ -1,8 +1,17 @@
 """`crosscheck import`."""
 
+from dataclasses import dataclass
+
 import click
 
 from flows.cli import options
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(options.Data):
+    """Options of `crosscheck import rsl-sql`."""
+
+    output: str = options.option("--output", required=True, metavar="FILE", help="The recording to write.")
 
 
 @click.group(
@@ -17,9 +26,8 @@ def command() -> None:
 
 
 @command.command("rsl-sql")
-@click.option("--output", required=True, metavar="FILE", help="The recording to write.")
-@options.data
-def rsl_sql(output: str, data: str | None) -> None:
+@options.record(ImportOptions)
+def rsl_sql(given: ImportOptions) -> None:
     """Import the RSL-SQL authors' GPT-4o outputs for BIRD dev.
 
     Needs bird/ and recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded only where
@@ -35,7 +43,7 @@ def rsl_sql(output: str, data: str | None) -> None:
     from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_benchmark_settings
 
-    path, folder = Path(output).expanduser().absolute(), find_data(data)
+    path, folder = Path(given.output).expanduser().absolute(), find_data(given.data)
     check_writable(path, "--output")
     release = read_release(folder / FOLDER)
     settings = load_benchmark_settings(find_conf(), "bird-dev")

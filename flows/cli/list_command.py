@@ -1,22 +1,32 @@
 """`crosscheck list`."""
 
-import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import click
 import yaml
 
 from flows.cli import options
+from flows.cli.output import emit
+
+KINDS = ("benchmarks", "backbones", "pipelines")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions(options.Json):
+    """Options of `crosscheck list`."""
+
+    kinds: tuple[str, ...] = options.argument(nargs=-1, type=click.Choice(KINDS))
 
 
 @click.command(
     "list",
     epilog="\b\nExamples:\n  crosscheck list\n  crosscheck list pipelines\n  crosscheck list backbones --json",
 )
-@click.argument("kinds", nargs=-1, type=click.Choice(["benchmarks", "backbones", "pipelines"]))
-@options.as_json
-def command(kinds: tuple[str, ...], as_json: bool) -> None:
+@options.record(ListOptions)
+def command(given: ListOptions) -> None:
     """Show the benchmarks, backbones and pipelines there are.
 
     Each is a YAML file in conf/; a file of your own works by its path.
@@ -27,16 +37,17 @@ def command(kinds: tuple[str, ...], as_json: bool) -> None:
     conf = find_conf()
     found = {
         kind: {name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()}
-        for kind in kinds or ("benchmarks", "backbones", "pipelines")
+        for kind in given.kinds or KINDS
     }
-    if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
-        return
-    width = max((len(name) for entries in found.values() for name in entries), default=0)
-    for kind, entries in found.items():
-        click.echo(kind if os.environ.get("NO_COLOR") else click.style(kind, bold=True))
-        for name, description in entries.items():
-            click.echo(f"  {name:<{width}}  {description}")
+
+    def show(stream: TextIO) -> None:
+        width = max((len(name) for entries in found.values() for name in entries), default=0)
+        for kind, entries in found.items():
+            click.echo(kind if os.environ.get("NO_COLOR") else click.style(kind, bold=True), stream)
+            for name, description in entries.items():
+                click.echo(f"  {name:<{width}}  {description}", stream)
+
+    emit(found, show, as_json=given.as_json, text_too=False)
 
 
 def _description(path: Path) -> str:

@@ -1,11 +1,35 @@
 """`crosscheck evaluate`."""
 
-import json
 import sys
+from dataclasses import dataclass
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(options.Evaluation, options.Pipeline, options.Details):
+    """Options of `crosscheck evaluate`."""
+
+    record: str | None = options.option(
+        "--record",
+        metavar="FILE",
+        help="Write every reply of the model to FILE when all questions are through, for `--backbone replay`.",
+    )
+    shards: int = options.option(
+        "--shards",
+        type=click.IntRange(1, 256),
+        default=1,
+        metavar="N",
+        help="Divide the questions among N runs of the work pool's workers (needs PREFECT_API_URL).",
+    )
+    genai_evaluation: bool = options.option(
+        "--genai-evaluation",
+        is_flag=True,
+        help="Give every question a trace with its verdict, and list the run among MLflow's evaluation runs.",
+    )
 
 
 @click.command(
@@ -28,50 +52,8 @@ from flows.cli import options
     "\b\nExit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed for reasons\n"
     "that a re-run can mend; 130 interrupted, everything paid for is kept.",
 )
-@options.benchmark
-@options.backbone
-@options.pipeline
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask the first N questions only.")
-@click.option("--questions", metavar="IDS", help="Ask these only: ids and ranges, `717-845,900`, or @FILE.")
-@click.option(
-    "--record",
-    metavar="FILE",
-    help="Write every reply of the model to FILE when all questions are through, for `--backbone replay`.",
-)
-@click.option(
-    "--shards",
-    type=click.IntRange(1, 256),
-    default=1,
-    metavar="N",
-    help="Divide the questions among N runs of the work pool's workers (needs PREFECT_API_URL).",
-)
-@click.option(
-    "--genai-evaluation",
-    is_flag=True,
-    help="Give every question a trace with its verdict, and list the run among MLflow's evaluation runs.",
-)
-@options.details
-@options.overrides
-@options.data
-@options.home
-@options.as_json
-@click.pass_context
-def command(
-    context: click.Context,
-    benchmark: str,
-    backbone: str,
-    pipeline: str,
-    limit: int | None,
-    questions: str | None,
-    record: str | None,
-    shards: int,
-    genai_evaluation: bool,
-    details: bool,
-    overrides: tuple[str, ...],
-    data: str | None,
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(EvaluateOptions)
+def command(given: EvaluateOptions) -> int:
     """Evaluate a pipeline on a benchmark.
 
     Takes every question through the pipeline's stages, scores each stage, and logs the run to MLflow.
@@ -80,29 +62,18 @@ def command(
     from flows.questions.launch import launched
     from flows.report.summary import print_summary
     from flows.runtime.control import Control
-    from tasks.settings.assemble import evaluation_settings
 
-    settings = evaluation_settings(
-        benchmark=benchmark,
-        backbone=backbone,
-        pipeline=pipeline,
-        overrides=(*overrides, "tracking.genai_evaluation=true") if genai_evaluation else overrides,
-        limit=limit,
-        questions=questions,
-        data=data,
-        home=home,
-        record=record,
-        shards=shards,
-    )
+    traced = ("tracking.genai_evaluation=true",) if given.genai_evaluation else ()
+    settings = given.settings(given.pipeline, *traced, record=given.record, shards=given.shards)
     with open_progress(sys.stderr) as progress:
         control = Control(progress)
         with launched(settings, control) as prefect:
             from flows.evaluation.flow import evaluation
 
             evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(settings))
-    if as_json:
-        click.echo(json.dumps(evaluated.summary, ensure_ascii=False))
-        print_summary(evaluated, sys.stderr, details=details)
-    else:
-        print_summary(evaluated, sys.stdout, details=details)
-    context.exit(evaluated.exit_code)
+    emit(
+        evaluated.summary,
+        lambda stream: print_summary(evaluated, stream, details=given.details),
+        as_json=given.as_json,
+    )
+    return evaluated.exit_code

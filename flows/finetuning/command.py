@@ -1,25 +1,93 @@
 """`crosscheck finetune`: an eliminator for SEA-SQL."""
 
-import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
 
 if TYPE_CHECKING:
     from tasks.settings.benchmark import BenchmarkSettings
 
 MENDABLE, INTERRUPTED = 3, 130
 
-training = click.option(
-    "--training",
-    metavar="NAME",
-    help="The benchmark whose questions are the training split. [default: the benchmark's own training questions]",
-)
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSplit(options.Benchmark):
+    """Options that name the evaluated benchmark and its training split."""
+
+    training: str | None = options.option(
+        "--training",
+        metavar="NAME",
+        help="The benchmark whose questions are the training split. [default: the benchmark's own training questions]",
+    )
+
+    def split(self, evaluated: "BenchmarkSettings") -> "BenchmarkSettings":
+        """Return the settings of the training split.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        from flows.finetuning.settings import training_benchmark
+        from tasks.settings.home import find_conf
+        from tasks.settings.load import load_benchmark_settings
+
+        if self.training:
+            return load_benchmark_settings(find_conf(), self.training)
+        return training_benchmark(evaluated)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetOptions(TrainingSplit, options.Evaluation):
+    """Options of `crosscheck finetune dataset`."""
+
+    pipeline: str = options.option(
+        "--pipeline", default="sea-sql", show_default=True, metavar="NAME", help="One of the kind sea-sql."
+    )
+    output: str = options.option("--output", required=True, metavar="FILE", help="JSON lines to write.")
+    held_out: float = options.option(
+        "--held-out",
+        type=click.FloatRange(0, 0.9),
+        default=0.05,
+        show_default=True,
+        metavar="SHARE",
+        help="Share of the questions for a file of its own, to judge by.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(options.Output):
+    """Options of `crosscheck finetune train`."""
+
+    pairs: str = options.option(
+        "--pairs", required=True, metavar="FILE", help="Training pairs of `crosscheck finetune dataset`."
+    )
+    output: str = options.option(
+        "--output", required=True, metavar="FOLDER", help="Where the adapter and the checkpoints go."
+    )
+    overrides: tuple[str, ...] = options.option(
+        "--set", multiple=True, metavar="KEY=VALUE", help="Change one setting of the training."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions(TrainingSplit, options.Overrides, options.Data, options.Output):
+    """Options of `crosscheck finetune evaluate`."""
+
+    pairs: str = options.option("--pairs", required=True, metavar="FILE", help="Held-out pairs.")
+    trained_on: str | None = options.option(
+        "--trained-on", metavar="FILE", help="The training pairs: refuses to judge by any of their questions."
+    )
+    adapter: str | None = options.option(
+        "--adapter", metavar="FOLDER", help="Adapter of `crosscheck finetune train`; answers in this process."
+    )
+    eliminator: str | None = options.option(
+        "--eliminator", metavar="NAME", help="Or a served eliminator: `crosscheck list backbones`."
+    )
 
 
 @click.group(
@@ -40,95 +108,44 @@ def command() -> None:
     epilog="\b\nInterrupted or failed? The same command continues: what was answered is never paid for twice.\n"
     "\b\nExit codes: 0 done; 2 bad input or configuration; 3 some questions failed, run it again; 130 interrupted.",
 )
-@options.benchmark
-@training
-@options.backbone
-@click.option(
-    "--pipeline", default="sea-sql", show_default=True, metavar="NAME", help="One of the kind sea-sql."
-)
-@click.option("--output", required=True, metavar="FILE", help="JSON lines to write.")
-@click.option(
-    "--held-out",
-    type=click.FloatRange(0, 0.9),
-    default=0.05,
-    show_default=True,
-    metavar="SHARE",
-    help="Share of the questions for a file of its own, to judge by.",
-)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Take the first N questions only.")
-@click.option("--questions", metavar="IDS", help="Take these only: ids and ranges, `0-99,300`, or @FILE.")
-@options.overrides
-@options.data
-@options.home
-@options.as_json
-@click.pass_context
-def dataset(
-    context: click.Context,
-    benchmark: str,
-    training: str | None,
-    backbone: str,
-    pipeline: str,
-    output: str,
-    held_out: float,
-    limit: int | None,
-    questions: str | None,
-    overrides: tuple[str, ...],
-    data: str | None,
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(DatasetOptions)
+def dataset(given: DatasetOptions) -> int:
     """Write training pairs: the preliminary SQL of every training question, judged by its gold.
 
     The questions of the benchmark are the evaluated split: none of them may be among the training questions.
     """
     from flows.cli.progress import open_progress
-    from flows.finetuning.settings import (
-        check_splits,
-        check_writable,
-        held_out_file,
-        pairs_settings,
-        training_benchmark,
-    )
+    from flows.finetuning.settings import check_splits, check_writable, held_out_file, pairs_settings
     from flows.questions.launch import launched
     from flows.runtime.control import Control
-    from tasks.settings.assemble import evaluation_settings
 
-    chosen = evaluation_settings(
-        benchmark=benchmark,
-        backbone=backbone,
-        pipeline=pipeline,
-        overrides=overrides,
-        limit=limit,
-        questions=questions,
-        data=data,
-        home=home,
-    )
-    check_writable(Path(output).expanduser())
-    split = _training_split(training) or training_benchmark(chosen.benchmark)
-    settings = pairs_settings(chosen.model_copy(update={"benchmark": split}))
+    chosen = given.settings(given.pipeline)
+    path = Path(given.output).expanduser()
+    check_writable(path)
+    settings = pairs_settings(chosen.model_copy(update={"benchmark": given.split(chosen.benchmark)}))
     check_splits(settings, chosen.benchmark)
-    path = Path(output).expanduser()
     with open_progress(sys.stderr) as progress:
         control = Control(progress)
         with launched(settings, control) as prefect:
             from flows.finetuning.pairs import making_pairs
 
-            found = prefect.loop.run(
-                making_pairs(control, prefect.preparation)(settings, chosen.benchmark, str(path), held_out)
-            )
-    if as_json:
-        click.echo(json.dumps(asdict(found)))
-    else:
-        click.echo(f"{found.pairs:,} training pairs in {path}")
-        if held_out:
-            click.echo(f"{found.held_out:,} held-out pairs in {held_out_file(path)}")
+            flow = making_pairs(control, prefect.preparation)
+            found = prefect.loop.run(flow(settings, chosen.benchmark, str(path), given.held_out))
+
+    def show(stream: TextIO) -> None:
+        click.echo(f"{found.pairs:,} training pairs in {path}", stream)
+        if given.held_out:
+            click.echo(f"{found.held_out:,} held-out pairs in {held_out_file(path)}", stream)
         click.echo(
             f"Of {found.questions:,} questions: {found.right:,} preliminary SQLs are right, "
             f"{found.pairs + found.held_out - found.right:,} wrong; left out: {found.like_evaluated:,} like "
             f"the evaluated split, {found.without_sql:,} without SQL, {found.gold_faults:,} whose gold fails, "
-            f"{found.duplicates:,} duplicates. {found.calls:,} model calls."
+            f"{found.duplicates:,} duplicates. {found.calls:,} model calls.",
+            stream,
         )
-    context.exit(MENDABLE if found.failed else 0)
+
+    emit(asdict(found), show, as_json=given.as_json, text_too=False)
+    return MENDABLE if found.failed else 0
 
 
 @command.command(
@@ -138,118 +155,78 @@ def dataset(
     "\b\nInterrupted? The same command continues from the last checkpoint.\n"
     "\b\nExit codes: 0 done; 2 bad input or configuration; 130 interrupted, a checkpoint is kept.",
 )
-@click.option(
-    "--pairs", required=True, metavar="FILE", help="Training pairs of `crosscheck finetune dataset`."
-)
-@click.option("--output", required=True, metavar="FOLDER", help="Where the adapter and the checkpoints go.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one setting of the training."
-)
-@options.home
-@options.as_json
-@click.pass_context
-def train(
-    context: click.Context,
-    pairs: str,
-    output: str,
-    overrides: tuple[str, ...],
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(TrainOptions)
+def train(given: TrainOptions) -> int:
     """Fine-tune a model on training pairs with LoRA. Needs the extra `finetune`, and a GPU for real models."""
     from flows.cli.progress import open_progress
     from flows.finetuning.settings import check_writable, finetuning_settings
     from flows.finetuning.training import run_training
     from flows.runtime.signals import stopped_by_signals
-    from tasks.settings.home import find_home
 
-    settings = finetuning_settings(overrides)
-    folder = Path(output).expanduser()
+    settings = finetuning_settings(given.overrides)
+    folder = Path(given.output).expanduser()
     check_writable(folder / "adapter")
     with open_progress(sys.stderr) as progress, stopped_by_signals() as stop:
-        trained = run_training(Path(pairs).expanduser(), settings, folder, find_home(home), progress, stop)
-    if as_json:
-        click.echo(json.dumps({**asdict(trained), "adapter": str(trained.adapter)}))
-    elif trained.finished:
-        click.echo(f"{trained.steps:,} steps on {trained.pairs:,} pairs; the adapter is in {trained.adapter}")
+        trained = run_training(Path(given.pairs).expanduser(), settings, folder, given.folder, progress, stop)
+
+    def show(stream: TextIO) -> None:
+        if not trained.finished:
+            click.echo(f"Stopped after step {trained.steps:,}; the same command continues.", sys.stderr)
+            return
+        click.echo(
+            f"{trained.steps:,} steps on {trained.pairs:,} pairs; the adapter is in {trained.adapter}", stream
+        )
         if trained.too_long:
-            click.echo(f"{trained.too_long:,} pairs were left out: more than {settings.max_tokens:,} tokens.")
-    else:
-        click.echo(f"Stopped after step {trained.steps:,}; the same command continues.", err=True)
-    context.exit(0 if trained.finished else INTERRUPTED)
+            click.echo(
+                f"{trained.too_long:,} pairs were left out: more than {settings.max_tokens:,} tokens.", stream
+            )
+
+    emit({**asdict(trained), "adapter": str(trained.adapter)}, show, as_json=given.as_json, text_too=False)
+    return 0 if trained.finished else INTERRUPTED
 
 
 @command.command("evaluate")
-@click.option("--pairs", required=True, metavar="FILE", help="Held-out pairs.")
-@click.option(
-    "--trained-on", metavar="FILE", help="The training pairs: refuses to judge by any of their questions."
-)
-@options.benchmark
-@training
-@click.option(
-    "--adapter", metavar="FOLDER", help="Adapter of `crosscheck finetune train`; answers in this process."
-)
-@click.option("--eliminator", metavar="NAME", help="Or a served eliminator: `crosscheck list backbones`.")
-@options.overrides
-@options.data
-@options.home
-@options.as_json
-def evaluate(
-    pairs: str,
-    trained_on: str | None,
-    benchmark: str,
-    training: str | None,
-    adapter: str | None,
-    eliminator: str | None,
-    overrides: tuple[str, ...],
-    data: str | None,
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(JudgeOptions)
+def evaluate(given: JudgeOptions) -> None:
     """Count what an eliminator fixes and breaks on held-out pairs."""
     from flows.cli.progress import open_progress
-    from flows.finetuning.settings import training_benchmark
     from flows.finetuning.training import run_eliminator_evaluation
     from tasks.backbone.factory import check_backbone
-    from tasks.settings.home import find_conf, find_data, find_home
+    from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_backbone_settings, load_benchmark_settings
 
-    if (adapter is None) == (eliminator is None):
+    if (given.adapter is None) == (given.eliminator is None):
         raise click.UsageError("Name either --adapter FOLDER or --eliminator NAME.")
     conf = find_conf()
-    split = _training_split(training) or training_benchmark(
-        load_benchmark_settings(conf, benchmark, overrides)
-    )
+    split = given.split(load_benchmark_settings(conf, given.benchmark, given.overrides))
     asked = (
-        Path(adapter).expanduser() if adapter else load_backbone_settings(conf, str(eliminator), overrides)
+        Path(given.adapter).expanduser()
+        if given.adapter
+        else load_backbone_settings(conf, str(given.eliminator), given.overrides)
     )
     if not isinstance(asked, Path):
         check_backbone(asked)
     with open_progress(sys.stderr) as progress:
         score = run_eliminator_evaluation(
-            Path(pairs).expanduser(),
-            Path(trained_on).expanduser() if trained_on else None,
+            Path(given.pairs).expanduser(),
+            Path(given.trained_on).expanduser() if given.trained_on else None,
             split,
             asked,
-            find_data(data),
-            find_home(home),
+            find_data(given.data),
+            given.folder,
             progress,
         )
-    if as_json:
-        click.echo(json.dumps(asdict(score)))
-        return
-    total = int(score.before.total)
-    click.echo(
-        f"Right before: {int(score.before.correct):,} of {total:,}; after: {int(score.after.correct):,}"
-    )
-    click.echo(
-        f"Changed {score.changed:,}: {len(score.fixed):,} fixed, {len(score.broken):,} broken; "
-        f"no usable answer for {score.kept:,}"
-    )
 
+    def show(stream: TextIO) -> None:
+        click.echo(
+            f"Right before: {int(score.before.correct):,} of {int(score.before.total):,}; "
+            f"after: {int(score.after.correct):,}",
+            stream,
+        )
+        click.echo(
+            f"Changed {score.changed:,}: {len(score.fixed):,} fixed, {len(score.broken):,} broken; "
+            f"no usable answer for {score.kept:,}",
+            stream,
+        )
 
-def _training_split(name: str | None) -> "BenchmarkSettings | None":
-    from tasks.settings.home import find_conf
-    from tasks.settings.load import load_benchmark_settings
-
-    return load_benchmark_settings(find_conf(), name) if name else None
+    emit(asdict(score), show, as_json=given.as_json, text_too=False)

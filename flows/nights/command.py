@@ -1,20 +1,24 @@
 """`crosscheck night`."""
 
-import json
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from flows.cli import options
-from tasks.errors import ConfigurationError
+from flows.cli.output import emit, write_page
 
 if TYPE_CHECKING:
-    from tasks.settings.home import Home
     from tasks.tracking.night.records import Night
 
 RED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class NightOptions(options.Page, options.Output):
+    """Options of `crosscheck night`."""
+
+    name: str | None = options.argument(required=False, metavar="[NAME]")
 
 
 @click.command(
@@ -28,75 +32,51 @@ RED = 1
     "  crosscheck night 2026-11-21T01:30Z --json\n"
     "\b\nExit codes: 0 green, or listed; 1 red; 2 bad input.",
 )
-@click.argument("name", required=False, metavar="[NAME]")
-@click.option(
-    "--html",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the page of the night, made anew from what is kept.",
-)
-@options.home
-@options.as_json
-def command(name: str | None, html: Path | None, home: str | None, as_json: bool) -> int:
+@options.record(NightOptions)
+def command(given: NightOptions) -> int:
     """Show what a night found, or list the nights there are.
 
     NAME is a night's name or the beginning of it, `latest`, `latest~1`, ...; left out, the nights are listed.
     """
-    from tasks.settings.home import find_home
+    from flows.nights.display import print_night
     from tasks.tracking.night.file import all_nights, as_object, find_night
-
-    found = find_home(home)
-    nights = all_nights(found)
-    if name is None and html is None:
-        _list(nights, found, as_json=as_json)
-        return 0
-    night = find_night(name or "latest", nights)
-    if (
-        html is not None
-    ):  # before anything is printed: whoever pipes that into `head` gets the page all the same
-        _write_page(night, html, found)
-    if as_json:
-        click.echo(json.dumps(as_object(night), ensure_ascii=False))
-    else:
-        from flows.nights.display import print_night
-
-        print_night(night, sys.stdout)
-    if html is not None:
-        click.echo(f"The page is {html}.", err=as_json)
-    return RED if night.red else 0
-
-
-def _list(nights: "tuple[Night, ...]", home: "Home", *, as_json: bool) -> None:
-    if as_json:
-        listed = [
-            {
-                "night": night.name,
-                "green": not night.red,
-                "verdict": night.verdict,
-                "started": night.started.isoformat(),
-                "evaluations": len(night.entries),
-            }
-            for night in nights
-        ]
-        click.echo(json.dumps({"nights": listed}, ensure_ascii=False))
-    elif nights:
-        from flows.nights.display import print_nights
-
-        print_nights(nights, sys.stdout)
-    else:
-        click.echo(
-            f'There is no night in {home.nights} yet: the deployment "nightly" makes one, see "crosscheck up".'
-        )
-
-
-def _write_page(night: "Night", file: Path, home: "Home") -> None:
     from tasks.tracking.night.page import render
     from tasks.tracking.warehouse.warehouse import Warehouse
 
-    page = render(night, Warehouse(home.warehouse))
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(
-            f"--html {file}: the page cannot be written: {error.strerror}. Name a file in a folder that is there."
-        ) from error
+    nights = all_nights(given.folder)
+    if given.name is None and given.html is None:
+        _list(nights, given)
+        return 0
+    night = find_night(given.name or "latest", nights)
+    if given.html is not None:  # first, so that a reader who closes the pipe early still has the page
+        write_page(render(night, Warehouse(given.folder.warehouse)), given.html)
+    emit(as_object(night), lambda stream: print_night(night, stream), as_json=given.as_json, text_too=False)
+    if given.html is not None:
+        click.echo(f"The page is {given.html}.", err=given.as_json)
+    return RED if night.red else 0
+
+
+def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
+    from flows.nights.display import print_nights
+
+    def show(stream: TextIO) -> None:
+        if nights:
+            print_nights(nights, stream)
+            return
+        click.echo(
+            f'There is no night in {given.folder.nights} yet: the deployment "nightly" makes one, see '
+            '"crosscheck up".',
+            stream,
+        )
+
+    listed = [
+        {
+            "night": night.name,
+            "green": not night.red,
+            "verdict": night.verdict,
+            "started": night.started.isoformat(),
+            "evaluations": len(night.entries),
+        }
+        for night in nights
+    ]
+    emit({"nights": listed}, show, as_json=given.as_json, text_too=False)

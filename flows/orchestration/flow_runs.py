@@ -48,7 +48,7 @@ def check_shards(settings: EvaluationSettings) -> None:
     if settings.record:
         raise ConfigurationError(
             "--record writes the replies that one process got, and --shards asks in several. Evaluate with --shards "
-            "first; the same command with --record and without --shards then writes the recording from the kept replies."
+            "first; the same command with --record and without --shards then writes the recording from kept replies."
         )
     if not os.environ.get("PREFECT_API_URL"):
         raise ConfigurationError(

@@ -2,12 +2,13 @@
 
 import asyncio
 import importlib
-import json
 import sys
+from dataclasses import dataclass
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit_json
 
 MISMATCH = 1
 MODULES = {
@@ -16,6 +17,13 @@ MODULES = {
     "superhero": "superhero",
     "spider-dail": "spider_dail",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions(options.Data, options.Output):
+    """Options of `crosscheck reproduce`."""
+
+    names: tuple[str, ...] = options.argument(nargs=-1, metavar="[NAME]...", type=click.Choice(list(MODULES)))
 
 
 @click.command(
@@ -29,14 +37,8 @@ MODULES = {
     "  crosscheck reproduce rsl-sql-linking --data ~/text2sql --json\n"
     "\b\nExit codes: 0 every figure matches; 1 some do not; 2 bad input or configuration.",
 )
-@click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice(list(MODULES)))
-@options.data
-@options.home
-@options.as_json
-@click.pass_context
-def command(
-    context: click.Context, names: tuple[str, ...], data: str | None, home: str | None, as_json: bool
-) -> None:
+@options.record(ReproduceOptions)
+def command(given: ReproduceOptions) -> int:
     """Reproduce published figures and print ours beside them; without a NAME, all that there are.
 
     Nothing is asked of a model and nothing is logged: this shows that Crosscheck counts what the papers count.
@@ -49,19 +51,19 @@ def command(
 
     def settings(benchmark: str, pipeline: str) -> EvaluationSettings:
         return evaluation_settings(
-            benchmark=benchmark, backbone="replay", pipeline=pipeline, data=data, home=home
+            benchmark=benchmark, backbone="replay", pipeline=pipeline, data=given.data, home=given.home
         )
 
     reproductions = []
-    for name in names or MODULES:
+    for name in given.names or MODULES:
         module = importlib.import_module(f"flows.reproduction.{MODULES[name]}")
         with open_progress(sys.stderr) as progress:
             reproductions.append(asyncio.run(module.reproduce(Sources(settings, find_conf(), progress))))
-        if not as_json:
+        if not given.as_json:
             click.echo("\n".join(reproductions[-1].lines()))
             click.echo()
     matches = not any(reproduction.mismatches for reproduction in reproductions)
-    if as_json:
+    if given.as_json:
         found = [reproduction.as_object() for reproduction in reproductions]
-        click.echo(json.dumps({"matches": matches, "reproductions": found}, ensure_ascii=False))
-    context.exit(0 if matches else MISMATCH)
+        emit_json({"matches": matches, "reproductions": found})
+    return 0 if matches else MISMATCH

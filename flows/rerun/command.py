@@ -1,11 +1,64 @@
 """`crosscheck rerun`."""
 
-import json
 import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
+
+if TYPE_CHECKING:
+    from tasks.settings.evaluation import RerunSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerunOptions(options.Details, options.Data, options.Output):
+    """Options of `crosscheck rerun`."""
+
+    run: str = options.argument(metavar="RUN")
+    only: str = options.option(
+        "--only",
+        type=click.Choice(["errors", "wrong", "empty", "timeouts"]),
+        default="errors",
+        show_default=True,
+        help="Which questions: those without an answer for a reason that can be mended; answered wrong; whose SQL "
+        "returned no row; whose SQL was stopped.",
+    )
+    questions: str | None = options.option(
+        "--questions", metavar="IDS", help="These questions instead: `717-845,900`, or @FILE."
+    )
+    from_stage: str | None = options.option(
+        "--from",
+        metavar="STAGE",
+        help="Drop the results of this stage and of later ones, and keep the earlier ones.",
+    )
+    fresh: bool = options.option("--fresh", is_flag=True, help="Ask the model for new replies, paid again.")
+    overrides: tuple[str, ...] = options.option(
+        "--set",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change a setting that cannot change what the score means. May be given several times.",
+    )
+
+    def settings(self) -> "RerunSettings":
+        """Return the settings that the options stand for."""
+        from tasks.settings.evaluation import RerunSettings
+        from tasks.settings.home import find_data
+
+        return RerunSettings.model_validate(
+            {
+                "run": self.run,
+                "only": self.only,
+                "questions": self.questions,
+                "from_stage": self.from_stage,
+                "fresh": self.fresh,
+                "overrides": self.overrides,
+                "data": str(find_data(self.data)),
+                "home": str(self.folder.path),
+            }
+        )
 
 
 @click.command(
@@ -22,48 +75,8 @@ from flows.cli import options
     "\b\nExit codes: 0 finished, or nothing to ask again; 2 bad input or configuration; 3 some questions still fail\n"
     "for reasons that a re-run can mend; 130 interrupted, everything paid for is kept.",
 )
-@click.argument("run", metavar="RUN")
-@click.option(
-    "--only",
-    type=click.Choice(["errors", "wrong", "empty", "timeouts"]),
-    default="errors",
-    show_default=True,
-    help="Which questions: those without an answer for a reason that can be mended; answered wrong; whose SQL "
-    "returned no row; whose SQL was stopped.",
-)
-@click.option("--questions", metavar="IDS", help="These questions instead: `717-845,900`, or @FILE.")
-@click.option(
-    "--from",
-    "from_stage",
-    metavar="STAGE",
-    help="Drop the results of this stage and of later ones, and keep the earlier ones.",
-)
-@click.option("--fresh", is_flag=True, help="Ask the model for new replies, paid again.")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change a setting that cannot change what the score means. May be given several times.",
-)
-@options.details
-@options.data
-@options.home
-@options.as_json
-@click.pass_context
-def command(
-    context: click.Context,
-    run: str,
-    only: str,
-    questions: str | None,
-    from_stage: str | None,
-    fresh: bool,
-    overrides: tuple[str, ...],
-    details: bool,
-    data: str | None,
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(RerunOptions)
+def command(given: RerunOptions) -> int:
     """Ask some questions of RUN again and merge the answers into a new run.
 
     RUN is an id or its beginning, MLflow's id, or `latest`, `latest~1`, ...
@@ -73,39 +86,26 @@ def command(
     from flows.report.summary import print_summary
     from flows.rerun.plan import plan_rerun
     from flows.runtime.control import Control
-    from tasks.settings.evaluation import RerunSettings
-    from tasks.settings.home import find_data, find_home
 
-    plan = plan_rerun(
-        RerunSettings.model_validate(
-            {
-                "run": run,
-                "only": only,
-                "questions": questions,
-                "from_stage": from_stage,
-                "fresh": fresh,
-                "overrides": overrides,
-                "data": str(find_data(data)),
-                "home": str(find_home(home).path),
-            }
-        )
-    )
+    plan = plan_rerun(given.settings())
     if not plan.again:
         name = plan.parent.run.run_id
-        if as_json:
-            facts = {"parent": name, "selection": plan.selection, "selected": 0, "asked": 0, "changed": 0}
-            click.echo(json.dumps(dict(plan.parent.summary or {}) | {"rerun": facts}, ensure_ascii=False))
-        click.echo(f"Run {name} has no question to ask again ({plan.selection}).", err=as_json)
-        return
+        facts = {"parent": name, "selection": plan.selection, "selected": 0, "asked": 0, "changed": 0}
+        emit(
+            dict(plan.parent.summary or {}) | {"rerun": facts},
+            lambda stream: click.echo(f"Run {name} has no question to ask again ({plan.selection}).", stream),
+            as_json=given.as_json,
+        )
+        return 0
     with open_progress(sys.stderr) as progress:
         control = Control(progress)
         with launched(plan.settings, control) as prefect:
             from flows.rerun.flow import rerunning
 
             evaluated = prefect.loop.run(rerunning(plan, control, prefect.preparation)(plan.asked_for))
-    if as_json:
-        click.echo(json.dumps(evaluated.summary, ensure_ascii=False))
-        print_summary(evaluated, sys.stderr, details=details)
-    else:
-        print_summary(evaluated, sys.stdout, details=details)
-    context.exit(evaluated.exit_code)
+    emit(
+        evaluated.summary,
+        lambda stream: print_summary(evaluated, stream, details=given.details),
+        as_json=given.as_json,
+    )
+    return evaluated.exit_code

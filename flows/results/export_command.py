@@ -1,11 +1,23 @@
 """`crosscheck export`."""
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(options.Output):
+    """Options of `crosscheck export`."""
+
+    target: Path = options.argument(metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
+    overwrite: bool = options.option(
+        "--overwrite", is_flag=True, help="Replace the files of an earlier export."
+    )
 
 
 @click.command(
@@ -14,18 +26,15 @@ from flows.cli import options
     "  python -c \"import pandas; print(pandas.read_parquet('results/runs.parquet'))\"\n"
     "\b\nExit codes: 0 done; 2 bad input.",
 )
-@click.argument("folder", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--overwrite", is_flag=True, help="Replace the files of an earlier export.")
-@options.home
-@options.as_json
-def command(folder: Path, overwrite: bool, home: str | None, as_json: bool) -> None:
+@options.record(ExportOptions)
+def command(given: ExportOptions) -> None:
     """Write what all runs found to FOLDER: one Parquet file for each view of `crosscheck query`."""
-    from tasks.settings.home import find_home
     from tasks.tracking.warehouse.views import export
 
-    rows = export(find_home(home).warehouse, folder.expanduser(), overwrite=overwrite)
-    if as_json:
-        click.echo(json.dumps({"folder": str(folder), "rows": rows}))
-        return
-    for name, count in rows.items():
-        click.echo(f"{folder / f'{name}.parquet'}: {count:,} rows")
+    rows = export(given.folder.warehouse, given.target.expanduser(), overwrite=given.overwrite)
+
+    def show(stream: TextIO) -> None:
+        for name, count in rows.items():
+            click.echo(f"{given.target / f'{name}.parquet'}: {count:,} rows", stream)
+
+    emit({"folder": str(given.target), "rows": rows}, show, as_json=given.as_json, text_too=False)

@@ -1,12 +1,20 @@
 """`crosscheck query`."""
 
-import json
-import sys
+from dataclasses import dataclass
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
 from tasks.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions(options.Output):
+    """Options of `crosscheck query`."""
+
+    sql: str | None = options.argument(required=False, metavar="[SQL]")
+    as_csv: bool = options.option("--csv", is_flag=True, help="Print CSV with a header.")
 
 
 @click.command(
@@ -29,28 +37,22 @@ from tasks.errors import ConfigurationError
     "\b\nNothing can be changed by a query, and no other file read.\n"
     "\b\nExit codes: 0 done; 2 bad input.",
 )
-@click.argument("sql", required=False, metavar="[SQL]")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
-@options.home
-@options.as_json
-def command(sql: str | None, as_csv: bool, home: str | None, as_json: bool) -> None:
+@options.record(QueryOptions)
+def command(given: QueryOptions) -> None:
     """Run SQL (DuckDB's) on what all runs found; without SQL, list the views and columns there are."""
     from flows.results.query_display import print_csv, print_rows, print_views
-    from tasks.settings.home import find_home
     from tasks.tracking.warehouse.views import VIEWS, query
 
-    if as_csv and as_json:
+    if given.as_csv and given.as_json:
         raise ConfigurationError("--csv and --json: give one of them.")
-    if sql is None:
-        if as_json:
-            click.echo(json.dumps({name: list(view.columns) for name, view in VIEWS.items()}))
-        else:
-            print_views(sys.stdout)
+    if given.sql is None:
+        columns = {name: list(view.columns) for name, view in VIEWS.items()}
+        emit(columns, print_views, as_json=given.as_json, text_too=False)
         return
-    table = query(find_home(home).warehouse, sql)
-    if as_json:
-        click.echo(json.dumps({"columns": table.columns, "rows": table.as_objects()}, ensure_ascii=False))
-    elif as_csv:
-        print_csv(table, sys.stdout)
-    else:
-        print_rows(table, sys.stdout)
+    table = query(given.folder.warehouse, given.sql)
+    emit(
+        {"columns": table.columns, "rows": table.as_objects()} if given.as_json else None,
+        lambda stream: (print_csv if given.as_csv else print_rows)(table, stream),
+        as_json=given.as_json,
+        text_too=False,
+    )

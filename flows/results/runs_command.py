@@ -1,11 +1,27 @@
 """`crosscheck runs`."""
 
-import json
-import sys
+from dataclasses import asdict, dataclass
+from typing import TextIO
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions(options.Output):
+    """Options of `crosscheck runs`."""
+
+    benchmark: str | None = options.option("--benchmark", metavar="NAME", help="Runs of this benchmark only.")
+    limit: int = options.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        default=20,
+        show_default=True,
+        metavar="N",
+        help="The latest N.",
+    )
 
 
 @click.command(
@@ -13,31 +29,24 @@ from flows.cli import options
     epilog="\b\nExamples:\n  crosscheck runs\n  crosscheck runs --benchmark bird-dev --limit 5\n"
     "  crosscheck compare latest~1 latest",
 )
-@click.option("--benchmark", metavar="NAME", help="Runs of this benchmark only.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="The latest N."
-)
-@options.home
-@options.as_json
-def command(benchmark: str | None, limit: int, home: str | None, as_json: bool) -> None:
+@options.record(RunsOptions)
+def command(given: RunsOptions) -> None:
     """List the runs there are, newest first."""
-    from dataclasses import asdict
-
     from flows.results.runs_display import print_runs
-    from tasks.settings.home import find_home
     from tasks.tracking.warehouse.warehouse import Warehouse
 
-    warehouse = find_home(home).warehouse
-    found = [run for run in Warehouse(warehouse).runs() if benchmark in (None, run.benchmark)]
-    if as_json:
-        listed = [
-            asdict(run) | {"started": f"{run.started.isoformat(timespec='seconds')}Z"}
-            for run in found[:limit]
-        ]
-        click.echo(json.dumps({"runs": listed, "total": len(found)}, ensure_ascii=False))
-        return
-    if not found:
-        of = f" of {benchmark}" if benchmark else ""
-        click.echo(f'There is no run{of} in {warehouse} yet: "crosscheck evaluate" makes one.')
-        return
-    print_runs(found, limit, sys.stdout)
+    warehouse = given.folder.warehouse
+    found = [run for run in Warehouse(warehouse).runs() if given.benchmark in (None, run.benchmark)]
+
+    def show(stream: TextIO) -> None:
+        if found:
+            print_runs(found, given.limit, stream)
+            return
+        of = f" of {given.benchmark}" if given.benchmark else ""
+        click.echo(f'There is no run{of} in {warehouse} yet: "crosscheck evaluate" makes one.', stream)
+
+    listed = [
+        asdict(run) | {"started": f"{run.started.isoformat(timespec='seconds')}Z"}
+        for run in found[: given.limit]
+    ]
+    emit({"runs": listed, "total": len(found)}, show, as_json=given.as_json, text_too=False)

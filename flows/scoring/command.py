@@ -1,12 +1,81 @@
 """`crosscheck score`."""
 
-import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
+
+if TYPE_CHECKING:
+    from flows.scoring.settings import ScoreSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(
+    options.Benchmark,
+    options.Questions,
+    options.Details,
+    options.BenchmarkOverrides,
+    options.Data,
+    options.Output,
+):
+    """Options of `crosscheck score`."""
+
+    predictions: str = options.option("--predictions", required=True, metavar="FILE", help="The predictions.")
+    name: str | None = options.option(
+        "--name", metavar="NAME", help="What to call their system in MLflow. [default: the file's name]"
+    )
+    rules: str | None = options.option(
+        "--rules",
+        metavar="RULES",
+        help="Rules to judge by. [default: bird,spider,strict] The benchmark's own is the headline if it is among "
+        "them, else the first.",
+    )
+    efficiency: bool = options.option(
+        "--efficiency", is_flag=True, help="Time right answers as well: VES, R-VES and ves_steps."
+    )
+    trials: int = options.option(
+        "--trials",
+        type=click.IntRange(min=1),
+        default=3,
+        show_default=True,
+        help="Repetitions of --efficiency, for the spread.",
+    )
+    soft_f1: bool = options.option("--soft-f1", is_flag=True, help="Score soft-F1 (BIRD mini-dev) as well.")
+    linking: str | None = options.option(
+        "--linking",
+        metavar="FILE",
+        help="Schema links to score: JSON lines, or a JSON list, of objects with tables and columns.",
+    )
+
+    def settings(self) -> "ScoreSettings":
+        """Return the settings that the options stand for.
+
+        Raises:
+            ConfigurationError: an unknown name, key, value or rule.
+        """
+        from flows.scoring.settings import ScoreSettings, read_rules
+        from tasks.settings.assemble import benchmark_settings
+        from tasks.settings.home import find_data
+
+        file = Path(self.predictions).expanduser()
+        soft_f1 = ("benchmark.soft_f1=true",) if self.soft_f1 else ()
+        return ScoreSettings(
+            benchmark=benchmark_settings(self.benchmark, (*self.overrides, *soft_f1)),
+            predictions=file,
+            name=self.name or file.stem,
+            rules=read_rules(self.rules),
+            questions=self.questions,
+            limit=self.limit,
+            linking=Path(self.linking).expanduser() if self.linking else None,
+            trials=self.trials if self.efficiency else 0,
+            data=find_data(self.data),
+            home=self.folder,
+        )
 
 
 @click.command(
@@ -23,57 +92,8 @@ from flows.cli import options
     "\b\nWhat has no prediction counts as wrong and is listed. Lines without ids must be as many as the questions.\n"
     "\b\nExit codes: 0 scored; 2 bad input or configuration.",
 )
-@options.benchmark
-@click.option("--predictions", required=True, metavar="FILE", help="The predictions.")
-@click.option(
-    "--name", metavar="NAME", help="What to call their system in MLflow. [default: the file's name]"
-)
-@click.option(
-    "--rules",
-    metavar="RULES",
-    help="Rules to judge by. [default: bird,spider,strict] The benchmark's own is the headline if it is among them, "
-    "else the first.",
-)
-@click.option("--efficiency", is_flag=True, help="Time right answers as well: VES, R-VES and ves_steps.")
-@click.option(
-    "--trials",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    help="Repetitions of --efficiency, for the spread.",
-)
-@click.option("--soft-f1", is_flag=True, help="Score soft-F1 (BIRD mini-dev) as well.")
-@click.option(
-    "--linking",
-    metavar="FILE",
-    help="Schema links to score: JSON lines, or a JSON list, of objects with tables and columns.",
-)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Score the first N questions only.")
-@click.option("--questions", metavar="IDS", help="Score these only: ids and ranges, `717-845,900`, or @FILE.")
-@options.details
-@options.benchmark_overrides
-@options.data
-@options.home
-@options.as_json
-@click.pass_context
-def command(
-    context: click.Context,
-    benchmark: str,
-    predictions: str,
-    name: str | None,
-    rules: str | None,
-    efficiency: bool,
-    trials: int,
-    soft_f1: bool,
-    linking: str | None,
-    limit: int | None,
-    questions: str | None,
-    details: bool,
-    overrides: tuple[str, ...],
-    data: str | None,
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(ScoreOptions)
+def command(given: ScoreOptions) -> int:
     """Score the predictions of any system on a benchmark.
 
     Needs no model and no Prefect; the run is logged to MLflow like an evaluation.
@@ -82,30 +102,13 @@ def command(
     from flows.report.summary import print_summary
     from flows.runtime.logs import logging_to
     from flows.scoring.run import run_score
-    from flows.scoring.settings import ScoreSettings, read_rules
-    from tasks.settings.assemble import benchmark_settings
-    from tasks.settings.home import find_data, find_home
 
-    file = Path(predictions).expanduser()
-    settings = ScoreSettings(
-        benchmark=benchmark_settings(
-            benchmark, (*overrides, "benchmark.soft_f1=true") if soft_f1 else overrides
-        ),
-        predictions=file,
-        name=name or file.stem,
-        rules=read_rules(rules),
-        questions=questions,
-        limit=limit,
-        linking=Path(linking).expanduser() if linking else None,
-        trials=trials if efficiency else 0,
-        data=find_data(data),
-        home=find_home(home),
-    )
+    settings = given.settings()
     with open_progress(sys.stderr) as progress, logging_to(settings.home):
         scored = run_score(settings, progress)
-    if as_json:
-        click.echo(json.dumps(scored.summary, ensure_ascii=False))
-        print_summary(scored, sys.stderr, details=details)
-    else:
-        print_summary(scored, sys.stdout, details=details)
-    context.exit(scored.exit_code)
+    emit(
+        scored.summary,
+        lambda stream: print_summary(scored, stream, details=given.details),
+        as_json=given.as_json,
+    )
+    return scored.exit_code

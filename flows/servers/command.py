@@ -1,12 +1,13 @@
 """`crosscheck up`."""
 
-import json
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit
 
 if TYPE_CHECKING:
     from flows.runtime.addresses import Addresses
@@ -15,6 +16,19 @@ if TYPE_CHECKING:
 
 NOT_UP = 1
 PORT = click.IntRange(1, 65535)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpOptions(options.Output):
+    """Options of `crosscheck up`."""
+
+    prefect_port: int = options.option(
+        "--prefect-port", type=PORT, default=4200, show_default=True, help="Port of Prefect's server."
+    )
+    mlflow_port: int = options.option(
+        "--mlflow-port", type=PORT, default=5000, show_default=True, help="Port of MLflow's server."
+    )
+    only_check: bool = options.option("--check", is_flag=True, help="Say what is running, and start nothing.")
 
 
 @click.command(
@@ -27,20 +41,8 @@ PORT = click.IntRange(1, 65535)
     "\b\nExit codes: 0 stopped, or with --check all is running; 1 something cannot be kept running, or with --check\n"
     "is not; 2 bad input: a port is taken, or this working folder is already served.",
 )
-@click.option("--prefect-port", type=PORT, default=4200, show_default=True, help="Port of Prefect's server.")
-@click.option("--mlflow-port", type=PORT, default=5000, show_default=True, help="Port of MLflow's server.")
-@click.option("--check", "only_check", is_flag=True, help="Say what is running, and start nothing.")
-@options.home
-@options.as_json
-@click.pass_context
-def command(
-    context: click.Context,
-    prefect_port: int,
-    mlflow_port: int,
-    only_check: bool,
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(UpOptions)
+def command(given: UpOptions) -> int:
     """Keep Prefect's server, MLflow's server and a worker for the nights running, until Ctrl-C.
 
     They keep what they know in the working folder, answer on this machine only, and are started again when they
@@ -48,21 +50,28 @@ def command(
     """
     from flows.runtime.addresses import Addresses
     from flows.servers.run import check, keep_up
-    from tasks.settings.home import find_home
 
-    folder, addresses = find_home(home), Addresses(prefect_port, mlflow_port)
-    if only_check:
+    folder, addresses = given.folder, Addresses(given.prefect_port, given.mlflow_port)
+
+    def show(text: str) -> "Checked":
         checked = check(folder, addresses)
-        click.echo(json.dumps(_as_object(checked)) if as_json else _as_text(checked, folder))
-        context.exit(0 if checked.all_up else NOT_UP)
-
-    def ready() -> None:
-        click.echo(
-            json.dumps(_as_object(check(folder, addresses))) if as_json else _greeting(addresses, folder)
+        emit(
+            _as_object(checked),
+            lambda stream: click.echo(text or _as_text(checked, folder), stream),
+            as_json=given.as_json,
+            text_too=False,
         )
         sys.stdout.flush()
+        return checked
+
+    if given.only_check:
+        return 0 if show("").all_up else NOT_UP
+
+    def ready() -> None:
+        show(_greeting(addresses, folder))
 
     keep_up(folder, addresses, ready, lambda text: click.echo(text, err=True))
+    return 0
 
 
 def _greeting(addresses: "Addresses", home: "Home") -> str:

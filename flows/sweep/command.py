@@ -1,11 +1,47 @@
 """`crosscheck sweep`."""
 
-import json
 import sys
+from dataclasses import dataclass
 
 import click
 
 from flows.cli import options
+from flows.cli.output import emit, emit_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(options.Benchmark, options.Questions, options.Overrides, options.Data, options.Output):
+    """Options of `crosscheck sweep`."""
+
+    backbones: str = options.option(
+        "--backbones",
+        default="offline",
+        show_default=True,
+        metavar="NAMES",
+        help="Names or files, with commas.",
+    )
+    pipelines: str = options.option(
+        "--pipelines",
+        default="rsl-sql+dac",
+        show_default=True,
+        metavar="NAMES",
+        help="Names or files, with commas.",
+    )
+    grid: tuple[str, ...] = options.option(
+        "--grid",
+        multiple=True,
+        metavar="KEY=VALUES",
+        help="Values of a setting, with commas: backbone.* or pipeline.*. Given several times, all combinations.",
+    )
+    budget: float | None = options.option(
+        "--budget",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="USD",
+        help="Stop when this much is spent.",
+    )
+    dry_run: bool = options.option(
+        "--dry-run", is_flag=True, help="Show the cells and what they are estimated to cost, no more."
+    )
 
 
 @click.command(
@@ -20,52 +56,8 @@ from flows.cli import options
     "\b\nExit codes: 0 every cell is evaluated; 2 bad input or configuration; 3 some questions or cells are left, for\n"
     "reasons that the same command can mend (a budget that is spent is one); 130 interrupted, everything is kept.",
 )
-@options.benchmark
-@click.option(
-    "--backbones", default="offline", show_default=True, metavar="NAMES", help="Names or files, with commas."
-)
-@click.option(
-    "--pipelines",
-    default="rsl-sql+dac",
-    show_default=True,
-    metavar="NAMES",
-    help="Names or files, with commas.",
-)
-@click.option(
-    "--grid",
-    multiple=True,
-    metavar="KEY=VALUES",
-    help="Values of a setting, with commas: backbone.* or pipeline.*. Given several times, all combinations.",
-)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask the first N questions only.")
-@click.option("--questions", metavar="IDS", help="Ask these only: ids and ranges, `717-845,900`, or @FILE.")
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="USD",
-    help="Stop when this much is spent.",
-)
-@click.option("--dry-run", is_flag=True, help="Show the cells and what they are estimated to cost, no more.")
-@options.overrides
-@options.data
-@options.home
-@options.as_json
-@click.pass_context
-def command(
-    context: click.Context,
-    benchmark: str,
-    backbones: str,
-    pipelines: str,
-    grid: tuple[str, ...],
-    limit: int | None,
-    questions: str | None,
-    budget: float | None,
-    dry_run: bool,
-    overrides: tuple[str, ...],
-    data: str | None,
-    home: str | None,
-    as_json: bool,
-) -> None:
+@options.record(SweepOptions)
+def command(given: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings."""
     from flows.cli.progress import open_progress
     from flows.sweep.display import print_estimate, print_sweep
@@ -74,30 +66,30 @@ def command(
     from tasks.tracking.evaluation import new_run_id
 
     cells = plan_sweep(
-        benchmark=benchmark,
-        backbones=names(backbones, "--backbones"),
-        pipelines=names(pipelines, "--pipelines"),
-        grid=grid,
-        overrides=overrides,
-        limit=limit,
-        questions=questions,
-        data=data,
-        home=home,
+        benchmark=given.benchmark,
+        backbones=names(given.backbones, "--backbones"),
+        pipelines=names(given.pipelines, "--pipelines"),
+        grid=given.grid,
+        overrides=given.overrides,
+        limit=given.limit,
+        questions=given.questions,
+        data=given.data,
+        home=given.home,
     )
-    check_budget(cells, budget)
-    stream = sys.stderr if as_json else sys.stdout
+    check_budget(cells, given.budget)
+    stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:
         estimates = estimate_sweep(cells, progress)
-    print_estimate(cells, estimates, budget, stream)
-    if dry_run:
-        if as_json:
+    print_estimate(cells, estimates, given.budget, stream)
+    if given.dry_run:
+        if given.as_json:
             planned = Sweep("", tuple(Done(*pair) for pair in zip(cells, estimates, strict=True)))
-            click.echo(
-                json.dumps(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": budget})
-            )
-        return
-    sweep = run_sweep(new_run_id(), cells, estimates, lambda: open_progress(sys.stderr), budget)
-    if as_json:
-        click.echo(json.dumps(sweep.as_object() | {"dry_run": False}, ensure_ascii=False))
-    print_sweep(sweep, stream)
-    context.exit(sweep.exit_code)
+            emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": given.budget})
+        return 0
+    sweep = run_sweep(new_run_id(), cells, estimates, lambda: open_progress(sys.stderr), given.budget)
+    emit(
+        sweep.as_object() | {"dry_run": False},
+        lambda stream: print_sweep(sweep, stream),
+        as_json=given.as_json,
+    )
+    return sweep.exit_code

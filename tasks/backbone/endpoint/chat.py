@@ -1,6 +1,7 @@
 """The OpenAI chat protocol as plain data: a request's body, and the reply in an answer's body."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,10 @@ from tasks.records import Usage
 from tasks.settings.backbone import BackboneSettings
 
 OPENAI_URL = "https://api.openai.com/v1"
+MOST_TOKENS = 100_000_000
+"""Token counts above it, or below zero, are mistakes of the endpoint: the count is unknown."""
+
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class GarbledAnswerError(ValueError):
@@ -32,12 +37,12 @@ class RefusedInBodyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a chat completion holds, as far as it concerns us.
+    """What a chat completion holds, as far as it is used.
 
     Attributes:
-        text: the message's content, or its refusal; "" when it has neither.
-        model: the model that answered; "" when the endpoint does not say.
-        usage: tokens; None where the endpoint does not say.
+        text: the message's content, or its refusal; "" when it has neither. Storable everywhere, see `storable`.
+        model: the model that answered; "" when the endpoint does not say. Storable as well.
+        usage: tokens; None where the endpoint does not say, or says something implausible.
         truncated: True when the model stopped at its token limit.
     """
 
@@ -129,11 +134,22 @@ def answer_of(text: str) -> Answer:
     if not isinstance(message, dict):
         raise GarbledAnswerError("the answer's choice holds no message")
     return Answer(
-        text=_content(message),
-        model=str(content.get("model") or ""),
+        text=storable(_content(message)),
+        model=storable(str(content.get("model") or "")),
         usage=_usage(content.get("usage")),
         truncated=choices[0].get("finish_reason") == "length",
     )
+
+
+def storable(text: str) -> str:
+    """Return text that every store, page and protocol can hold: UTF-8 without NUL.
+
+    JSON can spell NUL and halves of surrogate pairs; each becomes U+FFFD, the replacement character.
+
+    >>> storable("a" + chr(0) + "b" + chr(0xD800))
+    'a\ufffdb\ufffd'
+    """
+    return _NO_TEXT.sub("\ufffd", text)
 
 
 def _content(message: Mapping[str, Any]) -> str:
@@ -150,11 +166,13 @@ def _content(message: Mapping[str, Any]) -> str:
 def _usage(usage: Any) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
+    read = _count(usage, "prompt_tokens")
     cached = _count(usage.get("prompt_tokens_details"), "cached_tokens")
+    if cached is None:
+        cached = _count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
     return Usage(
-        input=_count(usage, "prompt_tokens"),
-        # DeepSeek's own name for it.
-        cached_input=_count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
+        input=read,
+        cached_input=cached if cached is None or read is None or cached <= read else None,
         output=_count(usage, "completion_tokens"),
         reasoning=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
     )
@@ -162,4 +180,6 @@ def _usage(usage: Any) -> Usage:
 
 def _count(container: Any, name: str) -> int | None:
     value = container.get(name) if isinstance(container, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return value

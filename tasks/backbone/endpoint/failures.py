@@ -2,6 +2,7 @@
 
 import email.utils
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -30,6 +31,8 @@ _TOO_LONG = re.compile(
 _MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
 _COME_BACK = re.compile(r"(?:try again|retry) in ((?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
 _SPAN = re.compile(r"([\d.]+)\s*(ms|h|m|s)", re.IGNORECASE)
+LONGEST_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
+"""A `Retry-After` beyond it is a mistake of the endpoint, and counts as none."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 # Parameters of ours that a model may refuse, and the setting that mends it.
 _SETTING_OF = {
@@ -114,7 +117,10 @@ def refusal_of(status: int, headers: Mapping[str, str], body: str, api_key_env: 
 
 
 def retry_after(headers: Mapping[str, str], message: str = "", now: float | None = None) -> float | None:
-    """Return the seconds to wait that the headers, or else the message, ask for; None when they do not say.
+    """Return the seconds to wait that the headers, or else the message, ask for.
+
+    None where they do not say, or say something implausible: not a number, or longer than
+    `LONGEST_PLAUSIBLE_WAIT_S`.
 
     >>> retry_after({"retry-after-ms": "1500"})
     1.5
@@ -128,22 +134,28 @@ def retry_after(headers: Mapping[str, str], message: str = "", now: float | None
         if value is None:
             continue
         try:
-            return max(0.0, float(value) * unit)
+            return _plausible(float(value) * unit)
         except ValueError:
             pass
         try:
             at = email.utils.parsedate_to_datetime(value).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError, OSError):
             continue
-        return max(0.0, at - (time.time() if now is None else now))
+        return _plausible(at - (time.time() if now is None else now))
     found = _COME_BACK.search(message)
     if found is None:
         return None
     spans = _SPAN.findall(found[1])
     try:
-        return sum(float(number) * _SECONDS[unit.lower()] for number, unit in spans)
+        return _plausible(sum(float(number) * _SECONDS[unit.lower()] for number, unit in spans))
     except ValueError:
         return None
+
+
+def _plausible(seconds: float) -> float | None:
+    if not math.isfinite(seconds) or seconds > LONGEST_PLAUSIBLE_WAIT_S:
+        return None
+    return max(0.0, seconds)
 
 
 def scrub(text: str, secret: str | None) -> str:

@@ -7,10 +7,11 @@ runs the one that fits best counts, so that "york" is not lost on an earlier "Yo
 """
 
 import re
-from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
+from os.path import commonprefix
 
 from rapidfuzz.distance import Indel
 
@@ -53,25 +54,51 @@ class Bridge:
     length: int
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Words in a row of a question.
+
+    Attributes:
+        text: the words, in lower case.
+        beginning: what a value that is found in just these words has in common with them at least, if it begins there.
+    """
+
+    text: str
+    beginning: str
+
+
 class BridgedQuestion:
     """A question, prepared for many values.
 
     Attributes:
         text: the question in lower case.
-        starts: where its words start.
     """
 
     def __init__(self, question: str) -> None:
         self.text = question.lower()
-        words = [match.span() for match in _WORD.finditer(self.text)]
-        self.starts = tuple(start for start, _ in words)
-        bare = (end - 2 for start, end in words if self.text[start:end].endswith(("'s", "’s")))
-        self._ends = sorted({*(end for _, end in words), *bare})
-        self._end_of_word = {position: end for start, end in words for position in range(start, end)}
+        self._words = [match.span() for match in _WORD.finditer(self.text)]
+        self._end_of_word = {position: end for start, end in self._words for position in range(start, end)}
+        self._starting_with: dict[str, list[int]] = {}
+        for start, _ in self._words:
+            self._starting_with.setdefault(self.text[start : start + SHORTEST_RUN], []).append(start)
 
-    def ends_after(self, start: int) -> list[int]:
-        """Return where words end after a position, the end before a possessive 's included."""
-        return self._ends[bisect_right(self._ends, start) :]
+    def spans(self, longest: int) -> Iterator[Span]:
+        """Return the words in which a value of at most so many characters may be found, with and without a last 's.
+
+        >>> [span.text for span in BridgedQuestion("Is Bob's car red?").spans(10)]
+        ["is bob's", 'is bob', "is bob's car", "bob's", 'bob', "bob's car", "bob's car red", 'car', 'car red', 'red']
+        """
+        _, most = like_lengths(longest)
+        for number, (start, _) in enumerate(self._words):
+            for last, end in self._words[number:]:
+                if end - start - 2 > most:
+                    break
+                bare = end - 2 if self.text[start:end].endswith(("'s", "’s")) else end
+                for text in dict.fromkeys((self.text[start:end], self.text[start:bare])):
+                    if len(text) >= SHORTEST_RUN and not is_skipped(text):
+                        # the common run reaches into the last word and leaves out little of it
+                        run = max(SHORTEST_RUN, len(text) - OVERHANG, last - start + 1)
+                        yield Span(text, text[:run])
 
     def bridge(self, value: str) -> Bridge | None:
         """Return how the question mentions a value, None when it does not.
@@ -86,61 +113,59 @@ class BridgedQuestion:
         True
         """
         core = comparable(value)
-        if is_skipped(core):
-            return None
         best: Bridge | None = None
         needed = required_run(len(core))
         for inner in word_starts(core, len(core) - needed):
             beginning = core[inner : inner + needed]
-            for start in self.starts:
+            for start in self._starting_with.get(beginning[:SHORTEST_RUN], ()):
                 if not self.text.startswith(beginning, start):
                     continue
                 found = self._at(core, inner, start)
                 if found and (best is None or (found.length, found.score) > (best.length, best.score)):
                     best = found
-        return best if best and best.score >= required_score(value) else None
+        if best is None or best.score < required_score(value) or is_skipped(core):
+            return None
+        return best
 
     def _at(self, core: str, inner: int, start: int) -> Bridge | None:
-        run = _NOT_WORD_AT_ENDS.sub("", _common_start(self.text, start, core, inner))
-        if len(run) < SHORTEST_RUN or is_skipped(run):
+        run = _without_ends(commonprefix((self.text[start:], core[inner:])))  # noqa: RUF071 - these are no paths
+        if len(run) < SHORTEST_RUN:
             return None
-        end = self._end_of_word[start + len(run) - 1]
-        span = self.text[start:end]
-        if len(span) - len(run) > OVERHANG or is_skipped(span):
+        span = self.text[start : self._end_of_word[start + len(run) - 1]]
+        if len(span) - len(run) > OVERHANG or is_skipped(run) or is_skipped(span):
             return None
-        possessive = span in (f"{core}'s", f"{core}’s")
+        possessive = span in (core + "'s", core + "’s")
         return Bridge(1.0 if possessive else Indel.normalized_similarity(core, span), len(run))
 
 
 def comparable(value: str) -> str:
     """Return a value as it is compared: in lower case, without punctuation around it."""
-    lowered = value.lower()
-    if lowered and lowered[0].isalnum() and lowered[-1].isalnum():
-        return lowered
-    return _NOT_WORD_AT_ENDS.sub("", lowered)
+    return _without_ends(value.lower())
 
 
-def word_starts(core: str, last: int | None = None) -> list[int]:
+def word_starts(core: str, last: int) -> list[int]:
     """Return where the words of a comparable value start, up to position `last`.
 
-    >>> word_starts("the o'neill arms"), word_starts("the o'neill arms", 4), word_starts("ab", -1)
+    >>> word_starts("the o'neill arms", 12), word_starts("the o'neill arms", 4), word_starts("ab", -1)
     ([0, 4, 12], [0, 4], [])
     """
-    last = len(core) if last is None else last
-    if core[: last + 1].isalnum():  # nearly always, in the index's build, and ten times as fast
-        return [0] if last >= 0 else []
     return [match.start() for match in _WORD.finditer(core, 0, last + 1)]
 
 
 @cache
+def like_lengths(length: int) -> tuple[int, int]:
+    """Return how short and how long a text is that is like one of that length."""
+    most = (2 - LIKENESS) / LIKENESS
+    return ceil(length / most - 1e-9), int(length * most + 1e-9)
+
+
 def required_run(length: int) -> int:
     """Return how long the run of a comparable value of that length is at least, if the value is mentioned.
 
     The run leaves at most `OVERHANG` characters of the words uncovered, and words much shorter than the value
     are not like it.
     """
-    shortest_span = ceil(length * LIKENESS / (2 - LIKENESS) - 1e-9)
-    return max(SHORTEST_RUN, shortest_span - OVERHANG)
+    return max(SHORTEST_RUN, like_lengths(length)[0] - OVERHANG)
 
 
 def required_score(value: str) -> float:
@@ -155,12 +180,10 @@ def column_requires(column: str) -> float:
 
 def is_skipped(text: str) -> bool:
     """Whether a lower-cased text is no mention of anything: a stop word, a number, "id", or nothing."""
-    return not text or text in _SKIPPED or bool(_NUMBER.fullmatch(text))
+    return not text or text in _SKIPPED or (not text[0].isalpha() and bool(_NUMBER.fullmatch(text)))
 
 
-def _common_start(left: str, left_from: int, right: str, right_from: int) -> str:
-    most = min(len(left) - left_from, len(right) - right_from)
-    length = 0
-    while length < most and left[left_from + length] == right[right_from + length]:
-        length += 1
-    return left[left_from : left_from + length]
+def _without_ends(text: str) -> str:
+    if text and text[0].isalnum() and text[-1].isalnum():
+        return text
+    return _NOT_WORD_AT_ENDS.sub("", text)

@@ -1,20 +1,22 @@
 """Builds the index of a database's values: one SQLite file.
 
-    place   every column that holds a value: its name, how many texts and words they have, its first values
-    text    every distinct text of any column, numbered in the order of the texts, with the columns that hold it
-    word    full-text index over the words of the texts
-    run     what finds the texts that a question may mention, for bridging (`tasks.retrieval.values.candidates`)
-    number  the distinct numbers, by column
+    place    every column that holds a value: its name, its texts' first id, their number and their blanks, and the
+             values that are shown when a question mentions none
+    text     every distinct text of a column, in the order of columns and texts, so that a column is a range of ids
+    word     FTS5 index over the words of the texts
+    mention  index over the texts as bridging compares them, by length and beginning
+    number   the distinct numbers, by column
 
 Texts of `LONGEST` characters or more are left out: no prompt shows them, so they shall not take the place of one that
 it shows. Numbers are no texts: they cannot be bridged, and finding one is a look-up. A column with more than
 `MOST_NUMBERS` different ones holds measures or keys; only the first so many, in the table's order, are kept.
+Python sees no single value: SQLite does all the work.
 """
 
 import json
 import os
 import sqlite3
-import struct
+import string
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
@@ -25,46 +27,48 @@ from tasks.database.files import read_only_uri, require_database
 from tasks.database.identifiers import quoted
 from tasks.database.restraint import tolerant_text
 from tasks.errors import DataError
-from tasks.retrieval.values.candidates import RunWriter
-from tasks.retrieval.values.words import words
 
 Progress = Callable[[str], None]
 
-FORMAT = 1
+FORMAT = 2
 """Raise it with every change of what the file holds."""
+APPLICATION = 0x43435649
+"""SQLite's `application_id` of an index: "CCVI"."""
 LONGEST = 100
 MOST_NUMBERS = 50_000
 FIRST = 10
 """First values kept per column: what a question that mentions none of them is shown."""
-BATCH = 10_000
+LONGEST_BUCKET = 14
+"""Length from which texts share one bucket of `mention`: their beginnings tell them apart."""
 CACHE_KIB = 16_000
 """Memory that SQLite keeps pages in while building, for each of its files."""
 
-_PLACE = struct.Struct("<II")
-_TABLES = """
-CREATE TABLE place (id INTEGER PRIMARY KEY, "table" TEXT, "column" TEXT, texts INTEGER, words INTEGER, first TEXT);
-CREATE TABLE text (id INTEGER PRIMARY KEY, value TEXT NOT NULL, places BLOB NOT NULL);
-CREATE TABLE run (starts BLOB NOT NULL, characters BLOB NOT NULL);
-CREATE TABLE number (value, place INTEGER, PRIMARY KEY (value, place)) WITHOUT ROWID;
-CREATE TEMP TABLE raw_text (value, place);
-CREATE TEMP TABLE raw_number (value, place);
+TOKENIZER = "\"unicode61 remove_diacritics 2 tokenchars '#$%&*+-./:=@\\^_|~'\""
+WORDS = "replace(replace({} || ' ', '. ', ' '), ': ', ' ')"
+"""Words come in lower case and without accents. Symbols are part of them, and so are full stops and colons but at
+their end; other punctuation is not."""
+_TABLES = f"""
+CREATE TABLE place (id INTEGER PRIMARY KEY, "table" TEXT, "column" TEXT,
+    first_id INTEGER, texts INTEGER, blanks INTEGER, first TEXT);
+CREATE TABLE text (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
+CREATE VIRTUAL TABLE word USING fts5 (value, content='', detail=none, columnsize=0, tokenize={TOKENIZER});
+CREATE TABLE number (place INTEGER, value, PRIMARY KEY (place, value)) WITHOUT ROWID;
 """
-_SYMBOLS = "".join(chr(code) for code in range(0x21, 0x7F) if not chr(code).isalnum())
-_WORD_TABLE = (
-    "CREATE VIRTUAL TABLE word USING fts5 (words, content='', detail=none, columnsize=0, tokenize=\"ascii tokenchars '"
-    + _SYMBOLS.replace("'", "''").replace('"', '""')
-    + "'\")"
-)
-"""Words come ready-made: only a blank separates them."""
+_PUNCTUATION = (string.punctuation + " ").replace("'", "''")
+CORE = f"trim(lower(value), '{_PUNCTUATION}')"
+"""A text as bridging compares it, but for capitals that are not ASCII."""
+BUCKET = f"min(length(trim(value, '{_PUNCTUATION}')), {LONGEST_BUCKET})"
+_MENTION = f"CREATE INDEX mention ON text ({BUCKET}, {CORE})"
 
 
 def build(database: Database, path: Path, progress: Progress | None = None) -> None:
     """Write the index of a database to `path`, whole or not at all; other processes may do the same meanwhile.
 
     Raises:
-        DataError: the database cannot be read, or the file cannot be written.
+        DataError: the database cannot be read, the file cannot be written, or SQLite lacks FTS5.
     """
     require_database(database.path, database.id)
+    require_fts5()
     if progress:
         progress(f"Indexing the values of {database.id}")
     try:
@@ -85,18 +89,34 @@ def build(database: Database, path: Path, progress: Progress | None = None) -> N
         ) from error
 
 
-def ranks(places: bytes) -> dict[int, int]:
-    """Return, from a row of `text`, the text's rank (from 0) among the texts of each place that holds it."""
-    return {place: rank for place, rank in _PLACE.iter_unpack(places)}  # noqa: C416 - dict() loses the types
+def require_fts5() -> None:
+    """Make sure that Python's SQLite has the full-text index FTS5.
+
+    Raises:
+        DataError: it was compiled without.
+    """
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute("CREATE VIRTUAL TABLE probe USING fts5 (value)")
+        except sqlite3.OperationalError as error:
+            raise DataError(
+                f"Python's SQLite {sqlite3.sqlite_version} was compiled without the full-text index FTS5, which finds "
+                "values for prompts. Use a Python whose SQLite has it (python.org's and conda's do), or do without "
+                'values ("--set pipeline.prompt.values=rows").'
+            ) from error
 
 
 def _opened(draft: Path, database: Database) -> sqlite3.Connection:
     connection = sqlite3.connect(draft, isolation_level=None, uri=True)
     connection.text_factory = tolerant_text
+    with closing(sqlite3.connect(read_only_uri(database.path), uri=True)) as source:
+        ((encoding,),) = source.execute("PRAGMA encoding")
     for pragma in (
+        f"encoding = '{encoding}'",  # SQLite attaches no database of another encoding
         "journal_mode = OFF",  # a draft that fails is thrown away
         "synchronous = OFF",
         "locking_mode = EXCLUSIVE",
+        "threads = 2",
         "temp_store = FILE",
         f"cache_size = -{CACHE_KIB}",
         f"temp.cache_size = -{CACHE_KIB}",
@@ -109,88 +129,47 @@ def _opened(draft: Path, database: Database) -> sqlite3.Connection:
 
 def _fill(connection: sqlite3.Connection, database: Database) -> None:
     connection.executescript(_TABLES)
-    connection.execute(_WORD_TABLE)
     connection.execute("INSERT INTO word (word, rank) VALUES ('hashsize', ?)", (CACHE_KIB * 1024,))
     connection.execute("BEGIN")
-    firsts = _gather(connection, database)
-    texts = _Texts(len(firsts))
-    rows = connection.execute("SELECT value, group_concat(place) FROM raw_text GROUP BY value ORDER BY value")
-    while batch := rows.fetchmany(BATCH):
-        lines = [texts.line(value, places) for value, places in batch]
-        connection.executemany("INSERT INTO text VALUES (?, ?, ?)", lines)
-        connection.executemany("INSERT INTO word (rowid, words) VALUES (?, ?)", texts.words_of_batch())
-    connection.execute("INSERT INTO run VALUES (?, ?)", texts.runs.finished())
-    connection.execute(
-        "INSERT OR IGNORE INTO number SELECT value, place FROM raw_number ORDER BY value, place"
-    )
     for place, name in enumerate(database.schema.column_names):
-        shown = (texts.firsts[place] + firsts[place])[:FIRST]
-        if shown:
+        column, table = quoted(name.column), f"source.{quoted(name.table)}"
+        first_id = connection.execute("SELECT COALESCE(MAX(id), 0) + 1 FROM text").fetchone()[0]
+        connection.execute(
+            f"INSERT INTO text (value) SELECT {column} FROM {table} WHERE typeof({column}) = 'text' "
+            # the second length counts what is behind a NUL as well
+            f"AND length({column}) BETWEEN 1 AND ? AND length(CAST({column} AS BLOB)) < ? "
+            f"GROUP BY {column} COLLATE BINARY",
+            (LONGEST - 1, 4 * LONGEST),
+        )
+        connection.execute(
+            f"INSERT OR IGNORE INTO number SELECT DISTINCT ?, {column} FROM {table} "
+            f"WHERE typeof({column}) IN ('integer', 'real') AND {column} NOT IN (9e999, -9e999) LIMIT ?",
+            (place, MOST_NUMBERS),
+        )
+        texts, blanks = connection.execute(
+            "SELECT count(*), TOTAL(length(value) - length(replace(value, ' ', ''))) FROM text WHERE id >= ?",
+            (first_id,),
+        ).fetchone()
+        if first := _first_values(connection, place, first_id):
             connection.execute(
-                "INSERT INTO place VALUES (?, ?, ?, ?, ?, ?)",
-                (place, name.table, name.column, texts.counts[place], texts.words[place], json.dumps(shown)),
+                "INSERT INTO place VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (place, name.table, name.column, first_id, texts, int(blanks), json.dumps(first)),
             )
+    connection.execute(f"INSERT INTO word (rowid, value) SELECT id, {WORDS.format('value')} FROM text")
+    connection.execute(_MENTION)
     connection.execute("COMMIT")
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def _gather(connection: sqlite3.Connection, database: Database) -> list[list[int | float]]:
-    """Copy the distinct values of every column; return the first numbers of each."""
-    firsts = []
-    for place, name in enumerate(database.schema.column_names):
-        column, table = quoted(name.column), f"source.{quoted(name.table)}"
-        connection.execute(
-            f"INSERT INTO raw_text SELECT DISTINCT {column}, ? FROM {table} "
-            f"WHERE typeof({column}) = 'text' AND length({column}) BETWEEN 1 AND ?",
-            (place, LONGEST - 1),
-        )
-        before = connection.execute("SELECT COALESCE(MAX(rowid), 0) FROM raw_number").fetchone()[0]
-        connection.execute(
-            f"INSERT INTO raw_number SELECT DISTINCT {column}, ? FROM {table} "
-            f"WHERE typeof({column}) IN ('integer', 'real') "
-            f"AND {column} NOT IN (9e999, -9e999) LIMIT ?",
-            (place, MOST_NUMBERS),
-        )
-        rows = connection.execute(
-            "SELECT value FROM raw_number WHERE rowid > ? ORDER BY value LIMIT ?", (before, FIRST)
-        )
-        firsts.append([value for (value,) in rows])
-    return firsts
+def _first_values(connection: sqlite3.Connection, place: int, first_id: int) -> list[int | float | str]:
+    """Return what is shown of a column when the question mentions none of its values: the first, texts before numbers.
 
-
-class _Texts:
-    """What is counted while the texts stream by.
-
-    Attributes:
-        counts, words, firsts: by place: texts, their words, the first texts.
-        runs: what bridging will look up.
+    The place to choose others, such as the most frequent ones, which the paper leaves open.
     """
-
-    def __init__(self, places: int) -> None:
-        self.counts = [0] * places
-        self.words = [0] * places
-        self.firsts: list[list[int | float | str]] = [[] for _ in range(places)]
-        self.runs = RunWriter()
-        self._number = 0
-        self._words: list[tuple[int, str]] = []
-
-    def line(self, value: str, places: str) -> tuple[int, str, bytes]:
-        """Return the next row of `text`, and remember the rest; the places come as "3" or "3,17"."""
-        self._number = number = self._number + 1
-        said = words(value)
-        self._words.append((number, " ".join(said)))
-        packed = b""
-        for place in sorted(map(int, places.split(","))) if "," in places else (int(places),):
-            rank = self.counts[place]
-            packed += _PLACE.pack(place, rank)
-            if rank < FIRST:
-                self.firsts[place].append(value)
-            self.counts[place] = rank + 1
-            self.words[place] += len(said)
-        self.runs.add(value)
-        return number, value, packed
-
-    def words_of_batch(self) -> list[tuple[int, str]]:
-        """Return the words of the texts since the last call."""
-        batch, self._words = self._words, []
-        return batch
+    rows = connection.execute(
+        "SELECT * FROM (SELECT value FROM text WHERE id >= ? ORDER BY id LIMIT ?) UNION ALL "
+        "SELECT * FROM (SELECT value FROM number WHERE place = ? ORDER BY value LIMIT ?) LIMIT ?",
+        (first_id, FIRST, place, FIRST, FIRST),
+    )
+    return [value for (value,) in rows]

@@ -1,72 +1,57 @@
 """Column values: of every column of a database, the ones that a question most likely means (SEA-SQL, section 1).
 
 For each column the texts are ranked by BM25 against the question; of the best 1,000, those that the question
-mentions (`tasks.retrieval.values.bridging`) move to the front; the first k are kept. Ties are broken by value. A number
-that the question says comes before others of its column.
+mentions (`tasks.retrieval.values.bridging`) move to the front; the first k are kept. Ties are broken by value. A
+number that the question says comes before others of its column.
 
-There is one index per database, kept on disk under the database's digest: a changed database gets a new one.
+There is one index per database, kept on disk under the database's digest: a changed database gets a new one. FTS5
+finds the texts that share a word with the question; a word that too many share is left out. What the question mentions
+is found all the same, by its length and beginning.
 """
 
 import asyncio
 import json
+import re
 import sqlite3
+import sys
 import threading
+from bisect import bisect
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rapidfuzz.distance import Indel
+
 from tasks.database.database import Database
 from tasks.database.files import read_only_uri
+from tasks.database.restraint import tolerant_text
 from tasks.records import ColumnName, ColumnValues, Value
-from tasks.retrieval.values.bm25_texts import ColumnTexts, rank_texts
-from tasks.retrieval.values.bridging import Bridge, BridgedQuestion, column_requires
-from tasks.retrieval.values.builder import FIRST, FORMAT, build, ranks
-from tasks.retrieval.values.candidates import RunIndex
-from tasks.retrieval.values.words import numbers, words
-
-Progress = Callable[[str], None]
+from tasks.retrieval.values import builder
+from tasks.retrieval.values.bridging import LIKENESS, BridgedQuestion, Span, like_lengths
+from tasks.retrieval.values.builder import BUCKET, CORE, LONGEST_BUCKET, Progress
+from tasks.retrieval.values.numbers import numbers
+from tasks.retrieval.values.ranking import Column, Found
 
 TOP = 1000
 """Texts of a column that bridging looks at."""
-MOST_MATCHES = 3000
+MOST_MATCHES = 1000
 """Texts of the whole database that BM25 scores. The question's rarest words come first; a common one whose texts
-would be too many is left out: finding it says little. What the question mentions is found all the same."""
+would be too many is left out: finding it says little."""
 MOST_OPEN = 16
 """Indexes that a process keeps open."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A row of the index: a text, and by place its rank among the texts of that place."""
-
-    value: str
-    ranks: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A column of the index."""
-
-    name: ColumnName
-    texts: ColumnTexts
-    first: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Matched:
-    """The texts that hold a word of the question.
-
-    Attributes:
-        query: words that were looked up; left_out: words that too many texts hold.
-        words: by place and number of the text, its words.
-    """
-
-    query: frozenset[str]
-    left_out: frozenset[str]
-    words: Mapping[int, Mapping[int, Sequence[str]]]
+_SUFFIX = re.compile(r"(?<=\w)['’]\w{1,2}\b")
+_QUESTION = f"""
+PRAGMA temp_store = MEMORY;
+CREATE VIRTUAL TABLE temp.question USING fts5 (text, tokenize={builder.TOKENIZER});
+CREATE VIRTUAL TABLE temp.question_word USING fts5vocab (temp, question, row);
+"""
+_TOKENIZE = f"INSERT INTO question VALUES ({builder.WORDS.format('?')})"
+# a JSON array is read in half the time of as many rows
+_HOLDERS = "SELECT json_group_array(rowid) FROM (SELECT rowid FROM word WHERE word MATCH ? LIMIT ?)"
+_SIMILAR = f"SELECT id, {CORE} FROM text WHERE {BUCKET} = ? AND {CORE} BETWEEN ? AND ?"
 
 
 class ValueIndex:
@@ -76,37 +61,44 @@ class ValueIndex:
     """
 
     def __init__(self, path: Path) -> None:
+        builder.require_fts5()
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
-        self._places = {
-            place: _Place(ColumnName(table, column), ColumnTexts(texts, said), tuple(json.loads(first)))
-            for place, table, column, texts, said, first in self._connection.execute(
+        self._connection = sqlite3.connect(
+            read_only_uri(path), uri=True, check_same_thread=False, isolation_level=None
+        )
+        self._connection.text_factory = tolerant_text
+        self._connection.executescript(_QUESTION)
+        self._columns = {
+            place: Column(ColumnName(table, column), first_id, texts, blanks, tuple(json.loads(first)))
+            for place, table, column, first_id, texts, blanks, first in self._connection.execute(
                 "SELECT * FROM place ORDER BY id"
             )
         }
+        self._with_texts = [place for place, column in self._columns.items() if column.texts]
+        self._first_ids = [self._columns[place].first_id for place in self._with_texts]
 
     @classmethod
     def open(cls, database: Database, folder: Path, progress: Progress | None = None) -> "ValueIndex":
-        """Open the index of a database, building it first where there is none.
+        """Open the index of a database, building it first where there is none, or none of this format.
 
         Args:
             database: the database; only its file is read.
             folder: where indexes are kept.
-            progress: told in words when one is built: a million values take some ten seconds.
+            progress: called with a message before one is built: a million values take some three seconds.
 
         Raises:
-            DataError: the database cannot be read, or the index cannot be written.
+            DataError: the database cannot be read, the index cannot be written, or SQLite lacks FTS5.
         """
         path = folder / f"{database.digest}.sqlite"
         if not _is_whole(path):
-            build(database, path, progress)
+            builder.build(database, path, progress)
         return cls(path)
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if hasattr(self, "_connection"):
             self._connection.close()
 
@@ -123,109 +115,87 @@ class ValueIndex:
         Returns:
             By column in schema order; columns without a value are absent.
         """
-        if k > FIRST:
-            raise ValueError(f"k is {k}, but an index keeps no more than {FIRST} first values of a column")
+        if k > builder.FIRST:
+            raise ValueError(
+                f"k is {k}, but an index keeps no more than {builder.FIRST} first values of a column"
+            )
         if k < 1:
             return {}
         question_text = question_text.encode("utf-8", "replace").decode()  # half a character is none
         with self._lock:
-            matched, texts = self._match(words(question_text))
-            bridges = self._bridge(BridgedQuestion(question_text), texts)
+            found = self._find(question_text)
             said = self._find_numbers(question_text)
-        found: dict[int, dict[int, Bridge]] = {}
-        for number, bridge in bridges.items():
-            for place in texts[number].ranks:
-                found.setdefault(place, {})[number] = bridge
+        by_place: dict[int, list[int]] = {}
+        for number in sorted(found.values):
+            by_place.setdefault(self._with_texts[bisect(self._first_ids, number) - 1], []).append(number)
         result = {}
-        for place, column in self._places.items():
-            chosen: Iterable[Value] = ()
-            if place in matched.words or place in found:
-                order = self._order(place, matched, found.get(place, {}), texts, bm25_top_k)
-                chosen = (texts[number].value for number in order[:k])
+        for place, column in self._columns.items():
+            chosen = column.choose(by_place[place], found, bm25_top_k) if place in by_place else ()
             every = dict.fromkeys((*chosen, *said.get(place, ()), *column.first))
             result[column.name] = tuple(every)[:k]
         return result
 
-    def _order(
-        self,
-        place: int,
-        matched: _Matched,
-        bridges: Mapping[int, Bridge],
-        texts: Mapping[int, _Text],
-        top: int,
-    ) -> list[int]:
-        """Return the texts of a column that hold or are what the question says, the likeliest first."""
-        column, own = self._places[place], matched.words.get(place, {})
-        ranked = rank_texts(column.texts, own, matched.query)[:top]
-        required, among_best = column_requires(column.name.column), set(ranked)
+    def _find(self, question_text: str) -> Found:
+        question = BridgedQuestion(question_text)
+        found = {word: self._find_word(word) for word in self._words(question_text)}
+        holders: dict[int, list[str]] = {}
+        complete = True
+        for word in sorted(found, key=lambda word: (len(found[word]), word)):
+            if len(holders) + len(found[word]) > MOST_MATCHES:
+                complete = False
+                break
+            for number in found[word]:
+                holders.setdefault(number, []).append(word)
+        return Found(question, holders, complete, self._read(holders.keys() | self._find_similar(question)))
 
-        def is_candidate(number: int) -> bool:
-            if number in own:
-                return number in among_best
-            text = texts[number]
-            if not matched.left_out.isdisjoint(words(text.value)):
-                return True
-            # The rest of the best are the column's first texts that hold no word of the question.
-            rank = text.ranks[place]
-            return rank - sum(texts[other].ranks[place] < rank for other in own) < top - len(ranked)
+    def _words(self, text: str) -> list[str]:
+        """Return the words of a question, by the tokenizer of the index, without what apostrophes cut off.
 
-        kept = {n: b for n, b in bridges.items() if b.score >= required and is_candidate(n)}
-        front = sorted(kept, key=lambda number: (-kept[number].score, -kept[number].length, number))
-        return [*front, *(number for number in ranked if number not in kept)]
+        The place to leave out stop words, which BM25 looks up like any other.
+        """
+        self._connection.execute("DELETE FROM question")
+        self._connection.execute(_TOKENIZE, (_SUFFIX.sub("", text),))
+        return [word for (word,) in self._connection.execute("SELECT term FROM question_word")]
 
-    def _match(self, said: Sequence[str]) -> tuple[_Matched, dict[int, _Text]]:
-        holders = {}
-        for word in dict.fromkeys(said):
-            phrase = '"' + word.replace('"', '""') + '"'
-            rows = self._connection.execute(
-                "SELECT rowid FROM word WHERE word MATCH ? LIMIT ?", (phrase, MOST_MATCHES + 1)
-            )
-            holders[word] = [number for (number,) in rows]
-        wanted: set[int] = set()
-        query, left_out = set(), set()
-        for word in sorted(holders, key=lambda word: (len(holders[word]), word)):
-            if len(wanted) + len(holders[word]) <= MOST_MATCHES:
-                wanted.update(holders[word])
-                query.add(word)
-            else:
-                left_out.add(word)
-        texts = dict(self._read(wanted))
-        by_place: dict[int, dict[int, Sequence[str]]] = {}
-        for number, text in texts.items():
-            said_there = words(text.value)
-            for place in text.ranks:
-                by_place.setdefault(place, {})[number] = said_there
-        return _Matched(frozenset(query), frozenset(left_out), by_place), texts
+    def _find_word(self, word: str) -> list[int]:
+        ((numbers_of_texts,),) = self._connection.execute(_HOLDERS, (f'"{word}"', MOST_MATCHES + 1))
+        return list(json.loads(numbers_of_texts))
 
-    def _bridge(self, question: BridgedQuestion, texts: dict[int, _Text]) -> dict[int, Bridge]:
-        """Return the texts that the question mentions by number, and add them to `texts`."""
-        numbers_found = self._runs.find(question)
-        looked_at = {number: texts[number] for number in numbers_found if number in texts}
-        looked_at.update(self._read(number for number in numbers_found if number not in texts))
-        found = {}
-        for number, text in looked_at.items():
-            if bridge := question.bridge(text.value):
-                found[number] = bridge
-                texts[number] = text
+    def _find_similar(self, question: BridgedQuestion) -> set[int]:
+        """Return the texts that are, as a whole, like words of the question, and begin as these do."""
+        found: set[int] = set()
+        nowhere: str | None = None
+        for span in question.spans(builder.LONGEST):
+            for bucket, beginning in _ranges(span):
+                if bucket == LONGEST_BUCKET and nowhere and beginning.startswith(nowhere):
+                    continue  # a longer span that starts at the same word
+                end = beginning + chr(sys.maxunicode)
+                rows = self._connection.execute(_SIMILAR, (bucket, beginning, end)).fetchall()
+                if bucket == LONGEST_BUCKET and not rows:
+                    nowhere = beginning
+                found.update(
+                    number
+                    for number, core in rows
+                    if Indel.normalized_similarity(core.lower(), span.text) >= LIKENESS
+                )
         return found
 
-    @cached_property
-    def _runs(self) -> RunIndex:
-        return RunIndex(*self._connection.execute("SELECT starts, characters FROM run").fetchone())
-
-    def _read(self, wanted: Iterable[int]) -> Iterator[tuple[int, _Text]]:
+    def _read(self, wanted: Collection[int]) -> dict[int, str]:
         rows = self._connection.execute(
-            "SELECT id, value, places FROM text WHERE id IN (SELECT value FROM json_each(?))",
+            "SELECT id, value FROM text WHERE id IN (SELECT value FROM json_each(?))",
             (json.dumps(sorted(wanted)),),
         )
-        for number, value, places in rows:
-            yield number, _Text(value, ranks(places))
+        return dict(rows.fetchall())
 
     def _find_numbers(self, question: str) -> Mapping[int, Sequence[int | float]]:
         """Return by place the numbers of the question that the column holds, in the question's order."""
         found: dict[int, list[int | float]] = {}
         for number in numbers(question):
-            rows = self._connection.execute("SELECT place, value FROM number WHERE value = ?", (number,))
+            rows = self._connection.execute(
+                "SELECT number.place, number.value FROM place CROSS JOIN number ON number.place = place.id "
+                "WHERE number.value = ?",
+                (number,),
+            )
             for place, value in rows:
                 found.setdefault(place, []).append(value)
         return found
@@ -246,7 +216,11 @@ class DatabaseValues:
     @property
     def identity(self) -> Mapping[str, Any]:
         """What an answer depends on beside the question: the database's content and how it is indexed."""
-        return {"database": self.database.digest, "format": FORMAT}
+        return {"database": self.database.digest, "format": builder.FORMAT}
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f"{self.database.digest}.sqlite"
 
     def open(self, progress: Progress | None = None) -> ValueIndex:
         """Return the index, building it first where there is none; it stays open for other questions.
@@ -254,37 +228,58 @@ class DatabaseValues:
         Raises:
             DataError: the database cannot be read, or the index cannot be written.
         """
-        path = self.folder / f"{self.database.digest}.sqlite"
         with _opening:
-            index = _open.pop(path, None) or ValueIndex.open(self.database, self.folder, progress)
-            _open[path] = index
+            index = _open.pop(self._path, None) or ValueIndex.open(self.database, self.folder, progress)
+            _open[self._path] = index
             if len(_open) > MOST_OPEN:
-                _open.popitem(last=False)  # closed once nobody uses it
+                _open.popitem(last=False)  # closed once no question uses it
         return index
 
     async def retrieve(self, question_text: str, k: int, bm25_top_k: int) -> tuple[ColumnValues, ...]:
-        """Return the likeliest values of each column without keeping the event loop waiting; see `ValueIndex`."""
+        """Return the likeliest values of each column without keeping the event loop waiting; see `ValueIndex`.
 
-        def ask() -> tuple[ColumnValues, ...]:
-            found = self.open().retrieve(question_text, k, bm25_top_k)
-            return tuple(ColumnValues(name, values) for name, values in found.items())
+        An index whose file is found to be damaged is built again.
+        """
 
-        return await asyncio.to_thread(ask)
+        def ask() -> Mapping[ColumnName, tuple[Value, ...]]:
+            try:
+                return self.open().retrieve(question_text, k, bm25_top_k)
+            except sqlite3.DatabaseError:
+                builder.build(self.database, self._path)
+                with _opening:
+                    _open.pop(self._path, None)
+                return self.open().retrieve(question_text, k, bm25_top_k)
+
+        found = await asyncio.to_thread(ask)
+        return tuple(ColumnValues(name, values) for name, values in found.items())
 
 
 _open: OrderedDict[Path, ValueIndex] = OrderedDict()
 _opening = threading.Lock()
 
 
+def _ranges(span: Span) -> list[tuple[int, str]]:
+    """Return the buckets and beginnings of `mention` that hold the texts like a span."""
+    length = len(span.text)
+    shortest, longest = (min(one, LONGEST_BUCKET) for one in like_lengths(length))
+    first = span.beginning[0]
+    return [
+        # a text as long as a short span differs in one letter at least, which is two edits too many
+        (bucket, begins + (span.text if bucket == length <= 6 else span.beginning)[1:])
+        for bucket in range(shortest, longest + 1)
+        for begins in ((first,) if first.isascii() else {first, first.upper()})
+    ]
+
+
 def _is_whole(path: Path) -> bool:
-    if not path.is_file():
-        return False
+    """Whether a file is an index of this format, and as long as it says."""
     try:
-        connection = sqlite3.connect(read_only_uri(path), uri=True)
-        try:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            return bool(version == FORMAT and connection.execute("SELECT 1 FROM run").fetchone())
-        finally:
-            connection.close()
-    except sqlite3.DatabaseError:
+        with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
+            application, version, pages, size = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("application_id", "user_version", "page_count", "page_size")
+            )
+            expected = (builder.APPLICATION, builder.FORMAT, path.stat().st_size)
+            return (application, version, pages * size) == expected
+    except (sqlite3.DatabaseError, OSError):
         return False

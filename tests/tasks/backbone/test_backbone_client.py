@@ -93,6 +93,36 @@ async def test_tokens_that_nobody_reported_are_unknown_and_so_is_their_price(
         assert (call.usage, call.cost_usd) == (expected, None)
 
 
+async def test_what_no_store_can_hold_is_replaced_where_it_enters(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    body = {"model": "m\ud800x", "choices": [{"message": {"content": "SELECT \ud800\x00 1 😀"}}]}
+    fake_openai.script(Behaviour(body=body))
+    answer = await ask(settings)
+    assert (answer.text, answer.call.model) == ("SELECT \ufffd\ufffd 1 😀", "m\ufffdx")
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        ({"prompt_tokens": -999_700, "completion_tokens": 20}, Usage(output=20)),
+        ({"prompt_tokens": 10**12, "completion_tokens": True}, Usage()),
+        (
+            {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 6}},
+            Usage(input=5, output=2),
+        ),
+    ],
+)
+async def test_implausible_token_counts_are_unknown(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, reported: dict[str, object], expected: Usage
+) -> None:
+    fake_openai.script(reply("x", usage=reported))
+    prices = Prices(input=1.0, output=2.0, as_of=datetime.date(2026, 1, 1))
+    call = (await ask(settings.model_copy(update={"prices": prices}))).call
+    assert call.usage == expected
+    assert call.cost_usd is None or call.cost_usd >= 0
+
+
 @pytest.mark.parametrize(
     ("changes", "request_", "expected"),
     [

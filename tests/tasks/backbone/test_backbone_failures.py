@@ -90,3 +90,8 @@ def test_the_time_to_come_back_is_read_where_it_is_said(
 )
 def test_what_looks_like_a_key_is_taken_out(text: str, clean: str) -> None:
     assert scrub(text, "s3cr3t") == clean
+
+
+@pytest.mark.parametrize("value", ["1e400", "nan", "-inf", "99999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_an_implausible_retry_after_counts_as_none(value: str) -> None:
+    assert retry_after({"retry-after": value}) is None

@@ -286,9 +286,39 @@ def test_some_names_have_spaces_and_some_are_reserved(demo: Path) -> None:
     assert len(reserved) >= 2
 
 
-def test_one_table_has_fifty_thousand_rows(demo: Path) -> None:
+def test_one_table_has_ten_thousand_rows(demo: Path) -> None:
     with closing(connect(demo, "coffee_shops")) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM order_line").fetchone()[0] >= 50_000
+        assert connection.execute("SELECT COUNT(*) FROM order_line").fetchone()[0] >= 10_000
+
+
+def test_the_rows_are_small_enough_for_the_repository() -> None:
+    assert sum(path.stat().st_size for path in SOURCES.glob("*/rows/*.csv")) <= 1_500_000
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_every_value_is_stored_as_its_column_declares(demo: Path, database: str) -> None:
+    faults = []
+    with closing(connect(demo, database)) as connection:
+        for table in tables(connection):
+            for _, name, declared, *_ in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
+                found = connection.execute(f'SELECT DISTINCT typeof("{name}") FROM "{table}"').fetchall()
+                if not {kind for (kind,) in found} <= {declared.lower(), "null"}:
+                    faults.append((table, name, declared, found))
+    assert faults == []
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_no_part_of_a_gold_that_removes_rows_is_idle(demo: Path, items: list[Item], database: str) -> None:
+    """Were EXCEPT or INTERSECT idle, a query without it would count as right."""
+    faults = []
+    with closing(connect(demo, database)) as connection:
+        for item in of(items, database):
+            tree = sqlglot.parse_one(item.sql, read="sqlite")
+            if item.split == "dev" and isinstance(tree, exp.Except | exp.Intersect):
+                left = {*connection.execute(tree.this.sql("sqlite"))}
+                if left == {*connection.execute(item.sql)}:
+                    faults.append(item.question)
+    assert faults == []
 
 
 @pytest.mark.parametrize("database", DATABASES)

@@ -8,12 +8,10 @@ import sqlite3
 from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from tasks.benchmarks.demo import build_demo, demo_stamp
-from tasks.benchmarks.demo.draw import bell, between, pick_skewed, pick_weighted, sample
 from tasks.errors import DataError
 
 SOURCES = Path(__file__).parents[3] / "conf" / "benchmarks" / "demo"
@@ -44,6 +42,12 @@ def table_digests(demo: Path) -> dict[str, str]:
     return digests
 
 
+def replace_line(path: Path, number: int, new: str) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[number - 1] = new
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def build_when_all_are_ready(target: Path, sources: Path, ready: Barrier) -> None:
     ready.wait()
     build_demo(target, sources=sources)
@@ -58,27 +62,45 @@ def test_two_builds_have_the_same_content(tmp_path: Path) -> None:
         assert (one / name).read_bytes() == (two / name).read_bytes()
 
 
-def test_draws_are_the_same_on_every_machine_and_python() -> None:
-    rng = Random(7)
-    assert [between(rng, 1, 100) for _ in range(5)] == [33, 16, 66, 8, 54]
-    assert "".join(pick_weighted(rng, "abc", (3, 3, 4)) for _ in range(9)) == "bababaabc"
-    assert [pick_skewed(rng, range(100)) for _ in range(5)] == [1, 4, 39, 89, 33]
-    assert sample(rng, range(10), 4) == [2, 5, 9, 4]
-    assert round(bell(rng, 10, 2), 6) == 7.314864
+@pytest.mark.parametrize("name", ["questions.yaml", "schema.sql", "descriptions/lab.csv", "rows/lab.csv"])
+def test_the_stamp_follows_every_source_but_not_its_line_endings(sources: Path, name: str) -> None:
+    path, old = sources / SMALL / name, demo_stamp(sources)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"\n", b"\r\n"))
+    assert demo_stamp(sources) == old
+    path.write_bytes(content + b"\n")
+    assert demo_stamp(sources) != old
 
 
-def test_progress_is_told_for_each_database(target: Path, sources: Path) -> None:
-    told: list[str] = []
-    build_demo(target, sources=sources, progress=told.append)
-    assert told == ["Building the demo benchmark: university_labs (1 of 1)"]
+def test_rows_with_the_line_endings_of_windows_are_the_same_rows(tmp_path: Path, sources: Path) -> None:
+    one = build_demo(tmp_path / "one", sources=sources)
+    for path in (sources / SMALL / "rows").iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    (one / "dev.json").unlink()  # the stamp is the same: only a damaged copy is built again
+    before = table_digests(one)
+    assert table_digests(build_demo(one, sources=sources)) == before
+
+
+def test_null_and_empty_text_are_told_apart(target: Path, sources: Path) -> None:
+    replace_line(sources / SMALL / "rows" / "researcher.csv", 2, r'1,"","Dahl ""D"", MSc",1,P,2001-02-03,\N')
+    build_demo(target, sources=sources)
+    with closing(sqlite3.connect(target / "dev_databases" / SMALL / f"{SMALL}.sqlite")) as connection:
+        row = connection.execute("SELECT * FROM researcher WHERE researcher_id = 1").fetchone()
+    assert row == (1, "", 'Dahl "D", MSc', 1, "P", "2001-02-03", None)
+
+
+def test_progress_is_reported_for_each_database(target: Path, sources: Path) -> None:
+    lines: list[str] = []
+    build_demo(target, sources=sources, progress=lines.append)
+    assert lines == ["Building the demo benchmark: university_labs (1 of 1)"]
 
 
 def test_a_current_copy_is_left_alone(target: Path, sources: Path) -> None:
     build_demo(target, sources=sources)
     before = (target / "dev.json").stat().st_mtime_ns
-    told: list[str] = []
-    build_demo(target, sources=sources, progress=told.append)
-    assert told == []
+    lines: list[str] = []
+    build_demo(target, sources=sources, progress=lines.append)
+    assert lines == []
     assert (target / "dev.json").stat().st_mtime_ns == before
 
 
@@ -156,7 +178,64 @@ def test_an_unknown_key_of_a_question_is_an_error(target: Path, sources: Path) -
         build_demo(target, sources=sources)
 
 
-def test_a_database_without_rows_of_its_own_is_an_error(target: Path, sources: Path) -> None:
-    (sources / SMALL).rename(sources / "bakeries")
-    with pytest.raises(DataError, match=r"Write tasks/benchmarks/demo/bakeries\.py"):
+def test_a_table_without_a_file_of_rows_is_an_error(target: Path, sources: Path) -> None:
+    (sources / SMALL / "rows" / "journal.csv").unlink()
+    with pytest.raises(DataError, match=r"rows/journal\.csv cannot be read: No such file"):
+        build_demo(target, sources=sources)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("folder", ["rows", "descriptions"])
+def test_a_file_about_a_table_that_is_not_there_is_an_error(target: Path, sources: Path, folder: str) -> None:
+    (sources / SMALL / folder / "bakery.csv").write_text("name\n", encoding="utf-8")
+    with pytest.raises(DataError, match=rf'{folder}/bakery\.csv: schema\.sql has no table "bakery"'):
+        build_demo(target, sources=sources)
+
+
+@pytest.mark.parametrize(
+    ("number", "line", "message"),
+    [
+        (1, "dept_id,name,founded,faculty", "line 1: must be dept_id,name,faculty,founded"),
+        (3, "2,Chemistry,Science", "line 3: 3 fields instead of 4"),
+        (3, '2,"Chemistry,Science,1911', "line 9: unexpected end of data"),
+        (
+            3,
+            "two,Chemistry,Science,1911",
+            "line 3: not a row of \"department\": invalid literal for int.*'two'",
+        ),
+        (3, ",Chemistry,Science,1911", 'line 3: not a row of "department": invalid literal for int'),
+        (3, f"{2**64},Chemistry,Science,1911", 'line 3: not a row of "department": .*too large'),
+        (3, r"2,\N,Science,1911", r"line 3: .*NOT NULL constraint failed: department\.name"),
+        (3, "1,Chemistry,Science,1911", r"line 3: .*UNIQUE constraint failed: department\.dept_id"),
+        (3, "", "line 3: 0 fields instead of 4"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_an_error_that_says_where(
+    target: Path, sources: Path, number: int, line: str, message: str
+) -> None:
+    path = sources / SMALL / "rows" / "department.csv"
+    replace_line(path, number, line)
+    with pytest.raises(DataError, match=rf"rows/department\.csv, {message}"):
+        build_demo(target, sources=sources)
+    assert not target.exists()
+
+
+def test_a_foreign_key_that_points_nowhere_is_an_error_that_says_where(target: Path, sources: Path) -> None:
+    path = sources / SMALL / "rows" / "lab.csv"
+    replace_line(path, 5, "4,99,Catalysis Lab,Mendel Building,380,2001-02-12,\\N")
+    with pytest.raises(DataError, match=r"rows/lab\.csv, line 5: .*FOREIGN KEY constraint failed"):
+        build_demo(target, sources=sources)
+
+
+def test_rows_that_break_off_within_a_line_are_an_error(target: Path, sources: Path) -> None:
+    path = sources / SMALL / "rows" / "authorship.csv"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"rows/authorship\.csv, line 1833: breaks off"):
+        build_demo(target, sources=sources)
+
+
+def test_rows_that_are_not_utf_8_are_an_error(target: Path, sources: Path) -> None:
+    path = sources / SMALL / "rows" / "lab.csv"
+    path.write_bytes(path.read_bytes().replace(b"Faraday", b"Faraday\xe9", 1))
+    with pytest.raises(DataError, match=r"rows/lab\.csv is not UTF-8"):
         build_demo(target, sources=sources)

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from tasks.database.database import Database, open_database
 from tasks.errors import DataError
 from tasks.records import ColumnName, Value
-from tasks.retrieval.values import builder as value_builder
+from tasks.retrieval.values import builder
 from tasks.retrieval.values import index as values
 from tasks.retrieval.values.bridging import BridgedQuestion, column_requires
 from tasks.retrieval.values.index import DatabaseValues, ValueIndex
-from tasks.retrieval.values.words import numbers, words
+from tasks.retrieval.values.numbers import numbers
 
 ROOT = Path(__file__).parents[3]
 CONTENT = """
@@ -155,8 +155,8 @@ def test_an_index_is_built_once_and_again_when_it_is_broken(
     assert ValueIndex.open(school, tmp_path, said.append).retrieve("Fresno")
     path.write_bytes(b"")
     ValueIndex.open(school, tmp_path, said.append)
-    monkeypatch.setattr(values, "FORMAT", 99)
-    monkeypatch.setattr(value_builder, "FORMAT", 99)
+    monkeypatch.setattr(builder, "FORMAT", 99)
+    monkeypatch.setattr(builder, "FORMAT", 99)
     ValueIndex.open(school, tmp_path, said.append)
     assert len(said) == 4
     assert [file.name for file in tmp_path.glob("*") if file.name.startswith(".")] == []
@@ -209,6 +209,105 @@ async def test_a_stage_asks_without_waiting_for_the_disk(tmp_path: Path, school:
     assert {str(one.column): one.values for one in found}["school.county"] == ("Los Angeles",)
 
 
+def test_an_index_of_the_old_format_is_replaced(tmp_path: Path, school: Database) -> None:
+    path = tmp_path / f"{school.digest}.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE place (id INTEGER PRIMARY KEY, "table", "column", texts INTEGER, words INTEGER, first TEXT);
+            CREATE TABLE text (id INTEGER PRIMARY KEY, value TEXT NOT NULL, places BLOB NOT NULL);
+            CREATE TABLE run (starts BLOB NOT NULL, characters BLOB NOT NULL);
+            CREATE TABLE number (value, place INTEGER, PRIMARY KEY (value, place)) WITHOUT ROWID;
+            CREATE VIRTUAL TABLE word USING fts5 (words, content='', detail=none, columnsize=0);
+            INSERT INTO run VALUES (x'', x'');
+            PRAGMA user_version = 1;
+            """
+        )
+    found = ValueIndex.open(school, tmp_path).retrieve("Los Angeles?")
+    assert found[ColumnName("school", "county")] == ("Los Angeles", "Alameda")
+    assert [file.name for file in tmp_path.iterdir() if file != school.path] == [path.name]
+
+
+def test_a_database_in_the_place_of_an_index_is_replaced(tmp_path: Path, school: Database) -> None:
+    path = tmp_path / f"{school.digest}.sqlite"
+    made(path, f"CREATE TABLE place (id); PRAGMA user_version = {builder.FORMAT}")
+    assert ValueIndex.open(school, tmp_path).retrieve("Los Angeles?")
+
+
+async def test_damage_that_a_question_meets_has_the_index_built_again(
+    tmp_path: Path, school: Database
+) -> None:
+    source = DatabaseValues(school, tmp_path)
+    expected = await source.retrieve("Los Angeles?", 2, 1000)
+    path = tmp_path / f"{school.digest}.sqlite"
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
+    moved = DatabaseValues(school, tmp_path / "elsewhere" / "..")  # no index of it is open yet
+    (tmp_path / "elsewhere").mkdir()
+    assert await moved.retrieve("Los Angeles?", 2, 1000) == expected
+    assert path.read_bytes() != content[:100] + b"\xff" * (len(content) - 100)
+
+
+def test_sqlite_without_fts5_is_said(
+    tmp_path: Path, school: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Without(sqlite3.Connection):
+        def execute(self, sql: str, *more: object) -> sqlite3.Cursor:
+            if "fts5" in sql:
+                raise sqlite3.OperationalError("no such module: fts5")
+            return super().execute(sql, *more)  # type: ignore[arg-type]
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: connect(*args, **more, factory=Without))
+    with pytest.raises(DataError, match=r"compiled without the full-text index FTS5.*values=rows"):
+        ValueIndex.open(school, tmp_path)
+
+
+def test_hostile_texts_are_left_out_or_read(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "d.sqlite",
+        """
+        CREATE TABLE t (a TEXT COLLATE NOCASE);
+        INSERT INTO t VALUES ('a' || char(0) || hex(zeroblob(1000000))), ('b' || char(0) || 'c'), (char(0)),
+            (CAST(x'ff20fe' AS TEXT)), ('"quoted"'), ('a* OR NOT'), ('Zoo'), ('zoo');
+        """,
+    )
+    index = ValueIndex.open(database, tmp_path)
+    (found,) = index.retrieve("?", 10).values()
+    assert found == ('"quoted"', "Zoo", "a* OR NOT", "b\x00c", "zoo", "\\xff \\xfe")
+    found = index.retrieve('Is it "quoted", a* OR NOT, or zoos?', 4)[ColumnName("t", "a")]
+    assert found == ("a* OR NOT", '"quoted"', "Zoo", "zoo")
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16le", "UTF-16be"])
+def test_a_database_may_have_any_encoding(tmp_path: Path, encoding: str) -> None:
+    script = (
+        f"PRAGMA encoding = '{encoding}'; CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('Basel'), ('Zürich')"
+    )
+    index = ValueIndex.open(made(tmp_path / "d.sqlite", script), tmp_path)
+    assert index.retrieve("Is it in Zurich?", 1) == {ColumnName("t", "a"): ("Zürich",)}
+    assert index.retrieve("Is it Basels?", 1) == {ColumnName("t", "a"): ("Basel",)}
+
+
+def test_mentions_are_found_among_many_texts_with_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "MOST_MATCHES", 5)
+    rows = ", ".join(f"('Écoles of the north {n}')" for n in range(50))
+    database = made(
+        tmp_path / "schools.sqlite",
+        f"CREATE TABLE t (a TEXT); INSERT INTO t VALUES {rows}, ('École of the north')",
+    )
+    index = ValueIndex.open(database, tmp_path)
+    for question in (
+        "the école of the north",
+        "the École of the north's pupils",
+        "any école of the northern",
+    ):
+        (found,) = index.retrieve(question, 1, 10).values()
+        assert found == ("École of the north",), question
+
+
 TEXTS = st.text("ab AB1'-é.", max_size=8) | st.sampled_from(
     ["the bab", "Bab Aab", "aab's", "yes", "BAB", "bab bab"]
 )
@@ -242,7 +341,7 @@ def test_the_index_answers_as_a_naive_search_does(
 def naive(column: str, content: Sequence[Value | None], question: str, k: int, top: int) -> tuple[Value, ...]:
     """The definition, word for word, over a list."""
     texts = sorted({value for value in content if isinstance(value, str) and value})
-    said = list(dict.fromkeys(words(question)))
+    said = list(dict.fromkeys(words(re.sub(r"'\w{1,2}\b", "", question))))
     scores = bm25({text: words(text) for text in texts}, said)
     best = sorted(texts, key=lambda text: (-round(scores[text], 9), text))[:top]
     asked = BridgedQuestion(question)
@@ -256,15 +355,22 @@ def naive(column: str, content: Sequence[Value | None], question: str, k: int, t
     return tuple(dict.fromkeys(order))[:k]
 
 
+def words(text: str) -> list[str]:
+    """Pieces between blanks and apostrophes, without accents and full stops at their end: enough for `TEXTS`."""
+    pieces = re.split(r"[ ']+", re.sub(r"\. ", " ", text.lower().replace("é", "e") + " "))
+    return [piece for piece in pieces if piece]
+
+
 def bm25(documents: Mapping[str, Sequence[str]], query: Sequence[str]) -> dict[str, float]:
-    average = sum(map(len, documents.values())) / max(len(documents), 1)
+    lengths = {text: 1 + text.count(" ") for text in documents}
+    average = sum(lengths.values()) / max(len(documents), 1)
     scores = dict.fromkeys(documents, 0.0)
     for word in query:
         holders = sum(word in document for document in documents.values())
         weight = log(1 + (len(documents) - holders + 0.5) / (holders + 0.5))
         for text, document in documents.items():
-            if times := document.count(word):
-                scores[text] += weight * times * 2.5 / (times + 1.5 * (0.25 + 0.75 * len(document) / average))
+            if word in document:
+                scores[text] += weight * 2.5 / (1 + 1.5 * (0.25 + 0.75 * lengths[text] / average))
     return scores
 
 

@@ -1,0 +1,45 @@
+"""What commands print: a JSON object for scripts, text for people, and pages written to files."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from tasks.errors import ConfigurationError
+
+
+def emit_json(value: Any) -> None:
+    """Print one JSON object on standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+
+
+def emit(value: Any, show: Callable[[TextIO], None], *, as_json: bool, text_too: bool = True) -> None:
+    """Print a result.
+
+    Args:
+        value: the result as plain JSON.
+        show: prints the result as text to a stream.
+        as_json: whether `--json` was given.
+        text_too: whether the text goes to standard error beside the JSON.
+    """
+    if not as_json:
+        show(sys.stdout)
+        return
+    emit_json(value)
+    if text_too:
+        show(sys.stderr)
+
+
+def write_page(page: str, file: Path) -> None:
+    """Write a page to the file of `--html`.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"--html {file}: the page cannot be written: {error.strerror}. Name a file in a folder that exists."
+        ) from error

@@ -1,0 +1,93 @@
+"""Which texts of a column a question most likely means: those that it mentions, then the best by BM25."""
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+from tasks.records import ColumnName, Value
+from tasks.retrieval.values.bridging import BridgedQuestion, column_requires
+
+K1, B = 1.5, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the index found for a question.
+
+    Attributes:
+        question: the question, as bridging compares it.
+        holders: by id of a text, the question's words that it holds.
+        complete: whether all of the question's words were looked up.
+        values: the texts that hold a word or may be mentioned, by id.
+    """
+
+    question: BridgedQuestion
+    holders: Mapping[int, Sequence[str]]
+    complete: bool
+    values: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the index.
+
+    Attributes:
+        name: the column.
+        first_id: id of its first text; the others follow in their order.
+        texts: how many texts it has.
+        blanks: how many blanks they hold together.
+        first: what is shown when the question mentions none of its values.
+    """
+
+    name: ColumnName
+    first_id: int
+    texts: int
+    blanks: int
+    first: tuple[Value, ...]
+
+    def choose(self, ids: Sequence[int], found: Found, top: int) -> list[str]:
+        """Return the texts of this column that a question mentions, then those that share a word with it.
+
+        Args:
+            ids: texts of this column that were found, ascending.
+            found: what was found in all columns.
+            top: texts that may count as mentioned, the best by BM25; texts without a word of the question are
+                equally bad. All count where a word was left out.
+        """
+        holding = [number for number in ids if number in found.holders]
+        ranked = self._rank(holding, found)[:top]
+        best, rest = set(ranked), top - len(ranked) if found.complete else self.texts
+        bridges = {
+            number: bridge
+            for number in ids
+            if (
+                number in best
+                if number in found.holders
+                else number - self.first_id - bisect(holding, number) < rest
+            )
+            and (bridge := found.question.bridge(found.values[number]))
+            and bridge.score >= column_requires(self.name.column)
+        }
+        mentioned = sorted(
+            bridges, key=lambda number: (-bridges[number].score, -bridges[number].length, number)
+        )
+        return [found.values[number] for number in dict.fromkeys((*mentioned, *ranked))]
+
+    def _rank(self, ids: Sequence[int], found: Found) -> list[int]:
+        """Return texts that hold a word of the question, best first by BM25, equally good ones in their order.
+
+        Lucene's variant, whose weights are never negative; a word counts once per text, and blanks are a text's length.
+        """
+        holding = Counter(word for number in ids for word in found.holders[number])
+        weights = {word: log(1 + (self.texts - n + 0.5) / (n + 0.5)) for word, n in holding.items()}
+        average = 1 + self.blanks / max(self.texts, 1)
+
+        def score(number: int) -> float:
+            length = (1 + found.values[number].count(" ")) / average
+            weight = sum(weights[word] for word in found.holders[number])
+            return round(weight * (K1 + 1) / (1 + K1 * (1 - B + B * length)), 9)
+
+        scores = {number: score(number) for number in ids}
+        return sorted(ids, key=lambda number: (-scores[number], number))
