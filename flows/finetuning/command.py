@@ -190,7 +190,7 @@ def train(given: TrainOptions) -> int:
 def evaluate(given: JudgeOptions) -> None:
     """Count what an eliminator fixes and breaks on held-out pairs."""
     from flows.cli.progress import open_progress
-    from flows.finetuning.training import run_eliminator_evaluation
+    from flows.finetuning.training import EliminatorEvaluation, run_eliminator_evaluation
     from tasks.backbone.factory import check_backbone
     from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_backbone_settings, load_benchmark_settings
@@ -207,15 +207,15 @@ def evaluate(given: JudgeOptions) -> None:
     if not isinstance(asked, Path):
         check_backbone(asked)
     with open_progress(sys.stderr) as progress:
-        score = run_eliminator_evaluation(
+        settings = EliminatorEvaluation(
             Path(given.pairs).expanduser(),
-            Path(given.trained_on).expanduser() if given.trained_on else None,
-            split,
-            asked,
-            find_data(given.data),
-            given.folder,
-            progress,
+            trained_on=Path(given.trained_on).expanduser() if given.trained_on else None,
+            benchmark=split,
+            eliminator=asked,
+            data=find_data(given.data),
+            home=given.folder,
         )
+        score = run_eliminator_evaluation(settings, progress)
 
     def show(stream: TextIO) -> None:
         click.echo(
