@@ -11,8 +11,8 @@ from prefect.states import Completed, Failed, Pending, Scheduled, State
 
 from flows.orchestration.stage_results import PersistedResults
 from flows.runtime.control import Control
+from flows.sharding import launch as sharding
 from flows.sharding.answers import ShardAnswers, hand_over
-from flows.sharding.launch import launch as sharding
 from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Failure, Outcome
 from tasks.settings.assemble import evaluation_settings
