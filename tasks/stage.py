@@ -68,31 +68,32 @@ class StageCall:
     costs milliseconds for a schema of thousands of columns. It does not look into this.
     """
 
-    __slots__ = ("arguments", "function", "mark", "meter")
+    __slots__ = ("arguments", "function", "mark", "meter", "started")
 
     def __init__(
         self, function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any], mark: str
     ) -> None:
         self.function = function
         self.mark = mark
+        self.started = 0.0
         backbone = arguments.get("backbone")
         self.meter = backbone if isinstance(backbone, MeteredBackbone) else None
         self.arguments = dict(arguments)
 
-    async def run(self) -> dict[str, Any]:
-        """Run the stage; return its `StageResult` as plain JSON.
-
-        A retry keeps the calls of the attempts before it.
-        """
+    def begin(self) -> Awaitable[Any]:
+        """Return the stage's coroutine; a retry keeps the calls of the attempts before it."""
         if self.meter:
             self.meter.again()
-        started = time.perf_counter()
-        value = await self.function(**self.arguments)
-        seconds = round(time.perf_counter() - started, 6)
-        result: dict[str, Any] = to_jsonable_python(
+        self.started = time.perf_counter()
+        return self.function(**self.arguments)
+
+    def result(self, value: Any) -> dict[str, Any]:
+        """Return the `StageResult` with the stage's value as plain JSON."""
+        seconds = round(time.perf_counter() - self.started, 6)
+        found: dict[str, Any] = to_jsonable_python(
             StageResult(value, self.calls, self.notes, seconds, self.mark)
         )
-        return result
+        return found
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -176,7 +177,7 @@ class Stage(Generic[P, T]):
                     task = self._task if store else self._task_anew
                     plain = await task(label=name, key=keys[0], call=call)
                 else:
-                    plain = await call.run()
+                    plain = call.result(await call.begin())
             except Exception as error:
                 failed = StageRecord(self.name, label, None, False, call.calls, call.notes, error=str(error))
                 trail.records.append(failed)
@@ -252,7 +253,7 @@ def _as_task(name: str, *, refresh_cache: bool | None = None) -> Callable[..., A
     from prefect.cache_policies import CacheKeyFnPolicy
 
     async def run_stage(label: str, key: str, call: StageCall) -> dict[str, Any]:
-        return await call.run()
+        return call.result(await call.begin())
 
     # Prefect derives a task's key from the function's qualified name: without this, all stages would share one.
     run_stage.__name__ = run_stage.__qualname__ = name

@@ -1,6 +1,10 @@
-"""One question's way through a pipeline: what its stages need to know, and what they leave behind.
+"""The trail of one question: how its stages are restored or run, and the records that they leave.
 
-A flow sets the trail for each question; `tasks.stage` reads it in each call.
+The runner of a question sets the trail, and `tasks.stage` reads it in each call of a stage. It is the project's only
+`ContextVar`, and stands where Prefect keeps its own: Prefect finds the flow run of a task call by a context variable,
+because a task's arguments make its cache key. So do a stage's, and a result must not depend on the trail: pipelines,
+also those of a user's own, call stages with what the result depends on and nothing else. A `ContextVar` also reaches
+stages that a pipeline starts with `asyncio.create_task`, each question having a context of its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +25,7 @@ class Stopped(Exception):  # noqa: N818 - a signal, not an error
 
 
 class NotExecutable(Exception):  # noqa: N818 - a signal, not an error
-    """A stage would execute SQL on a database of which only the schema is at hand.
+    """A stage would execute SQL on a database of which only the schema is known.
 
     Attributes:
         stage: the label of the stage.
@@ -44,10 +48,10 @@ class StageStore(Protocol):
 
 @dataclass
 class Trail:
-    """One question's way through a pipeline: what the stages need to know, and what they leave behind.
+    """Trail of one question: how its stages are restored or run, and the records that they leave.
 
     Attributes:
-        question: whose way it is.
+        question: the question.
         store: persisted results; None runs every stage anew.
         mode: "restore" takes persisted results only and raises NotCached at the first miss; "tasks" runs misses
             as Prefect tasks; "direct" runs them in place, without Prefect (for a single interactive question).
@@ -56,7 +60,7 @@ class Trail:
         again_from: name or label of the stage from which on earlier results do not count; "" is none.
         refresh: from that stage on, results of this attempt itself do not count either.
         stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
-        run: the evaluation it belongs to, shared by all of its shards; "" where there is none.
+        run: id of the evaluation that it belongs to, shared by all of its shards; "" for none.
         records: one per finished stage, in the order in which they finished.
         executed: stages that ran as Prefect tasks.
     """
@@ -99,14 +103,13 @@ class Trail:
 
     @property
     def mark(self) -> str:
-        """What persisted results say of where they come from: this evaluation and this question."""
+        """Origin that persisted results carry: this evaluation and this question."""
         return f"{self.run}/{self.question.id}"
 
     def made(self, result: Mapping[str, Any], *, ran: bool) -> bool:
         """Return whether a result was made on this trail: by a task of its own that `ran`, or by an earlier try.
 
-        An earlier try is a worker's that has died since, in the same evaluation. Nobody else has its calls on the
-        bill.
+        An earlier try is that of a worker of the same evaluation that has died since: its calls are counted here.
         """
         return result.get("made_by") == self.mark and (ran or bool(self.run))
 
@@ -131,5 +134,5 @@ def on_trail(trail: Trail) -> Iterator[Trail]:
 
 
 def current_trail() -> Trail:
-    """Return the trail of the question that is on its way."""
+    """Return the trail of the question that is being run."""
     return _trail.get()

@@ -84,15 +84,14 @@ def command(given: AnswerOptions) -> int:
     Runs the pipeline's stages without Prefect and MLflow. Model replies are cached.
     """
     from flows.answer.display import as_object, print_answer
-    from flows.answer.run import answer_one
+    from flows.answer.run import Asked, answer_one
     from flows.cli.progress import open_progress
     from flows.runtime.logs import logging_to
 
     settings = given.settings()
+    asked = Asked(given.question, given.evidence, given.database, given.rows)
     with open_progress(sys.stderr) as progress, logging_to(given.folder):
-        answered = asyncio.run(
-            answer_one(settings, given.question, given.evidence, given.database, given.rows, progress)
-        )
+        answered = asyncio.run(answer_one(settings, asked, progress))
     emit(
         as_object(answered),
         lambda stream: print_answer(answered, stream),

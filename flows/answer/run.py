@@ -1,17 +1,16 @@
-"""One question on a database of the user's own, in place: no Prefect, no MLflow, no gold."""
+"""One question on a database of the user's own, run in this process: no Prefect, no MLflow, no gold SQL."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.questions.demonstrations import Shown, demonstrations_for
+from flows.questions.demonstrations import QuestionExtras, demonstrations_for
 from flows.questions.eliminator import eliminator_settings
-from flows.questions.resources import open_resources
-from flows.questions.runner import Asker
-from flows.runtime.control import Progress
+from flows.questions.runner import QuestionInputs
+from flows.questions.session import Session
+from flows.runtime.control import Control, Progress
 from tasks import prompts
 from tasks.backbone.factory import check_backbone
-from tasks.backbone.metered import MeteredBackbone
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import open_database
 from tasks.errors import ConfigurationError
@@ -19,8 +18,26 @@ from tasks.records import Execution, Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 from tasks.settings.pipeline import dac_of, has_oracle
+from tasks.trail import Trail
 
 RAN, DID_NOT_RUN, TRY_AGAIN = 0, 1, 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question to a database of the user's own.
+
+    Attributes:
+        text: the question.
+        evidence: a hint, "" for none.
+        file: path of the SQLite database.
+        rows: rows of the result to return.
+    """
+
+    text: str
+    evidence: str
+    file: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -29,7 +46,7 @@ class Answered:
 
     Attributes:
         question: what was asked.
-        outcome: its way through the pipeline, the final SQL included.
+        outcome: what the pipeline's stages made of it, the final SQL included.
         execution: what the SQL returned; None when there is no SQL.
     """
 
@@ -45,21 +62,16 @@ class Answered:
         return RAN if self.execution and self.execution.ok else DID_NOT_RUN
 
 
-async def answer_one(
-    settings: EvaluationSettings, text: str, evidence: str, file: str, rows: int, progress: Progress
-) -> Answered:
+async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progress) -> Answered:
     """Take one question through the pipeline and run its SQL.
 
     Args:
         settings: backbone and pipeline; the benchmark's training questions are the demonstrations.
-        text: the question.
-        evidence: a hint, "" for none.
-        file: path of the SQLite database.
-        rows: rows of the result to return.
-        progress: told what is going on.
+        asked: the question and the database.
+        progress: display of what is being done.
 
     Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        CrosscheckError: what is wrong and what to do about it.
     """
     check_backbone(settings.backbone)
     eliminator_settings(settings.pipeline)
@@ -69,16 +81,16 @@ async def answer_one(
             'Do without: "--set pipeline.dac.oracle=none".'
         )
     prompts.check()
-    path, home = Path(file).expanduser(), Home(Path(settings.home))
-    if not text.strip():
+    path, home = Path(asked.file).expanduser(), Home(Path(settings.home))
+    if not asked.text.strip():
         raise ConfigurationError("The question is empty: write what you want to know, in quotes.")
     if not path.is_file():
         what = "a folder, not a file" if path.is_dir() else "not there"
-        raise ConfigurationError(f"--database {file}: this is {what}. Name the SQLite file to ask.")
+        raise ConfigurationError(f"--database {asked.file}: this is {what}. Name the SQLite file to ask.")
     progress.step(f"Reading {path.name}")
     database = open_database(path, path.stem, sample_rows=settings.pipeline.prompt.sample_rows)
-    question = Question(id="1", text=text, database_id=database.id, evidence=evidence)
-    chosen: Mapping[str, Shown] = {question.id: Shown()}
+    question = Question(id="1", text=asked.text, database_id=database.id, evidence=asked.evidence)
+    extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
     dac = dac_of(settings.pipeline)
     if settings.pipeline.demonstrations.k or (dac and dac.shots):
         benchmark = load_benchmark(
@@ -88,23 +100,16 @@ async def answer_one(
             conf=find_conf(),
             progress=progress.step,
         )
-        chosen, _ = demonstrations_for((question,), benchmark, settings, progress)
+        extras, _ = demonstrations_for((question,), benchmark, settings, progress)
     progress.step(f"Asking {settings.backbone.name}")
-    async with open_resources(settings) as resources:
-        asker = Asker(
-            settings,
-            {database.id: database},
-            chosen,
-            MeteredBackbone(resources.backbone),
-            resources.workers,
-            eliminator=resources.eliminator,
-        )
-        outcome = await asker.ask_directly(question)
+    async with Session.open(settings, Control(progress), persistent=False) as session:
+        runner = session.runner(QuestionInputs({database.id: database}, extras))
+        outcome = await runner.run(Trail(question))
         if outcome.failure and outcome.failure.ends_run:
             raise ConfigurationError(outcome.failure.message)
         execution = None
         if outcome.sql:
-            execution = await resources.workers.execute(
-                database, outcome.sql, rows=rows, timeout_s=settings.benchmark.timeout_s
+            execution = await session.tools.workers.execute(
+                database, outcome.sql, rows=asked.rows, timeout_s=settings.benchmark.timeout_s
             )
     return Answered(question, outcome, execution)

@@ -37,7 +37,7 @@ class Choice(Settings):
     """Parts into which the questions are divided, each answered by a worker of the pool."""
 
 
-class Evaluation(Choice):
+class EvaluationForm(Choice):
     """One evaluation."""
 
     benchmark: BenchmarkName = DEFAULT_BENCHMARK
@@ -62,11 +62,11 @@ class Matrix(Choice):
     complete run."""
 
     @property
-    def evaluations(self) -> list[Evaluation]:
+    def evaluations(self) -> list[EvaluationForm]:
         """The combinations."""
         common = {name: getattr(self, name) for name in Choice.model_fields}
         return [
-            Evaluation(benchmark=benchmark, backbone=backbone, pipeline=pipeline, **common)
+            EvaluationForm(benchmark=benchmark, backbone=backbone, pipeline=pipeline, **common)
             for benchmark in self.benchmarks
             for backbone in self.backbones
             for pipeline in self.pipelines

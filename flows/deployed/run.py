@@ -1,5 +1,6 @@
-"""What deployed flows share: settings from names, a place to log, and a mark for those that are killed."""
+"""What deployed flows share: settings from names, logging, signals, and a file about the running process."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -9,13 +10,13 @@ from prefect import tags
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Failed
 
-from flows.deployed.forms import Evaluation
+from flows.deployed.forms import EvaluationForm
 from flows.orchestration.crashed_runs import TAG, watch_over_flow_runs
-from flows.orchestration.killed_runs import clear_leftovers, note_run, registered
+from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.settings import DEPLOYED, apply, local_settings
 from flows.orchestration.storage import use_stage_storage
-from flows.report.result import Evaluated
-from flows.runtime.control import Control, Interrupted, controlled_by
+from flows.report.result import EvaluationResult
+from flows.runtime.control import Control, Interrupted
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
 from tasks.errors import BackboneError, CrosscheckError
@@ -24,12 +25,12 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_home
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
-    # A worker's process for one flow run. Where results go is decided when the flow begins, so it is said before.
+    # A worker's process for one flow run. Where results go is decided when the flow begins, so it is set before.
     apply({**local_settings(find_home()), **DEPLOYED})
     use_stage_storage(find_home())
 
 
-def settings_of(evaluation: Evaluation, *, epoch: str | None = None) -> EvaluationSettings:
+def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:
     """Return the settings that the names of a form stand for.
 
     Args:
@@ -55,9 +56,9 @@ def settings_of(evaluation: Evaluation, *, epoch: str | None = None) -> Evaluati
 
 
 async def open_home() -> Home:
-    """Return the worker's working folder, with what earlier, killed runs left there marked as ended.
+    """Return the worker's working folder, with runs that were killed there marked as ended.
 
-    From now on Prefect itself does so with those that other machines leave.
+    Prefect's automation does the same for runs of other machines.
     """
     home = find_home()
     await clear_leftovers(home)
@@ -65,8 +66,8 @@ async def open_home() -> Home:
     return home
 
 
-async def in_words(work: Awaitable[State[Any]]) -> State[Any]:
-    """Do a deployed flow's work; what its user should read becomes the message of its state, without a traceback."""
+async def as_prefect_state(work: Awaitable[State[Any]]) -> State[Any]:
+    """Await a deployed flow's work and return its state; a `CrosscheckError` becomes its message, without traceback."""
     try:
         return await work
     except Interrupted as signal:
@@ -76,26 +77,26 @@ async def in_words(work: Awaitable[State[Any]]) -> State[Any]:
 
 
 @contextmanager
-def attended(home: Home, control: Control, **ids: str) -> Iterator[None]:
+def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
     """Run evaluations inside of a deployed flow.
 
     Args:
         home: the working folder.
-        control: the surroundings of every evaluation in the block.
-        ids: what to mark as ended should this process be killed.
+        control: progress and stop requests of the evaluations in the block.
+        ids: flow runs to mark as crashed should this process be killed: `nightly` of a nightly run, `parent` of
+            another flow run around the evaluation, `flow_run` of one that asks questions itself.
     """
     with (
         logging_to(home),
-        controlled_by(control),
-        stopping_on_signals(control),
-        registered(home),
+        stopping_on_signals(control, asyncio.get_running_loop()),
+        registered(home, control) as file,
         tags(TAG),
     ):
-        note_run(**ids)
+        file.note(**ids)
         yield
 
 
-def told(found: Evaluated) -> str:
+def message_of(found: EvaluationResult) -> str:
     """Return an evaluation in one line: the message of its flow run.
 
     Raises:

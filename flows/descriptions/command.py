@@ -28,11 +28,16 @@ def command(given: options.Evaluation) -> int:
     are prepared.
     """
     from flows.cli.progress import open_progress
-    from flows.evaluation.launch import run_preparation
-    from tasks.settings.home import DEFAULT_PIPELINE
+    from flows.questions.launch import launched
+    from flows.runtime.control import Control
 
+    settings = given.settings("rsl-sql")
     with open_progress(sys.stderr) as progress:
-        prepared = run_preparation(given.settings(DEFAULT_PIPELINE), progress)
+        control = Control(progress)
+        with launched(settings, control) as prefect:
+            from flows.descriptions.flow import describing
+
+            prepared = prefect.loop.run(describing(control, prefect.preparation)(settings))
     emit(
         asdict(prepared),
         lambda stream: click.echo(

@@ -1,22 +1,18 @@
-"""The `prepare` flow: what a benchmark's databases lack of column descriptions, written by a backbone once."""
+"""The `prepare` flow: column descriptions that a benchmark's databases lack, written by a backbone once."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from prefect import flow
+from prefect import Flow, flow
 from prefect.runtime import flow_run
 
-from flows.orchestration.killed_runs import note_run
-from flows.orchestration.stage_results import PersistedResults
-from flows.orchestration.task_runs import wait_until_recorded
 from flows.questions.pool import until_done_or_stopped
-from flows.questions.preparation import prepare as read_everything
-from flows.runtime.control import Control, Interrupted, current_control
-from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.factory import open_backbone
-from tasks.backbone.metered import MeteredBackbone
+from flows.questions.preparation import Preparation
+from flows.questions.session import Session
+from flows.runtime.control import Control, Interrupted
 from tasks.benchmarks.generated import read_generated, write_generated
 from tasks.database.database import ColumnDescription, Database
 from tasks.database.schema import Schema, Table
@@ -24,8 +20,6 @@ from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError, ConfigurationError
 from tasks.records import Question
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home
-from tasks.settings.stores import find_replies
 from tasks.stages.describe_columns import describe_columns
 from tasks.trail import Stopped, Trail, on_trail
 
@@ -38,7 +32,7 @@ class Prepared:
         databases: databases looked at.
         undescribed: columns that had no description.
         described: of those, the ones that have one now.
-        left_out: of those, the ones that the model was asked about and said nothing of.
+        left_out: of those, the ones that the model's replies leave out.
         calls: model calls paid for.
         failures: why tables were left out, by `database.table`.
     """
@@ -51,66 +45,67 @@ class Prepared:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-@flow(
-    name="prepare",
-    flow_run_name="prepare {settings.benchmark.name} | {settings.backbone.name}",
-    validate_parameters=False,
-    persist_result=False,
-)
-async def prepare(settings: EvaluationSettings) -> Prepared:
-    """Describe every column that neither the benchmark nor an earlier preparation describes.
+def describing(
+    control: Control, preparation: Preparation
+) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Prepared]]:
+    """Return the flow `prepare`, which takes the settings of an evaluation.
 
-    One call per table, kept once per database; an interrupted preparation continues where it was.
-
-    Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
-        Interrupted: the user asked to stop; what was described is kept.
+    Args:
+        control: progress and stop requests, which Prefect could not store as parameters.
+        preparation: what the preparation of the settings found.
     """
-    control, home = current_control(), Home(Path(settings.home))
-    note_run(flow_run=str(flow_run.id))
-    databases = read_everything(settings, control.progress).databases
-    work = [
-        (database, table)
-        for database in databases.values()
-        for table in database.schema.tables
-        if _lacks(table)
-    ]
-    prepared = Prepared(len(databases), undescribed=sum(len(_lacks(table)) for _, table in work))
-    control.progress.questions(len(work), 0)
-    with open_reply_cache(find_replies(home)) as cache:
-        async with open_backbone(settings.backbone, cache=cache, hurry=control.hurry) as backbone:
-            describer = _Describer(
-                settings, control, MeteredBackbone(backbone), PersistedResults(home), prepared
-            )
+
+    @flow(
+        name="prepare",
+        flow_run_name="prepare {settings.benchmark.name} | {settings.backbone.name}",
+        validate_parameters=False,
+        persist_result=False,
+    )
+    async def prepare(settings: EvaluationSettings) -> Prepared:
+        """Describe every column that neither the benchmark nor an earlier preparation describes.
+
+        One call per table, kept once per database; an interrupted preparation continues where it was.
+
+        Raises:
+            CrosscheckError: what is wrong and what to do about it.
+            Interrupted: the user asked to stop; what was described is kept.
+        """
+        control.begin_flow_run(str(flow_run.id))
+        databases = preparation.databases
+        work = [
+            (database, table)
+            for database in databases.values()
+            for table in database.schema.tables
+            if _undescribed(table)
+        ]
+        prepared = Prepared(len(databases), undescribed=sum(len(_undescribed(table)) for _, table in work))
+        control.progress.questions(len(work), 0)
+        async with Session.open(settings, control) as session:
+            describer = _Describer(session, prepared)
             await until_done_or_stopped(
                 [asyncio.create_task(describer.describe(database, table)) for database, table in work],
                 control,
             )
-    if control.stop.is_set():
-        raise Interrupted("stopped. What was described is kept: the same command continues.")
-    if describer.fatal and not prepared.calls:
-        raise ConfigurationError(describer.fatal)
-    await wait_until_recorded(flow_run.id, describer.executed, control.progress)
-    return prepared
+        if control.stop.is_set():
+            raise Interrupted("stopped. What was described is kept: the same command continues.")
+        if describer.fatal and not prepared.calls:
+            raise ConfigurationError(describer.fatal)
+        await session.recorded(describer.executed)
+        return prepared
+
+    return prepare
 
 
 class _Describer:
     """Describes tables, as many at a time as the backbone takes, and keeps each description at once."""
 
-    def __init__(
-        self,
-        settings: EvaluationSettings,
-        control: Control,
-        backbone: MeteredBackbone,
-        store: PersistedResults,
-        prepared: Prepared,
-    ) -> None:
-        self._settings = settings
-        self._control = control
-        self._backbone = backbone
-        self._store = store
+    def __init__(self, session: Session, prepared: Prepared) -> None:
+        self._settings = session.settings
+        self._control = session.control
+        self._backbone = session.tools.backbone
+        self._store = session.results
         self._prepared = prepared
-        self._gate = asyncio.Semaphore(settings.backbone.concurrency)
+        self._gate = asyncio.Semaphore(self._settings.backbone.concurrency)
         self.executed = 0
         self.fatal = ""
 
@@ -130,7 +125,7 @@ class _Describer:
         if not failure:
             try:
                 with on_trail(trail):
-                    texts = await describe_columns(view, table.name, _lacks(table), self._backbone)
+                    texts = await describe_columns(view, table.name, _undescribed(table), self._backbone)
             except BackboneError as error:
                 failure = str(error)
                 self.fatal = self.fatal or (failure if error.fatal else "")
@@ -138,8 +133,8 @@ class _Describer:
                 return
         if failure:
             self._prepared.failures[f"{database.id}.{table.name}"] = failure
-        elif len(texts) < len(_lacks(table)):
-            self._prepared.left_out += len(_lacks(table)) - len(texts)
+        elif len(texts) < len(_undescribed(table)):
+            self._prepared.left_out += len(_undescribed(table)) - len(texts)
         self.executed += trail.executed
         calls = sum(
             not call.cached for record in trail.records if not record.restored for call in record.calls
@@ -150,7 +145,7 @@ class _Describer:
         _keep(Path(self._settings.home), database, table.name, texts, self._settings.backbone.name)
 
 
-def _lacks(table: Table) -> tuple[str, ...]:
+def _undescribed(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns if not column.description)
 
 

@@ -59,13 +59,18 @@ def command(given: EvaluateOptions) -> int:
     Runs the pipeline's stages for every question, scores each stage, and logs the run to MLflow.
     """
     from flows.cli.progress import open_progress
-    from flows.evaluation.launch import run_evaluation
+    from flows.questions.launch import launched
     from flows.report.summary import print_summary
+    from flows.runtime.control import Control
 
     traced = ("tracking.genai_evaluation=true",) if given.genai_evaluation else ()
     settings = given.settings(given.pipeline, *traced, record=given.record, shards=given.shards)
     with open_progress(sys.stderr) as progress:
-        evaluated = run_evaluation(settings, progress)
+        control = Control(progress)
+        with launched(settings, control) as prefect:
+            from flows.evaluation.flow import evaluation
+
+            evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(settings))
     emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),

@@ -8,13 +8,12 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.deployed.forms import Evaluation
-from flows.deployed.run import attended, in_words, open_home, settings_of, told
-from flows.evaluation.flow import evaluate
-from flows.report.result import Evaluated
+from flows.deployed.forms import EvaluationForm
+from flows.deployed.run import as_prefect_state, deployed_run, message_of, open_home, settings_of
+from flows.evaluation.flow import evaluation as evaluation_flow
 from flows.runtime.control import Control
 
-DEMO = Evaluation()
+DEMO = EvaluationForm()
 
 
 @flow(
@@ -22,7 +21,7 @@ DEMO = Evaluation()
     flow_run_name="{evaluation.benchmark} | {evaluation.backbone} | {evaluation.pipeline}",
     persist_result=False,
 )
-async def evaluate_by_name(evaluation: Evaluation = DEMO) -> State[Any]:
+async def evaluate_by_name(evaluation: EvaluationForm = DEMO) -> State[Any]:
     """Take every question of a benchmark through a pipeline, score each stage, and log the run to MLflow.
 
     Fails where the backbone stopped answering; what it answered until then is kept, and another run of the same
@@ -31,13 +30,14 @@ async def evaluate_by_name(evaluation: Evaluation = DEMO) -> State[Any]:
     Args:
         evaluation: What is evaluated.
     """
-    return await in_words(_evaluate(evaluation))
+    return await as_prefect_state(_evaluate(evaluation))
 
 
-async def _evaluate(evaluation: Evaluation) -> State[Any]:
+async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
     home = await open_home()
-    with attended(home, Control(), night=str(flow_run.id)):
-        found: Evaluated = await evaluate(settings_of(evaluation))
+    control = Control()
+    with deployed_run(home, control, parent=str(flow_run.id)):
+        found = await evaluation_flow(control)(settings_of(evaluation))
     for note in found.notes:
         get_run_logger().info(note)
-    return Completed(message=told(found))
+    return Completed(message=message_of(found))

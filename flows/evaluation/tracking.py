@@ -1,20 +1,21 @@
-"""Keeps what an evaluation finds: in the warehouse while it runs, in MLflow at its beginning and end."""
+"""Records of an evaluation: in the warehouse while it runs, in MLflow at its beginning and end."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from prefect.runtime import flow_run
 
-from flows.evaluation.tracing import BoughtReplies, Tracing
-from flows.orchestration.killed_runs import note_run
+from flows.evaluation.tracing import Tracing
 from flows.orchestration.pages import prefect_command, prefect_page
 from flows.questions.pool import Answers
 from flows.questions.preparation import Preparation
-from flows.report.result import Evaluated
-from flows.runtime.control import Control, Interrupted
+from flows.questions.session import Session
+from flows.report.result import EvaluationResult
+from flows.runtime.control import Interrupted
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.evaluation import EvaluationSettings
@@ -32,22 +33,32 @@ WRITE_EVERY_S = 5.0
 """A crash loses the scores of at most this long from the warehouse; the answers are in the caches before that."""
 
 
+@dataclass(frozen=True)
+class RunEnd:
+    """How asking and scoring went.
+
+    Attributes:
+        answers: outcomes of all questions.
+        recorded: task runs that Prefect has recorded.
+        seconds: wall time.
+        facts: further keys of the summary.
+    """
+
+    answers: Answers
+    recorded: int
+    seconds: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Tracking:
     """The records of one evaluation."""
 
-    def __init__(
-        self,
-        run: EvaluationRun,
-        preparation: Preparation,
-        home: Home,
-        control: Control,
-        replies: BoughtReplies,
-    ) -> None:
+    def __init__(self, run: EvaluationRun, preparation: Preparation, home: Home, session: Session) -> None:
         self.run = run
         self._preparation = preparation
         self._home = home
-        self._control = control
-        self.tracing = Tracing(preparation, replies)
+        self._control = session.control
+        self._tracing = Tracing(preparation, session.replies, session.observed)
         self._tracker = Tracker(home)
         self._warehouse = Warehouse(home.warehouse)
         self._unwritten: list[QuestionScore] = []
@@ -56,26 +67,30 @@ class Tracking:
 
     @classmethod
     @asynccontextmanager
-    async def of(
-        cls,
-        preparation: Preparation,
-        home: Home,
-        control: Control,
-        replies: BoughtReplies,
-        tags: Mapping[str, str] | None = None,
+    async def open(
+        cls, preparation: Preparation, home: Home, session: Session, tags: Mapping[str, str]
     ) -> "AsyncIterator[Tracking]":
-        """Begin: a run in MLflow and in the warehouse that says it is running, so that a broken night is visible.
+        """Begin a run in MLflow and in the warehouse, with the status of a running one.
 
         Should the block be left by an exception, both say how the run ended, and why.
 
         Args:
             preparation: what is evaluated.
             home: the working folder.
-            control: who hears of it.
-            replies: replies that were paid for.
-            tags: what else the run is known by.
+            session: what the run holds open.
+            tags: further MLflow tags.
         """
-        tracking = await cls._start(preparation, home, control, replies, tags)
+        settings, benchmark = preparation.settings, preparation.benchmark
+        run = describe(
+            settings.benchmark.model_dump(mode="json"),
+            settings.backbone.model_dump(mode="json"),
+            settings.pipeline.model_dump(mode="json"),
+            benchmark.folder / settings.benchmark.questions,
+            questions_in_benchmark=len(benchmark.questions),
+            tags={**tags, **_warnings(settings)},
+        )
+        tracking = cls(run, preparation, home, session)
+        await tracking._start()
         try:
             yield tracking
         except Interrupted:
@@ -85,91 +100,57 @@ class Tracking:
             await tracking._abandon(str(error) or type(error).__name__, "FAILED")
             raise
 
-    @classmethod
-    async def _start(
-        cls,
-        preparation: Preparation,
-        home: Home,
-        control: Control,
-        replies: BoughtReplies,
-        tags: Mapping[str, str] | None = None,
-    ) -> "Tracking":
-        settings, benchmark = preparation.settings, preparation.benchmark
-        run = describe(
-            settings.benchmark.model_dump(mode="json"),
-            settings.backbone.model_dump(mode="json"),
-            settings.pipeline.model_dump(mode="json"),
-            benchmark.folder / settings.benchmark.questions,
-            questions_in_benchmark=len(benchmark.questions),
-            tags={**(tags or {}), **_warnings(settings)},
-        )
-        tracking = cls(run, preparation, home, control, replies)
-        tracked = await asyncio.to_thread(tracking._tracker.start, run)
+    async def _start(self) -> None:
+        tracked = await asyncio.to_thread(self._tracker.start, self.run)
         try:
-            await asyncio.to_thread(tracking._warehouse.start, run)
+            await asyncio.to_thread(self._warehouse.start, self.run)
         except CrosscheckError as error:
-            await asyncio.to_thread(tracking._tracker.abandon, str(error))
+            await asyncio.to_thread(self._tracker.abandon, str(error))
             raise
-        ids = {"flow_run": str(flow_run.id), "run": run.run_id}
+        ids = {"run": self.run.run_id}
         if tracked.run_id:
-            ids |= {"mlflow_run": tracked.run_id, "tracking_uri": tracking._tracker.store.uri}
-        note_run(**ids)
-        tracking._writing = asyncio.create_task(tracking._write_now_and_then())
-        return tracking
+            ids |= {"mlflow_run": tracked.run_id, "tracking_uri": self._tracker.store.uri}
+        self._control.register(**ids)
+        self._writing = asyncio.create_task(self._write_periodically())
 
-    def keep(self, score: QuestionScore) -> None:
-        """Put a scored question into the warehouse, soon."""
+    def record(self, score: QuestionScore) -> None:
+        """Put a scored question into the warehouse, with the next write."""
         self._unwritten.append(score)
-        self.tracing.heard(score)
+        self._tracing.scored(score)
 
-    async def finish(
-        self,
-        report: Report,
-        answers: Answers,
-        recorded: int,
-        seconds: float,
-        facts: Mapping[str, Any] | None = None,
-    ) -> Evaluated:
-        """Log everything, and return what the command line shows.
-
-        Args:
-            report: every score.
-            answers: how asking went.
-            recorded: task runs that Prefect's server has.
-            seconds: wall time.
-            facts: what else the summary says.
-        """
+    async def finish(self, report: Report, end: RunEnd) -> EvaluationResult:
+        """Log everything, and return what the command line shows."""
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
-        prefect = TaskRuns(answers.task_runs, recorded)
+        answers, prefect = end.answers, TaskRuns(end.answers.task_runs, end.recorded)
         status = "partial" if answers.fatal else "complete"
-        traced, untraced = await asyncio.to_thread(self.tracing.write, self._tracker, report)
+        traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
         tracked = await asyncio.to_thread(
             self._tracker.finish,
             report,
-            seconds=seconds,
+            seconds=end.seconds,
             prefect=prefect,
             status=status,
-            facts=facts,
+            facts=end.facts,
             remarks=[traced],
             genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
         )
-        told = self._tracker.summary
+        found = self._tracker.summary
         problems = [tracked.problem or untraced]
         try:
-            await asyncio.to_thread(self._warehouse.finish, self.run, report, told, status)
+            await asyncio.to_thread(self._warehouse.finish, self.run, report, found, status)
         except CrosscheckError as error:
             problems.append(f"The warehouse does not have this run: {error}")
         store = self._tracker.store
         notes = (*self._preparation.notes, *self._control.progress.notes, *problems)
-        return Evaluated(
+        return EvaluationResult(
             report=report,
-            summary=told,
+            summary=found,
             notes=tuple(note for note in notes if note),
             mlflow_command=ui_command(store) or f"MLflow's server answers at {store.shown}",
             mlflow_page=ui_url(store, tracked.experiment_id, tracked.run_id) if tracked.experiment_id else "",
-            prefect_command=prefect_command(self._home),
-            prefect_page=prefect_page(str(flow_run.id)),
+            prefect_command=prefect_command(self._home, own_server=self._control.own_server),
+            prefect_page=prefect_page(str(flow_run.id), own_server=self._control.own_server),
             fatal=answers.fatal,
         )
 
@@ -182,7 +163,7 @@ class Tracking:
         except CrosscheckError as error:
             log.warning("the warehouse does not know that run %s was abandoned: %s", self.run.run_id, error)
 
-    async def _write_now_and_then(self) -> None:
+    async def _write_periodically(self) -> None:
         while not self._ending.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), WRITE_EVERY_S)

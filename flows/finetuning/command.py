@@ -131,16 +131,21 @@ def dataset(given: DatasetOptions) -> int:
     """
     from flows.cli.progress import open_progress
     from flows.finetuning.settings import check_splits, check_writable, held_out_file, pairs_settings
+    from flows.questions.launch import launched
+    from flows.runtime.control import Control
 
     chosen = given.settings(given.pipeline)
     path = Path(given.output).expanduser()
     check_writable(path)
     settings = pairs_settings(chosen.model_copy(update={"benchmark": given.split(chosen.benchmark)}))
     check_splits(settings, chosen.benchmark)
-    from flows.evaluation.launch import run_training_pairs
-
     with open_progress(sys.stderr) as progress:
-        found = run_training_pairs(settings, chosen.benchmark, path, given.held_out, progress)
+        control = Control(progress)
+        with launched(settings, control) as prefect:
+            from flows.finetuning.pairs import making_pairs
+
+            flow = making_pairs(control, prefect.preparation)
+            found = prefect.loop.run(flow(settings, chosen.benchmark, str(path), given.held_out))
 
     def show(stream: TextIO) -> None:
         click.echo(f"{found.pairs:,} training pairs in {path}", stream)
@@ -201,7 +206,7 @@ def train(given: TrainOptions) -> int:
 def evaluate(given: JudgeOptions) -> None:
     """Count what an eliminator fixes and breaks on held-out pairs."""
     from flows.cli.progress import open_progress
-    from flows.finetuning.training import run_eliminator_evaluation
+    from flows.finetuning.training import EliminatorEvaluation, run_eliminator_evaluation
     from tasks.backbone.factory import check_backbone
     from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_backbone_settings, load_benchmark_settings
@@ -218,15 +223,15 @@ def evaluate(given: JudgeOptions) -> None:
     if not isinstance(asked, Path):
         check_backbone(asked)
     with open_progress(sys.stderr) as progress:
-        score = run_eliminator_evaluation(
+        settings = EliminatorEvaluation(
             Path(given.pairs).expanduser(),
-            Path(given.trained_on).expanduser() if given.trained_on else None,
-            split,
-            asked,
-            find_data(given.data),
-            given.folder,
-            progress,
+            trained_on=Path(given.trained_on).expanduser() if given.trained_on else None,
+            benchmark=split,
+            eliminator=asked,
+            data=find_data(given.data),
+            home=given.folder,
         )
+        score = run_eliminator_evaluation(settings, progress)
 
     def show(stream: TextIO) -> None:
         click.echo(

@@ -1,25 +1,19 @@
 """Training pairs for SEA-SQL's eliminator: the pre-SQL stage over a training split, judged by its gold."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import UUID
+from typing import Any
 
-from prefect import flow
+from prefect import Flow, flow
 from prefect.runtime import flow_run
 from pydantic import TypeAdapter
 
 from flows.finetuning.settings import held_out_file, refuse_mixed
-from flows.orchestration.killed_runs import note_run
-from flows.orchestration.stage_results import PersistedResults
-from flows.orchestration.task_runs import wait_until_recorded
 from flows.questions.pool import Answers, answer_all
-from flows.questions.preparation import Preparation, prepare
-from flows.questions.runner import Asker
-from flows.runtime.control import current_control
-from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.factory import open_backbone
-from tasks.backbone.metered import MeteredBackbone
+from flows.questions.preparation import Preparation
+from flows.questions.session import Session
+from flows.runtime.control import Control
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema_view import SchemaView
 from tasks.errors import ConfigurationError
@@ -31,9 +25,7 @@ from tasks.scoring.execution.accuracy import judge
 from tasks.scoring.report import is_right
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home
 from tasks.settings.pipeline import SeaSqlSettings
-from tasks.settings.stores import find_replies
 from tasks.stages.sea_sql.elimination_prompt import elimination_prompt
 
 _VALUES = TypeAdapter(tuple[ColumnValues, ...])
@@ -44,7 +36,7 @@ class Pairs:
     """What came of making training pairs.
 
     Attributes:
-        questions: training questions whose database is at hand.
+        questions: training questions whose database is present.
         like_evaluated: of those, the ones left out because the evaluated split has their text or their gold.
         without_sql: questions without a preliminary SQL, failed ones included.
         gold_faults: questions whose gold does not run.
@@ -68,53 +60,57 @@ class Pairs:
     calls: int = 0
 
 
-@flow(
-    name="finetune-dataset",
-    flow_run_name="training pairs {settings.benchmark.name} | {settings.backbone.name}",
-    validate_parameters=False,
-    persist_result=False,
-)
-async def finetune_dataset(
-    settings: EvaluationSettings, evaluated: BenchmarkSettings, output: str, held_out: float
-) -> Pairs:
-    """Write training pairs, and held-out ones beside them; an interrupted run continues where it was.
+PairsFlow = Flow[[EvaluationSettings, BenchmarkSettings, str, float], Coroutine[Any, Any, Pairs]]
+
+
+def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
+    """Return the flow `finetune-dataset`.
 
     Args:
-        settings: the training split, the backbone, and SEA-SQL as `pairs_settings` gives it.
-        evaluated: the benchmark that the eliminator will be evaluated on.
-        output: file of the pairs.
-        held_out: share of the questions that are held out, into a file of its own.
-
-    Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
-        Interrupted: the user asked to stop; what was answered is persisted.
+        control: progress and stop requests, which Prefect could not store as parameters.
+        preparation: what the preparation of the settings found.
     """
-    control, home = current_control(), Home(Path(settings.home))
-    note_run(flow_run=str(flow_run.id))
-    preparation = prepare(settings, control.progress)
-    questions = preparation.executable
-    split = refuse_mixed(preparation.benchmark.questions, evaluated, settings)
-    gold = preparation.benchmark.gold
-    allowed = without_likeness(questions, gold, split.questions, split.gold_fingerprints)
-    found = Pairs(len(questions), like_evaluated=len(questions) - len(allowed))
-    with open_reply_cache(find_replies(home)) as cache:
-        async with SqlWorkers() as workers, open_backbone(settings.backbone, cache=cache) as backbone:
-            asker = Asker(
-                settings,
-                preparation.databases,
-                preparation.shown,
-                MeteredBackbone(backbone),
-                workers,
-                PersistedResults(home),
-                control.stop.is_set,
-            )
-            maker = PairMaker(preparation, workers)
-            answers = await answer_all(allowed, asker, control, maker.hear)
-    if answers.fatal and not maker.pairs:
-        raise ConfigurationError(answers.fatal)
-    _write(found, maker, allowed, answers, Path(output), held_out)
-    await wait_until_recorded(UUID(str(flow_run.id)), answers.task_runs, control.progress)
-    return found
+
+    @flow(
+        name="finetune-dataset",
+        flow_run_name="training pairs {settings.benchmark.name} | {settings.backbone.name}",
+        validate_parameters=False,
+        persist_result=False,
+    )
+    async def finetune_dataset(
+        settings: EvaluationSettings, evaluated: BenchmarkSettings, output: str, held_out: float
+    ) -> Pairs:
+        """Write training pairs, and held-out ones beside them; an interrupted run continues where it was.
+
+        Args:
+            settings: the training split, the backbone, and SEA-SQL as `pairs_settings` gives it.
+            evaluated: the benchmark that the eliminator will be evaluated on.
+            output: file of the pairs.
+            held_out: share of the questions that are held out, into a file of its own.
+
+        Raises:
+            CrosscheckError: what is wrong and what to do about it.
+            Interrupted: the user asked to stop; what was answered is persisted.
+        """
+        control.begin_flow_run(str(flow_run.id))
+        questions, gold = preparation.executable, preparation.benchmark.gold
+        split = refuse_mixed(preparation.benchmark.questions, evaluated, settings)
+        allowed = without_likeness(questions, gold, split.questions, split.gold_fingerprints)
+        found = Pairs(len(questions), like_evaluated=len(questions) - len(allowed))
+        async with Session.open(settings, control) as session:
+            maker = PairMaker(preparation, session.tools.workers)
+            runner = session.runner(preparation.inputs)
+            answers = await answer_all(allowed, runner, control, maker.add)
+        if answers.fatal and not maker.pairs:
+            raise ConfigurationError(answers.fatal)
+        made = [maker.pairs[question.id] for question in allowed if question.id in maker.pairs]
+        found.gold_faults = maker.gold_faults
+        _count(found, answers)
+        _write(found, made, Path(output), held_out)
+        await session.recorded(answers.task_runs)
+        return found
+
+    return finetune_dataset
 
 
 @dataclass
@@ -133,7 +129,7 @@ class PairMaker:
     pairs: dict[str, TrainingPair] = field(default_factory=dict)
     gold_faults: int = 0
 
-    async def hear(self, question: Question, outcome: Outcome) -> None:
+    async def add(self, question: Question, outcome: Outcome) -> None:
         """Run the preliminary SQL, compare it with the gold, and show it as the eliminator will see it."""
         settings = self.preparation.settings
         assert isinstance(settings.pipeline, SeaSqlSettings)
@@ -166,26 +162,22 @@ def _values_of(outcome: Outcome) -> tuple[ColumnValues, ...]:
     return _VALUES.validate_python(value)
 
 
-def _write(
-    found: Pairs,
-    maker: PairMaker,
-    questions: Sequence[Question],
-    answers: Answers,
-    output: Path,
-    held_out: float,
-) -> None:
-    made = [maker.pairs[question.id] for question in questions if question.id in maker.pairs]
+def _write(found: Pairs, made: Sequence[TrainingPair], output: Path, held_out: float) -> None:
+    """Write the pairs, and count them."""
     unique = deduplicated(made)
     split = hold_out(unique, held_out)
     write_pairs(output, split.training)
     if held_out:
         write_pairs(held_out_file(output), split.held_out)
-    outcomes = answers.outcomes.values()
-    found.gold_faults = maker.gold_faults
-    found.without_sql = sum(outcome.sql is None for outcome in outcomes)
     found.duplicates = len(made) - len(unique)
     found.right = sum(pair.right for pair in unique)
     found.pairs, found.held_out = len(split.training), len(split.held_out)
+
+
+def _count(found: Pairs, answers: Answers) -> None:
+    """Count questions without SQL, failures and calls."""
+    outcomes = answers.outcomes.values()
+    found.without_sql = sum(outcome.sql is None for outcome in outcomes)
     found.failed = sum(bool(outcome.failure and outcome.failure.mendable) for outcome in outcomes)
     found.calls = sum(
         not call.cached

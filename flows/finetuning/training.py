@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.runtime.control import Progress
@@ -69,42 +70,48 @@ def run_training(
     return trained
 
 
-def run_eliminator_evaluation(
-    pairs_file: Path,
-    trained_on: Path | None,
-    benchmark: BenchmarkSettings,
-    eliminator: BackboneSettings | Path,
-    data: Path,
-    home: Home,
-    progress: Progress,
-) -> EliminatorScore:
-    """Evaluate an eliminator on held-out pairs.
+@dataclass(frozen=True)
+class EliminatorEvaluation:
+    """What an eliminator is judged by.
 
-    Args:
+    Attributes:
         pairs_file: the held-out pairs.
-        trained_on: the training pairs of the eliminator, which must not overlap with the held-out pairs; None: not
-            known.
-        benchmark: the split of the pairs, for its databases.
+        trained_on: the pairs that it was trained on, none of which may be held out; None: not known.
+        benchmark: the split that the pairs are from, for its databases.
         eliminator: a served eliminator, or the folder of an adapter.
         data: folder of the benchmarks' files.
         home: the working folder.
-        progress: receives the progress.
+    """
+
+    pairs_file: Path
+    trained_on: Path | None
+    benchmark: BenchmarkSettings
+    eliminator: BackboneSettings | Path
+    data: Path
+    home: Home
+
+
+def run_eliminator_evaluation(settings: EliminatorEvaluation, progress: Progress) -> EliminatorScore:
+    """Evaluate an eliminator on held-out pairs.
 
     Raises:
         CrosscheckError: bad input or configuration; the message says what to change.
     """
-    pairs = read_pairs(pairs_file)
-    if trained_on is not None:
-        refuse_trained(read_pairs(trained_on), pairs)
+    home, eliminator = settings.home, settings.eliminator
+    pairs = read_pairs(settings.pairs_file)
+    if settings.trained_on is not None:
+        refuse_trained(read_pairs(settings.trained_on), pairs)
     progress.step("Reading the databases")
-    split = load_benchmark(benchmark, data=data, home=home.path, conf=find_conf(), progress=progress.step)
+    split = load_benchmark(
+        settings.benchmark, data=settings.data, home=home.path, conf=find_conf(), progress=progress.step
+    )
     databases: dict[str, Database] = {}
     for name in dict.fromkeys(pair.database_id for pair in pairs):
         path = split.database_path(name)
         if not path.is_file():
             raise DataError(
-                f"{pairs_file} has pairs of the database {name}, but there is no {path}. Name the benchmark of the "
-                "pairs (--benchmark, or --training)."
+                f"{settings.pairs_file} has pairs of the database {name}, but there is no {path}. Name the benchmark "
+                "of the pairs (--benchmark, or --training)."
             )
         databases[name] = open_database(path, name, sample_rows=0)
 
@@ -116,7 +123,7 @@ def run_eliminator_evaluation(
                 backbone,
                 workers,
                 databases,
-                timeout_s=benchmark.timeout_s,
+                timeout_s=settings.benchmark.timeout_s,
                 concurrency=eliminator.concurrency if isinstance(eliminator, BackboneSettings) else 1,
                 heard=lambda one: progress.judged(correct=one.after),
             )

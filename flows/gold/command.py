@@ -63,20 +63,20 @@ def command(given: VerifyGoldOptions) -> int:
     """
     from flows.cli.progress import open_progress
     from flows.gold.display import as_object, print_gold
-    from flows.gold.run import run_verify_gold
+    from flows.gold.run import GoldSettings, run_verify_gold
     from flows.runtime.logs import logging_to
     from tasks.settings.assemble import benchmark_settings
     from tasks.settings.home import find_data
 
     with open_progress(sys.stderr) as progress, logging_to(given.folder):
-        verified = run_verify_gold(
+        settings = GoldSettings(
             benchmark_settings(given.benchmark, given.overrides),
             split=given.split,
             file=Path(given.gold).expanduser() if given.gold else None,
             slow_s=given.slow,
             data=find_data(given.data),
             home=given.folder,
-            progress=progress,
         )
+        verified = run_verify_gold(settings, progress)
     emit(as_object(verified), lambda stream: print_gold(verified, stream), as_json=given.as_json)
     return FAULTS_FOUND if given.strict and verified.report.faults else 0

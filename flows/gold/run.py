@@ -16,6 +16,27 @@ from tasks.settings.home import Home, find_conf
 
 
 @dataclass(frozen=True)
+class GoldSettings:
+    """What is verified.
+
+    Attributes:
+        benchmark: its settings.
+        split: which gold queries.
+        file: a file of gold queries instead; None for the split's own.
+        slow_s: seconds from which on a query counts as slow.
+        data: the benchmarks' files.
+        home: the working folder.
+    """
+
+    benchmark: BenchmarkSettings
+    split: Split
+    file: Path | None
+    slow_s: float
+    data: Path
+    home: Home
+
+
+@dataclass(frozen=True)
 class Verified:
     """What came of verifying a benchmark's gold.
 
@@ -41,39 +62,37 @@ class Verified:
         return tuple(sorted(found, key=lambda name: order.get(name, len(order))))
 
 
-def run_verify_gold(
-    settings: BenchmarkSettings,
-    *,
-    split: Split,
-    file: Path | None,
-    slow_s: float,
-    data: Path,
-    home: Home,
-    progress: Progress,
-) -> Verified:
+def run_verify_gold(settings: GoldSettings, progress: Progress) -> Verified:
     """Run every gold query and classify it.
 
     Raises:
         DataError: a file is missing or malformed, or no database is there.
     """
-    progress.step(f"Reading {settings.name}")
-    benchmark = load_benchmark(settings, data=data, home=home.path, conf=find_conf(), progress=progress.step)
-    golds = read_golds(benchmark, split, file)
+    name = settings.benchmark.name
+    progress.step(f"Reading {name}")
+    benchmark = load_benchmark(
+        settings.benchmark,
+        data=settings.data,
+        home=settings.home.path,
+        conf=find_conf(),
+        progress=progress.step,
+    )
+    golds = read_golds(benchmark, settings.split, settings.file)
     wanted = dict.fromkeys(gold.database_id for gold in golds.golds)
     present = [name for name in wanted if benchmark.database_path(name).is_file()]
     if not present:
         raise DataError(
-            f"{settings.name}: none of the {len(wanted)} databases of {golds.source} is there; the first would be "
+            f"{name}: none of the {len(wanted)} databases of {golds.source} is there; the first would be "
             f"{benchmark.database_path(next(iter(wanted)))}."
         )
     databases: dict[str, Database] = {}
     broken: dict[str, str] = {}
-    for place, name in enumerate(present, start=1):
+    for place, database in enumerate(present, start=1):
         progress.step(f"Reading database {place} of {len(present)}")
         try:
-            databases[name] = open_database(benchmark.database_path(name), name, sample_rows=0)
+            databases[database] = open_database(benchmark.database_path(database), database, sample_rows=0)
         except DataError as error:
-            broken[name] = str(error)
+            broken[database] = str(error)
     done = 0
 
     def count(check: GoldCheck) -> None:
@@ -88,10 +107,10 @@ def run_verify_gold(
                 workers,
                 databases,
                 golds.golds,
-                timeout_s=settings.timeout_s,
-                slow_s=slow_s,
+                timeout_s=settings.benchmark.timeout_s,
+                slow_s=settings.slow_s,
                 broken=broken,
                 on_check=count,
             )
 
-    return Verified(settings, golds, asyncio.run(run()), benchmark.digest)
+    return Verified(settings.benchmark, golds, asyncio.run(run()), benchmark.digest)

@@ -14,10 +14,10 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.deployed.forms import Evaluation, Matrix
-from flows.deployed.run import attended, in_words, open_home, settings_of
-from flows.evaluation.flow import evaluate
-from flows.report.result import Evaluated
+from flows.deployed.forms import EvaluationForm, Matrix
+from flows.deployed.run import as_prefect_state, deployed_run, open_home, settings_of
+from flows.evaluation.flow import evaluation as evaluation_flow
+from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
@@ -62,10 +62,10 @@ async def nightly(
         night: Name of the night; left out: the time for which it was scheduled. A night that was killed continues
             under its name: with `ask_again`, replies that it had already paid for are reused.
     """
-    return await in_words(_nightly(matrix, gate, ask_again, _name(night)))
+    return await as_prefect_state(_nightly(matrix, gate, _name(night), ask_again=ask_again))
 
 
-async def _nightly(matrix: Matrix, gate: Gate, ask_again: bool, name: str) -> State[Any]:
+async def _nightly(matrix: Matrix, gate: Gate, name: str, *, ask_again: bool) -> State[Any]:
     started, home = _now(), await open_home()
     warehouse = Warehouse(home.warehouse)
     baselines = _named_baselines(matrix, warehouse)
@@ -91,19 +91,20 @@ def _named_baselines(matrix: Matrix, warehouse: Warehouse) -> Mapping[str, Store
     return {name: named_run(reference, warehouse) for name, reference in matrix.baselines.items()}
 
 
-async def _evaluate(evaluation: Evaluation, home: Home, epoch: str | None) -> Entry:
+async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -> Entry:
     """Run one evaluation; whatever goes wrong is part of the entry and leaves the others alone."""
     names = (evaluation.benchmark, evaluation.backbone, evaluation.pipeline)
     try:
         settings = settings_of(evaluation, epoch=epoch)
-        with attended(home, Control(), night=str(flow_run.id)):
-            state = await evaluate(settings, return_state=True)
+        control = Control()
+        with deployed_run(home, control, nightly=str(flow_run.id)):
+            state = await evaluation_flow(control)(settings, return_state=True)
             result = await state.aresult(raise_on_failure=False)
     except CrosscheckError as error:
         return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
-    if isinstance(result, Interrupted):  # whoever stops one evaluation stops the night
+    if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
         raise result
-    if not isinstance(result, Evaluated):
+    if not isinstance(result, EvaluationResult):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
         return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
     report, summary = result.report, result.summary
@@ -125,7 +126,7 @@ async def _evaluate(evaluation: Evaluation, home: Home, epoch: str | None) -> En
     )
 
 
-def _command(evaluation: Evaluation, epoch: str | None) -> str:
+def _command(evaluation: EvaluationForm, epoch: str | None) -> str:
     """Return the command that evaluates one combination again, with what the night had paid for."""
     words = ["crosscheck", "evaluate"]
     for name in ("benchmark", "backbone", "pipeline", "questions", "limit", "data"):
@@ -139,8 +140,8 @@ def _command(evaluation: Evaluation, epoch: str | None) -> str:
 async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     file = await asyncio.to_thread(write, found, home)
     page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), warehouse)
-    told = await asyncio.to_thread(markdown, found, warehouse, page)
-    await acreate_markdown_artifact(told, key=ARTIFACT, description=found.verdict)
+    report = await asyncio.to_thread(markdown, found, warehouse, page)
+    await acreate_markdown_artifact(report, key=ARTIFACT, description=found.verdict)
     log = get_run_logger()
     (log.error if found.red else log.info)("%s The report is %s.", found.verdict, page)
 

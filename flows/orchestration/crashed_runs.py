@@ -1,4 +1,4 @@
-"""Deployed flow runs whose process is gone: Prefect's own automation marks them as crashed."""
+"""Prefect's automation that marks deployed flow runs as crashed once their process is gone."""
 
 from datetime import timedelta
 

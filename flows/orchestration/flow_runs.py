@@ -1,4 +1,4 @@
-"""Flow runs that workers run: launched, looked at, cancelled."""
+"""Flow runs that workers run: launch them, read their states, cancel them."""
 
 import logging
 import os
@@ -18,8 +18,8 @@ ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a flow run stands.
+class FlowRunState:
+    """State of a flow run, as last seen.
 
     Attributes:
         state: type of its state: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLED, CANCELLING.
@@ -33,12 +33,12 @@ class Standing:
 
     @property
     def ended(self) -> bool:
-        """Whether nobody is at work on it any more."""
+        """Whether no process runs it any more."""
         return self.state in ENDED
 
 
 def check_shards(settings: EvaluationSettings) -> None:
-    """Say what rules shards out before a server starts.
+    """Check, before a server starts, that shards are possible.
 
     Raises:
         ConfigurationError: there is no server that workers could know, or a recording is asked for.
@@ -47,8 +47,8 @@ def check_shards(settings: EvaluationSettings) -> None:
         return
     if settings.record:
         raise ConfigurationError(
-            "--record writes what one process heard, and --shards asks in several. Evaluate with --shards first; the "
-            "same command with --record and without --shards then writes the recording from the kept replies."
+            "--record writes the replies that one process got, and --shards asks in several. Evaluate with --shards "
+            "first; the same command with --record and without --shards then writes the recording from kept replies."
         )
     if not os.environ.get("PREFECT_API_URL"):
         raise ConfigurationError(
@@ -58,7 +58,7 @@ def check_shards(settings: EvaluationSettings) -> None:
 
 
 async def require_workers(deployment: str = SHARDS) -> None:
-    """Find out whether anybody would run a deployment.
+    """Check that a worker would run a deployment.
 
     Raises:
         ConfigurationError: it is not deployed, or no worker of its pool is online.
@@ -92,8 +92,8 @@ async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> U
     return run.id
 
 
-async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, Standing]:
-    """Return how flow runs stand, by id; one that was deleted counts as crashed. Nothing while nobody answers."""
+async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
+    """Return states of flow runs, by id; a deleted one counts as crashed. Empty while Prefect does not answer."""
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import (
@@ -115,9 +115,9 @@ async def look_at(flow_runs: Sequence[UUID]) -> dict[UUID, Standing]:
         log.warning("Prefect does not say how %d flow runs stand: %s", len(flow_runs), error)
         return {}
     percents = {each.flow_run_id: float(str(each.data or 0)) for each in artifacts}
-    gone = Standing("CRASHED", "It was deleted.")
+    gone = FlowRunState("CRASHED", "It was deleted.")
     return {
-        id_: Standing(state.type.value, state.message or "", percents.get(id_, 0.0)) if state else gone
+        id_: FlowRunState(state.type.value, state.message or "", percents.get(id_, 0.0)) if state else gone
         for id_, state in ((each, states.get(each)) for each in flow_runs)
     }
 
@@ -127,12 +127,12 @@ async def cancel(flow_runs: Sequence[UUID]) -> None:
     from prefect.client.orchestration import get_client
     from prefect.states import Cancelled, Cancelling
 
-    standings = await look_at(flow_runs)
+    states = await states_of(flow_runs)
     async with get_client() as client:
-        for id_, standing in standings.items():
-            if standing.ended:
+        for id_, state in states.items():
+            if state.ended:
                 continue
-            begun = standing.state in ("RUNNING", "PENDING", "CANCELLING")
+            begun = state.state in ("RUNNING", "PENDING", "CANCELLING")
             await client.set_flow_run_state(id_, Cancelling() if begun else Cancelled())
 
 
@@ -147,7 +147,7 @@ async def abandon(flow_runs: Sequence[UUID], message: str) -> None:
 
 
 async def cancel_launched_by(flow_run: UUID) -> None:
-    """Have everything stop that a flow run launched and that nobody waits for any more."""
+    """Cancel what a flow run launched, once the flow run itself is gone."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
 

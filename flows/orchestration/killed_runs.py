@@ -1,4 +1,4 @@
-"""Runs that were killed: found by the files they left, and marked as ended where they still look alive."""
+"""Runs whose process was killed: found by the files they left, and marked as ended in Prefect, MLflow and warehouse."""
 
 import json
 import logging
@@ -9,31 +9,41 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
+from flows.runtime.control import Control
 from tasks.settings.home import Home
 
 log = logging.getLogger(__name__)
 
-_registered: list[Path] = []
+FLOW_RUNS = ("flow_run", "parent", "nightly", "night")
+"""Keys of flow runs in these files, from the innermost out; `night` is what earlier releases wrote for the last two."""
+
+
+class RunFile:
+    """File about what this process is running; a kill leaves it behind for `clear_leftovers`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._content: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid()}
+        self.note()
+
+    def note(self, **ids: str) -> None:
+        """Add ids of what is running: `run`, `mlflow_run`, `tracking_uri`, or a key of FLOW_RUNS."""
+        self._content |= ids
+        _write(self._path, self._content)
 
 
 @contextmanager
-def registered(home: Home) -> Iterator[None]:
-    """Keep a file about this process's run for as long as the block lasts; a kill leaves it behind."""
+def registered(home: Home, control: Control) -> Iterator[RunFile]:
+    """Keep a file about this process in the working folder, to which the control's `register` adds ids."""
     home.runs.mkdir(parents=True, exist_ok=True)
     path = home.runs / f"{socket.gethostname()}-{os.getpid()}.json"
-    _write(path, {"host": socket.gethostname(), "pid": os.getpid()})
-    _registered.append(path)
+    file = RunFile(path)
+    before, control.register = control.register, file.note
     try:
-        yield
+        yield file
     finally:
-        _registered.remove(path)
+        control.register = before
         path.unlink(missing_ok=True)
-
-
-def note_run(**ids: str) -> None:
-    """Add ids of what is running (`run`, `flow_run`, `night`, `mlflow_run`, `tracking_uri`) to this process's file."""
-    for path in _registered:
-        _write(path, {**json.loads(path.read_text(encoding="utf-8")), **ids})
 
 
 async def clear_leftovers(home: Home) -> int:
@@ -48,7 +58,7 @@ async def clear_leftovers(home: Home) -> int:
         left = _read(path)
         if left is None or not await _gone(left):
             continue
-        for flow_run in ("flow_run", "night"):
+        for flow_run in FLOW_RUNS:
             if flow_run in left:
                 await crash_flow_run(
                     UUID(left[flow_run]), "Its process was killed. The same command continues it."

@@ -6,15 +6,19 @@ import shutil
 import sys
 from pathlib import Path
 
-from flows.orchestration.server import LOCAL_URL
 from tasks.settings.home import Home
 
 PORT = 4200
 
 
-def prefect_command(home: Home) -> str:
-    """Return the shell command that opens Prefect's UI on what was recorded."""
-    if external := _external_ui():
+def prefect_command(home: Home, *, own_server: bool) -> str:
+    """Return the shell command that opens Prefect's UI on what was recorded.
+
+    Args:
+        home: the working folder.
+        own_server: whether the command has started the server itself, which ends with it.
+    """
+    if not own_server and (external := _external_ui()):
         return f"Prefect's server answers at {external}"
     script = Path(sys.executable).with_name("prefect")
     found = shutil.which("prefect")
@@ -22,9 +26,9 @@ def prefect_command(home: Home) -> str:
     return f"PREFECT_HOME={shlex.quote(str(home.prefect))} {command} server start --port {PORT}"
 
 
-def prefect_page(flow_run_id: str) -> str:
-    """Return the address of a flow run in the UI."""
-    return f"{_external_ui() or f'http://127.0.0.1:{PORT}'}/runs/flow-run/{flow_run_id}"
+def prefect_page(flow_run_id: str, *, own_server: bool = False) -> str:
+    """Return the address of a flow run in the UI; `own_server` as in `prefect_command`."""
+    return f"{(not own_server and _external_ui()) or f'http://127.0.0.1:{PORT}'}/runs/flow-run/{flow_run_id}"
 
 
 def _external_ui() -> str:
@@ -33,6 +37,6 @@ def _external_ui() -> str:
     Prefect's own setting PREFECT_UI_URL wins: people may know the server by another name than its clients do.
     """
     named = os.environ.get("PREFECT_API_URL", "")
-    if not named or named == os.environ.get(LOCAL_URL, ""):
+    if not named:
         return ""
     return os.environ.get("PREFECT_UI_URL", "").rstrip("/") or named.removesuffix("/").removesuffix("/api")

@@ -12,8 +12,8 @@ UPDATE_EVERY_S = 5.0
 KEY = "questions"
 
 
-class Percentage:
-    """Shows a growing percentage on the page of the running flow; whoever launched it reads it there as well.
+class ProgressArtifact:
+    """Progress artifact of the running flow: a percentage on its page, also read by the flow that launched it.
 
     Args:
         what: what there is progress of.
@@ -27,7 +27,7 @@ class Percentage:
         self._ended = asyncio.Event()
         self._showing: asyncio.Task[None] | None = None
 
-    def one_more(self) -> None:
+    def count(self) -> None:
         """Count one."""
         self._done += 1
 
@@ -51,5 +51,5 @@ class Percentage:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ended.wait(), UPDATE_EVERY_S)
                 await aupdate_progress_artifact(artifact, progress=100.0 * self._done / self._total)
-        except Exception as error:  # a picture that is not drawn is no reason to lose an answer
+        except Exception as error:  # an artifact that cannot be written must not lose an answer
             log.warning("the progress of %s cannot be shown: %s", self._what, error)

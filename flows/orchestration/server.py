@@ -22,8 +22,6 @@ from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 
 START_TIMEOUT_S = 120.0
-LOCAL_URL = "CROSSCHECK_LOCAL_PREFECT_URL"
-"""Environment variable that marks the server of PREFECT_API_URL as a local one, started by an evaluation."""
 
 
 class LocalServer:
@@ -71,7 +69,7 @@ class LocalServer:
             _check_external(self.url)
         else:
             self._wait_until_healthy()
-            os.environ["PREFECT_API_URL"] = os.environ[LOCAL_URL] = self.url
+            os.environ["PREFECT_API_URL"] = self.url
             apply({})
         return self.url
 
@@ -100,7 +98,7 @@ class LocalServer:
             return
         _send_waiting_logs()
         if os.environ.get("PREFECT_API_URL") == self.url:
-            del os.environ["PREFECT_API_URL"], os.environ[LOCAL_URL]
+            del os.environ["PREFECT_API_URL"]
             apply({})
         assert self._process.stdin is not None and self._log_file is not None
         self._process.stdin.close()

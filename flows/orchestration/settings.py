@@ -54,9 +54,9 @@ def local_settings(home: Home) -> dict[str, str]:
 
 
 def apply(settings: Mapping[str, str]) -> None:
-    """Put settings into the environment, where neither the user nor an earlier call has, and make Prefect see them.
+    """Put settings into the environment, where neither the user nor an earlier call has, and refresh Prefect's.
 
-    Prefect reads its environment when it is imported; where that has happened, it is told to look again.
+    Prefect reads its environment when it is imported; where that has happened, its settings are refreshed.
     """
     for name, value in settings.items():
         os.environ.setdefault(name, value)

@@ -22,7 +22,7 @@ BLOCK = "PREFECT_RESULTS_DEFAULT_STORAGE_BLOCK"
 
 
 class StageStorage(RemoteFileSystem):
-    """Prefect's RemoteFileSystem, except that nobody in the event loop waits for the network.
+    """Prefect's RemoteFileSystem, except that it never blocks the event loop with network requests.
 
     Prefect's opens and closes files in the event loop, which is when an object store is asked, and asks twice to read.
     It also hands one file system to all threads and never names the host to those that want one (`ftp://host/folder`).
@@ -115,7 +115,7 @@ def _saved(place: StorageUrl) -> str:
     block = StageStorage(basepath=place.url)
     try:
         _ = block.filesystem
-    except (ImportError, ValueError, OSError) as error:  # no such library, no such protocol, nobody there
+    except (ImportError, ValueError, OSError) as error:  # no such library, no such protocol, no such host
         raise ConfigurationError(f"{STAGES}: {place.url} cannot be used: {error}") from error
     try:
         _now(StageStorage.load, name)

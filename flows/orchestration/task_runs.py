@@ -1,39 +1,40 @@
-"""How many task runs Prefect has recorded, and which of its flow runs nobody is running any more."""
+"""Task runs that Prefect has recorded, and flow runs whose process is gone."""
 
 import asyncio
 import logging
 import time
 from uuid import UUID
 
-from flows.runtime.control import Progress, current_control
+from flows.runtime.control import Control
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 60.0
+RECORDING_S = 60.0
+"""How long the count of recorded task runs may stay the same before the rest counts as dropped."""
 MOST_UNRECORDED = 2_000
 FINISHED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
-async def wait_until_recorded(flow_run_id: UUID, executed: int, progress: Progress) -> int:
+async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:
     """Wait until Prefect has recorded the end of as many task runs as were executed; return how many it has.
 
     The server records events in batches, behind what happens. The count is returned as it is when it stops growing
     for long: events that the server dropped are not coming, and the caller says so. Neither are they waited for
     when the user asks to stop.
     """
-    recorded, since, stop = 0, time.monotonic(), current_control().stop
-    while recorded < executed and time.monotonic() - since < PATIENCE_S and not stop.is_set():
+    recorded, since = 0, time.monotonic()
+    while recorded < executed and time.monotonic() - since < RECORDING_S and not control.stop.is_set():
         now = await count_finished_task_runs(flow_run_id)
         if now != recorded:
             recorded, since = now, time.monotonic()
-        progress.step(f"Prefect has recorded {recorded:,} of {executed:,} task runs")
+        control.progress.step(f"Prefect has recorded {recorded:,} of {executed:,} task runs")
         if recorded < executed:
             await asyncio.sleep(0.3)
     return recorded
 
 
-class Pace:
-    """Keeps an evaluation from outrunning Prefect's recorder.
+class RecorderBackpressure:
+    """Backpressure from Prefect's recorder of task runs.
 
     Its server drops events once 10,000 of them wait (a task run is three), which a fast backbone on a busy machine
     reaches. With a model that takes its time this never waits.
@@ -42,15 +43,15 @@ class Pace:
     def __init__(self, flow_run_id: UUID) -> None:
         self._flow_run_id = flow_run_id
         self._recorded = 0
-        self._looking = asyncio.Lock()
+        self._counting = asyncio.Lock()
 
-    async def keep(self, executed: int) -> None:
+    async def wait(self, executed: int) -> None:
         """Wait while more than MOST_UNRECORDED of the executed task runs are not recorded yet."""
         if executed - self._recorded <= MOST_UNRECORDED:
             return
-        async with self._looking:
+        async with self._counting:
             since = time.monotonic()
-            while executed - self._recorded > MOST_UNRECORDED and time.monotonic() - since < PATIENCE_S:
+            while executed - self._recorded > MOST_UNRECORDED and time.monotonic() - since < RECORDING_S:
                 self._recorded = await count_finished_task_runs(self._flow_run_id)
                 if executed - self._recorded > MOST_UNRECORDED:
                     await asyncio.sleep(0.5)

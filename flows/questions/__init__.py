@@ -1,1 +1,1 @@
-"""One question after another: preparation, resources, the runner of one question, the pool of all."""
+"""What all commands that ask questions share: preparation, session, the runner of a question, the pool of all."""

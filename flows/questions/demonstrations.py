@@ -1,4 +1,4 @@
-"""What each question is shown from the training questions, leaks removed."""
+"""Demonstrations for each question, chosen from the training questions, leaks removed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from tasks.settings.pipeline import dac_of
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a question is given besides its database.
+class QuestionExtras:
+    """What a pipeline is given for a question besides its database.
 
     Attributes:
         demonstrations: as many as the pipeline asks for, most similar first.
-        grounded: the same and perhaps more, with their schemas, for DAC's sub-tasks; () where nobody asks for them.
+        grounded: the same and perhaps more, with their schemas, for DAC's sub-tasks; () where the pipeline has none.
         oracle: right answers to DAC's sub-tasks, in an analysis; None in every run that is ranked.
     """
 
@@ -32,12 +32,12 @@ class Shown:
 
 def demonstrations_for(
     questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings, progress: Progress
-) -> tuple[Mapping[str, Shown], str]:
-    """Return what each question is shown, by its id, and a sentence on what the leak guard did.
+) -> tuple[Mapping[str, QuestionExtras], str]:
+    """Return each question's demonstrations, by its id, and a sentence on what the leak guard did.
 
     Raises:
         DataError: there are no training questions.
-        ConfigurationError: the encoder cannot be had.
+        ConfigurationError: the encoder cannot be loaded.
     """
     from tasks.retrieval.demonstrations import DemonstrationIndex
     from tasks.retrieval.leak_guard import without_leaks
@@ -45,7 +45,7 @@ def demonstrations_for(
     dac, own = dac_of(settings.pipeline), settings.pipeline.demonstrations.k
     wanted = settings.pipeline.demonstrations.model_copy(update={"k": max(own, dac.shots if dac else 0)})
     if wanted.k == 0:
-        return {question.id: Shown() for question in questions}, ""
+        return {question.id: QuestionExtras() for question in questions}, ""
     guarded = without_leaks(benchmark.demonstrations, benchmark.questions, benchmark.gold_fingerprints)
     if not guarded.pool:
         without = ["pipeline.demonstrations.k=0", *(["pipeline.dac.shots=0"] if dac else [])]
@@ -63,5 +63,7 @@ def demonstrations_for(
     )
     found = index.nearest_all(questions)
     schemas = benchmark.training_schemas(one.database_id for each in found for one in each) if dac else None
-    shown = (Shown(each[:own], ground(each, schemas) if schemas is not None else ()) for each in found)
-    return dict(zip((question.id for question in questions), shown, strict=True)), guarded.sentence
+    extras = (
+        QuestionExtras(each[:own], ground(each, schemas) if schemas is not None else ()) for each in found
+    )
+    return dict(zip((question.id for question in questions), extras, strict=True)), guarded.sentence

@@ -1,4 +1,4 @@
-"""The second backbone of SEA-SQL, which eliminates bias: named by the pipeline, found in `conf/backbones`."""
+"""The eliminator: SEA-SQL's second backbone, named by the pipeline and described in `conf/backbones`."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ def eliminator_settings(pipeline: PipelineSettings) -> BackboneSettings | None:
 
 @asynccontextmanager
 async def open_eliminator(
-    pipeline: PipelineSettings, cache: ReplyCache | None, hurry: asyncio.Event | None = None
+    pipeline: PipelineSettings, cache: ReplyCache | None, stop_now: asyncio.Event | None = None
 ) -> AsyncIterator[MeteredBackbone | None]:
     """Open a pipeline's eliminator for one run; None where it needs none.
 
@@ -41,5 +41,5 @@ async def open_eliminator(
     if settings is None:
         yield None
         return
-    async with open_backbone(settings, cache=cache, hurry=hurry) as backbone:
+    async with open_backbone(settings, cache=cache, stop_now=stop_now) as backbone:
         yield MeteredBackbone(backbone)

@@ -1,4 +1,4 @@
-"""Asks all questions of an evaluation: restores what earlier runs answered, then keeps a pool busy with the rest."""
+"""The pool that runs all questions: restores what earlier runs answered, then asks the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -11,29 +11,29 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from flows.orchestration.task_runs import Pace
-from flows.questions.runner import Asker
+from flows.orchestration.task_runs import RecorderBackpressure
+from flows.questions.runner import QuestionRunner
 from flows.questions.schema_only import MISSING_DATABASE
 from flows.runtime.control import Control, Interrupted, Progress
-from flows.sharding.answers import ShardAnswers
 from tasks.records import Failure, Outcome, Question
 from tasks.trail import Stopped
 
-NO_SHARDS = ShardAnswers()
-MOST_SILENT = 3
-"""Questions that fail without a reply before the endpoint counts as absent, at least."""
+DEAD_AFTER = 3
+"""Questions that fail without a reply before the endpoint counts as dead, at least."""
 MOST_RESTORING = 64
 """Questions whose results are looked up at a time: where storage is remote, each waits for the network."""
 GRACE_S = 20.0
 """How long calls in flight are waited for after the user asked to stop."""
+SCORERS = 4
+"""Outcomes that are scored at a time."""
 
 
 @dataclass
 class Answers:
-    """What came of asking.
+    """Outcomes of a pool.
 
     Attributes:
-        outcomes: by question id.
+        outcomes: by question id; those given at the beginning are not asked for again.
         restored: questions answered completely from persisted results.
         task_runs: Prefect task runs that this took.
         fatal: why no further question was asked, "" when all were.
@@ -45,43 +45,48 @@ class Answers:
     fatal: str = ""
 
 
-Heard = Callable[[Question, Outcome], Awaitable[None]]
+Score = Callable[[Question, Outcome], Awaitable[None]]
 
 
 async def answer_all(
     questions: Sequence[Question],
-    asker: Asker,
+    runner: QuestionRunner,
     control: Control,
-    heard: Heard,
-    shards: ShardAnswers = NO_SHARDS,
+    score: Score,
+    given: Answers | None = None,
 ) -> Answers:
-    """Ask every question.
+    """Run every question through the pipeline, as many at a time as the backbone allows.
 
     Args:
-        questions: those whose database is at hand.
-        asker: takes one question through the pipeline.
-        control: told of progress, asked whether to stop.
-        heard: awaited with each outcome, outside of the pool: scoring never keeps the backbone waiting.
-        shards: what other workers have found to have no answer; such a question is not asked again.
+        questions: those whose database, or at least its schema, is present.
+        runner: runs one question.
+        control: progress and stop requests.
+        score: awaited with each outcome, outside of the pool: scoring never keeps the backbone waiting.
+        given: outcomes of shards: questions without an answer, which are not asked again.
 
     Raises:
-        Interrupted: the user asked to stop; what is answered is persisted and was heard.
+        Interrupted: the user asked to stop; what is answered is persisted and was scored.
     """
-    answers = Answers(task_runs=1 + shards.task_runs, fatal=shards.fatal)
-    restoring = Restoring([question for question in questions if question.id not in shards.failed], asker)
+    answers = given or Answers()
+    known = dict(answers.outcomes)
+    restoring = Restoring([question for question in questions if question.id not in known], runner)
     await restore_answers(restoring)
-    known = {**restoring.found, **shards.failed}
-    answers.restored = sum(_costs_nothing(outcome) for outcome in restoring.found.values())
+    answers.task_runs += 1
+    answers.restored = sum(_is_restored(outcome) for outcome in restoring.found.values())
     control.progress.questions(len(questions), answers.restored)
-    async with _listening(heard) as listen:
+    async with _scoring(score) as scored:
         for question in questions:
-            if (outcome := known.get(question.id)) is not None:
+            if (outcome := known.get(question.id) or restoring.found.get(question.id)) is not None:
                 answers.outcomes[question.id] = outcome
-                if question.id in shards.failed or not _costs_nothing(outcome):
-                    _tell(control.progress, outcome)
-                listen(question, outcome)
-        waiting = [question for question in questions if question.id not in known]
-        await _ask_the_rest(waiting, asker, control, answers, listen)
+                if question.id in known or not _is_restored(outcome):
+                    _show(control.progress, outcome)
+                scored(question, outcome)
+        queue = [question for question in reversed(questions) if question.id not in answers.outcomes]
+        pool = _Pool(queue, runner, control, answers, scored)
+        tasks: list[asyncio.Task[None]] = []
+        while len(tasks) < min(runner.settings.backbone.concurrency, len(queue)):
+            tasks.append(asyncio.create_task(pool.work()))
+        await until_done_or_stopped(tasks, control)
     if control.stop.is_set():
         raise Interrupted(
             f"stopped. {len(answers.outcomes):,} of {len(questions):,} questions are answered, and no paid answer is "
@@ -91,28 +96,28 @@ async def answer_all(
 
 
 class Restoring:
-    """What the restoring task works on and finds; a plain class, so that Prefect does not walk through it.
+    """Input and result of the restoring task; a plain class, so that Prefect does not walk through it.
 
     Attributes:
         questions: what to look for.
-        asker: takes one question through the pipeline.
+        runner: restores one question.
         found: outcomes of the questions whose every stage has a persisted result, by question id.
     """
 
-    def __init__(self, questions: Sequence[Question], asker: Asker) -> None:
+    def __init__(self, questions: Sequence[Question], runner: QuestionRunner) -> None:
         self.questions = questions
-        self.asker = asker
+        self.runner = runner
         self.found: dict[str, Outcome] = {}
 
 
 @task(name="restore", task_run_name="restore persisted results", cache_policy=NO_CACHE)
 async def restore_answers(work: Restoring) -> str:
-    """Restore in bulk what earlier runs answered; return how much that was, in words."""
+    """Restore in bulk what earlier runs answered; return how much that was, as a sentence."""
     gate = asyncio.Semaphore(MOST_RESTORING)
 
     async def restore(question: Question) -> None:
         async with gate:
-            outcome = await work.asker.restore(question)
+            outcome = await work.runner.restore(question)
         if outcome:
             work.found[question.id] = outcome
 
@@ -120,58 +125,72 @@ async def restore_answers(work: Restoring) -> str:
     return f"{len(work.found)} of {len(work.questions)} questions restored"
 
 
-async def _ask_the_rest(
-    waiting: Sequence[Question],
-    asker: Asker,
-    control: Control,
-    answers: Answers,
-    listen: Callable[[Question, Outcome], None],
-) -> None:
-    queue = list(reversed(waiting))
-    size = asker.settings.backbone.concurrency
-    silence = _Silence(max(size, MOST_SILENT))
-    pace = Pace(UUID(flow_run.id))
+class _Pool:
+    """The workers of one pool, which share a queue of questions."""
 
-    async def work() -> None:
-        while queue and not control.stop.is_set():
-            question = queue.pop()
-            await pace.keep(answers.task_runs)
+    def __init__(
+        self,
+        queue: list[Question],
+        runner: QuestionRunner,
+        control: Control,
+        answers: Answers,
+        scored: Callable[[Question, Outcome], None],
+    ) -> None:
+        self._queue = queue
+        self._runner = runner
+        self._control = control
+        self._answers = answers
+        self._scored = scored
+        self._dead_endpoint = DeadEndpointDetector(max(runner.settings.backbone.concurrency, DEAD_AFTER))
+        self._backpressure = RecorderBackpressure(UUID(flow_run.id))
+
+    async def work(self) -> None:
+        """Run questions until the queue is empty or the user asks to stop."""
+        answers = self._answers
+        while self._queue and not self._control.stop.is_set():
+            question = self._queue.pop()
+            await self._backpressure.wait(answers.task_runs)
             if answers.fatal:
-                outcome, executed = _not_asked(question, answers.fatal), 0
+                outcome = _not_asked(question, answers.fatal)
             else:
+                trail = self._runner.trail(question)
                 try:
-                    outcome, executed = await asker.ask(question)
+                    outcome = await self._runner.run(trail)
                 except Stopped:
                     return
-            answers.task_runs += executed
-            answers.outcomes[question.id] = outcome
-            silence.hear(outcome)
-            if outcome.failure and (outcome.failure.ends_run or silence.lasts):
-                answers.fatal = outcome.failure.message
-            _tell(control.progress, outcome)
-            listen(question, outcome)
+                answers.task_runs += trail.executed
+            self._add(question, outcome)
 
-    pool = [asyncio.create_task(work()) for _ in range(min(size, len(waiting)))]
-    await until_done_or_stopped(pool, control)
+    def _add(self, question: Question, outcome: Outcome) -> None:
+        self._answers.outcomes[question.id] = outcome
+        self._dead_endpoint.count(outcome)
+        if outcome.failure and (outcome.failure.ends_run or self._dead_endpoint.is_dead):
+            self._answers.fatal = outcome.failure.message
+        _show(self._control.progress, outcome)
+        self._scored(question, outcome)
 
 
-class _Silence:
-    """Tells an endpoint that is not there from questions that fail: asking it again for each would take hours."""
+class DeadEndpointDetector:
+    """Detector of an endpoint that does not answer at all: asking it again for each question would take hours.
+
+    Args:
+        most: questions that may fail without a single reply.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._failed = 0
-        self._heard = False
+        self._replied = False
 
-    def hear(self, outcome: Outcome) -> None:
-        """Count a question that is through."""
-        self._heard = self._heard or any(record.calls for record in outcome.stages)
+    def count(self, outcome: Outcome) -> None:
+        """Count a question's outcome."""
+        self._replied = self._replied or any(record.calls for record in outcome.stages)
         self._failed += outcome.failure is not None and outcome.failure.kind == "backbone_error"
 
     @property
-    def lasts(self) -> bool:
+    def is_dead(self) -> bool:
         """Whether as many questions as can be in flight have failed without a single reply."""
-        return not self._heard and self._failed >= self._most
+        return not self._replied and self._failed >= self._most
 
 
 async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Control) -> None:
@@ -180,8 +199,8 @@ async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Con
     async with _waiting_for(control.stop) as stop:
         await asyncio.wait((stop, done), return_when=asyncio.FIRST_COMPLETED)
     if not done.done():
-        async with _waiting_for(control.hurry) as hurry:
-            await asyncio.wait((hurry, done), timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
+        async with _waiting_for(control.stop_now) as stop_now:
+            await asyncio.wait((stop_now, done), timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
         done.cancel()
     with suppress(asyncio.CancelledError):
         await done
@@ -197,35 +216,35 @@ async def _waiting_for(event: asyncio.Event) -> AsyncIterator[asyncio.Future[Any
 
 
 @asynccontextmanager
-async def _listening(heard: Heard) -> AsyncIterator[Callable[[Question, Outcome], None]]:
-    """Give a function that hands outcomes on without waiting; leaving the block waits until all have been heard."""
+async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], None]]:
+    """Yield a function that queues outcomes for scoring; leaving the block waits until all are scored."""
     queue: asyncio.Queue[tuple[Question, Outcome] | None] = asyncio.Queue()
 
-    async def hear() -> None:
+    async def work() -> None:
         while (item := await queue.get()) is not None:
-            await heard(*item)
+            await score(*item)
 
-    listeners = [asyncio.create_task(hear()) for _ in range(4)]
+    scorers = [asyncio.create_task(work()) for _ in range(SCORERS)]
     try:
         yield lambda question, outcome: queue.put_nowait((question, outcome))
     finally:
-        for _ in listeners:
+        for _ in scorers:
             queue.put_nowait(None)
-        await asyncio.gather(*listeners)
+        await asyncio.gather(*scorers)
 
 
-def _tell(progress: Progress, outcome: Outcome) -> None:
+def _show(progress: Progress, outcome: Outcome) -> None:
     paid = sum(not call.cached for record in outcome.stages if not record.restored for call in record.calls)
     failed = outcome.failure is not None and outcome.failure.kind != MISSING_DATABASE
     progress.answered(failed=failed, calls=paid)
 
 
-def _costs_nothing(outcome: Outcome) -> bool:
-    """Return whether every stage was answered by an earlier run, not by a worker of this one."""
+def _is_restored(outcome: Outcome) -> bool:
+    """Return whether every stage was answered by an earlier run, not by a shard of this one."""
     return all(record.restored for record in outcome.stages)
 
 
 def _not_asked(question: Question, why: str) -> Outcome:
     return Outcome(
-        question.id, None, failure=Failure("backbone_error", "", f"not asked, because: {why}", True)
+        question.id, None, failure=Failure("backbone_error", "", f"not asked, because: {why}", mendable=True)
     )

@@ -1,13 +1,13 @@
-"""Everything that can be found wrong before the first paid call: settings, files, questions, databases, keys."""
+"""Preparation of an evaluation: reads and checks settings, files, databases and keys before any paid call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
-from flows.questions.demonstrations import Shown, demonstrations_for
+from flows.questions.demonstrations import QuestionExtras, demonstrations_for
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.recording import check_record
+from flows.questions.runner import QuestionInputs
 from flows.runtime.control import Progress
 from tasks import prompts
 from tasks.backbone.factory import check_backbone, kind_of
@@ -38,62 +38,43 @@ class Preparation:
         benchmark: the whole split.
         questions: the selected questions, in the benchmark's order, also those without a database.
         databases: the opened databases, by id.
-        shown: what each question is given besides its database, by question id.
+        extras: what each question is given besides its database, by question id.
         notes: what a user should know before reading the scores.
-        schema_only: databases that are not at hand but whose schema is, by id. Only a replay takes its questions
-            through the stages that execute nothing: a model would be paid for answers that nobody can score.
+        schema_only: absent databases whose schema is known, by id. Only a replay runs their questions, through the
+            stages that execute no SQL: a model would be paid for answers that cannot be scored.
     """
 
     settings: EvaluationSettings
     benchmark: Benchmark
     questions: tuple[Question, ...]
     databases: Mapping[str, Database] = field(repr=False)
-    shown: Mapping[str, Shown] = field(repr=False)
+    extras: Mapping[str, QuestionExtras] = field(repr=False)
     notes: tuple[str, ...] = ()
     schema_only: Mapping[str, Database] = field(default_factory=dict, repr=False)
 
     @property
-    def known(self) -> Mapping[str, Database]:
-        """Every database that questions are asked about."""
-        return {**self.databases, **self.schema_only}
+    def inputs(self) -> QuestionInputs:
+        """What the questions are answered from, those about a schema alone included."""
+        return QuestionInputs({**self.databases, **self.schema_only}, self.extras)
 
     @property
     def asked(self) -> tuple[Question, ...]:
         """The selected questions that are asked: about a database, or a schema."""
-        known = self.known
+        known = self.inputs.databases
         return tuple(question for question in self.questions if question.database_id in known)
 
     @property
     def executable(self) -> tuple[Question, ...]:
-        """The selected questions whose database is at hand: the ones that are scored."""
+        """The selected questions whose database is present: the ones that are scored."""
         return tuple(question for question in self.questions if question.database_id in self.databases)
 
 
 def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
-    """Read and check everything; a second call with the same settings costs nothing.
+    """Read and check everything; each call reads the files as they are then.
 
     Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
+        CrosscheckError: what is wrong and what to do about it.
     """
-    return _prepare(settings.model_dump_json(), _Ignored((settings, progress)))
-
-
-class _Ignored:
-    """Carries arguments past the cache: equal to every other one of its kind."""
-
-    def __init__(self, content: tuple[EvaluationSettings, Progress]) -> None:
-        self.content = content
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Ignored)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@lru_cache(maxsize=1)
-def _prepare(key: str, arguments: _Ignored) -> Preparation:
-    settings, progress = arguments.content
     check_backbone(settings.backbone)
     eliminator_settings(settings.pipeline)
     prompts.check()
@@ -124,27 +105,27 @@ def _prepare(key: str, arguments: _Ignored) -> Preparation:
         for name in present
     }
     schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
-    shown, guarded = demonstrations_for(questions, benchmark, settings, progress)
+    extras, guarded = demonstrations_for(questions, benchmark, settings, progress)
     notes = [*benchmark.notes, guarded]
     if has_oracle(settings.pipeline):
-        shown = _with_oracles(shown, questions, benchmark, {**databases, **schema_only}, settings)
+        extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         notes.append(ORACLE_NOTE)
-    told = tuple(note for note in notes if note)
-    return Preparation(settings, benchmark, questions, databases, shown, told, schema_only)
+    user_notes = tuple(note for note in notes if note)
+    return Preparation(settings, benchmark, questions, databases, extras, user_notes, schema_only)
 
 
 def _with_oracles(
-    shown: Mapping[str, Shown],
+    extras: Mapping[str, QuestionExtras],
     questions: Sequence[Question],
     benchmark: Benchmark,
     databases: Mapping[str, Database],
     settings: EvaluationSettings,
-) -> dict[str, Shown]:
-    """Give each question the parts of its gold that the settings ask for: the one way in, for analysis only."""
+) -> dict[str, QuestionExtras]:
+    """Give each question the parts of its gold SQL that the settings ask for: for analysis only."""
     dac = dac_of(settings.pipeline)
     return {
         question.id: replace(
-            shown[question.id],
+            extras[question.id],
             oracle=make_oracle(benchmark.gold[question.id], databases[question.database_id].schema, dac),
         )
         for question in questions

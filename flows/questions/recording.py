@@ -1,4 +1,4 @@
-"""Recordings of evaluations: every reply that the questions met, restored ones included."""
+"""Recordings of evaluations: every reply to their questions, those of restored stages included."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,36 +6,42 @@ from pathlib import Path
 
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.factory import kind_of
-from tasks.backbone.protocol import Backbone, digest_of_canonical
+from tasks.backbone.protocol import digest_of_canonical
 from tasks.backbone.recordings.file import Place, RecordedReply, check_writable, write_recording
-from tasks.backbone.recordings.listening import Heard, ListeningBackbone
+from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.errors import ConfigurationError
 from tasks.records import Call, Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings
 
 
 @dataclass(frozen=True)
-class Recorder:
-    """Writes what an evaluation's backbone said, once every question is through.
+class _Said:
+    """A reply without its bill; `request` is the `request_digest` of what was asked."""
 
-    Replies that were asked for in this run come from the backbone that is listened to; those of restored stages
-    come from the reply cache. A backbone that is not cached there is asked anew for all of them, since that costs
-    nothing: then `restoring` is False.
+    request: str
+    text: str
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Writer of an evaluation's recording, once every question has its outcome.
+
+    Replies that were asked for in this run come from the observed backbone; those of restored stages come from the
+    reply cache. The replies of a backbone that is not cached there are all asked for anew, which costs nothing.
 
     Attributes:
         path: the recording.
-        backbone: ask this one.
-        cache: bought replies.
-        restoring: whether persisted stage results may be restored.
+        backbone: the observed backbone.
+        cache: replies that were paid for.
     """
 
     path: Path
-    backbone: ListeningBackbone
+    backbone: ObservedBackbone
     cache: ReplyCache
-    restoring: bool
 
     def write(self, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> str:
-        """Write the recording and return what became of it, in a sentence.
+        """Write the recording and return what came of it, in a sentence.
 
         Raises:
             CrosscheckError: the file cannot be written, or the reply cache cannot be read.
@@ -43,24 +49,28 @@ class Recorder:
         lost: list[Place] = []
         asked = [question for question in questions if question.id in outcomes]
         count = write_recording(self.path, self._replies(asked, outcomes, lost))
-        told = f"{count:,} replies to {len(asked):,} questions are recorded in {self.path}."
+        result = f"{count:,} replies to {len(asked):,} questions are recorded in {self.path}."
         if lost:
-            told += (
+            result += (
                 f" {len(lost):,} are missing, the first at {lost[0]}: their stages were restored, and the reply "
                 "cache no longer has them."
             )
-        return told
+        return result
 
     def _replies(
         self, questions: Sequence[Question], outcomes: Mapping[str, Outcome], lost: list[Place]
     ) -> Iterator[RecordedReply]:
+        by_place, by_key = {}, {}
+        for seen in self.backbone:
+            said = _Said(seen.digest, seen.exchange.reply, seen.truncated)
+            by_place[seen.place] = by_key[seen.key] = said
         for question in questions:
             for record in outcomes[question.id].stages:
                 # A stage that was repeated after an error has met its first replies again.
                 for call in {call.round: call for call in record.calls}.values():
                     place = Place(question.id, record.label, call.round)
-                    heard = self._heard(place, call)
-                    if heard is None:
+                    found = by_place.get(place) or by_key.get(call.request) or self._cached(call)
+                    if found is None:
                         lost.append(place)
                         continue
                     yield RecordedReply(
@@ -68,20 +78,18 @@ class Recorder:
                         database=question.database_id,
                         stage=record.label,
                         round=call.round,
-                        reply=heard.text,
-                        request=heard.request,
+                        reply=found.text,
+                        request=found.request,
                         model=call.model,
                         usage=call.usage,
-                        truncated=heard.truncated,
+                        truncated=found.truncated,
                     )
 
-    def _heard(self, place: Place, call: Call) -> Heard | None:
-        if heard := self.backbone.heard(place, call.request):
-            return heard
+    def _cached(self, call: Call) -> _Said | None:
         entry = self.cache.entry(call.request)
         if entry is None:
             return None
-        return Heard(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
+        return _Said(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
 
 
 def check_record(settings: EvaluationSettings) -> None:
@@ -99,11 +107,3 @@ def check_record(settings: EvaluationSettings) -> None:
         raise ConfigurationError(
             f"--record {path}: this is the recording that is replayed. Name another file."
         )
-
-
-def open_recorder(settings: EvaluationSettings, backbone: Backbone, cache: ReplyCache) -> Recorder | None:
-    """Return who records the evaluation; None where nobody asked for it."""
-    if settings.record is None:
-        return None
-    bought = kind_of(settings.backbone).paid
-    return Recorder(Path(settings.record), ListeningBackbone(backbone), cache, restoring=bought)

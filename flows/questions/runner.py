@@ -1,16 +1,16 @@
-"""One question's way through a pipeline, whatever happens to it."""
+"""One question's run through a pipeline, with every failure turned into an outcome."""
 
 import logging
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Literal
+from typing import Any, Literal
 
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import pipeline_of
 from flows.questions import schema_only
-from flows.questions.demonstrations import Shown
+from flows.questions.demonstrations import QuestionExtras
 from tasks.backbone.metered import MeteredBackbone
 from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
@@ -25,18 +25,18 @@ from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on
 log = logging.getLogger(__name__)
 
 INTERNAL = "internal_error"
-"""Kind of failure that is a bug of ours; its traceback is in the log."""
+"""Failure kind of a bug in this program; its traceback is in the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RerunSpec:
     """How a question is asked again; the default is how it is asked for the first time.
 
     Attributes:
-        attempt: which sampling of the model this is, 0 for the first.
+        attempt: index of the sampling of the model, 0 for the first.
         earlier: samplings whose persisted results are kept, the latest first.
-        from_stage: the stage from which on they are not; "" for none.
-        refresh: from that stage on, not even this sampling's own persisted results are restored.
+        from_stage: stage from which on they are not kept; "" for none.
+        refresh: from that stage on, this sampling's own persisted results are not restored either.
     """
 
     attempt: int = 0
@@ -46,32 +46,80 @@ class Again:
 
 
 @dataclass(frozen=True)
-class Asker:
-    """Takes questions through a pipeline.
+class QuestionInputs:
+    """What questions are answered from.
 
     Attributes:
-        settings: the pipeline, and how long a query may take.
-        databases: the opened databases, by id; of some perhaps only the schema.
-        shown: what each question is given besides, by question id.
-        backbone: who is asked.
-        workers: where SQL runs.
-        store: persisted stage results.
-        stopped: tells stages whether they may still begin.
-        again: of questions that are asked again, by id: what of their earlier answers is kept.
-        eliminator: who eliminates bias (SEA-SQL); None where none is configured.
-        run: the evaluation that the questions are asked for, "" where there is none.
+        databases: opened databases by id; of some perhaps only the schema.
+        extras: demonstrations and the like, by question id.
+    """
+
+    databases: Mapping[str, Database]
+    extras: Mapping[str, QuestionExtras]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What pipelines work with.
+
+    Attributes:
+        backbone: the language model.
+        workers: processes that run SQL.
+        eliminator: the second model, which eliminates bias (SEA-SQL); None where none is configured.
+    """
+
+    backbone: MeteredBackbone
+    workers: SqlWorkers
+    eliminator: MeteredBackbone | None = None
+
+
+@dataclass(frozen=True)
+class Persistence:
+    """How the stages of a run are persisted and restored.
+
+    Attributes:
+        store: persisted stage results; None restores nothing.
+        run: id of the evaluation that the questions belong to, shared by its shards; "" for none.
+        stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
+        reruns: how questions are asked again, by question id.
+    """
+
+    store: StageStore | None = None
+    run: str = ""
+    stopped: Callable[[], bool] = bool
+    reruns: Mapping[str, RerunSpec] = field(default_factory=dict)
+
+    def trail(self, question: Question, mode: Literal["restore", "tasks"]) -> Trail:
+        """Return the trail of one question."""
+        rerun = self.reruns.get(question.id, RerunSpec())
+        return Trail(
+            question,
+            self.store,
+            mode,
+            rerun.attempt,
+            earlier=rerun.earlier,
+            again_from=rerun.from_stage,
+            refresh=rerun.refresh,
+            stopped=self.stopped,
+            run=self.run,
+        )
+
+
+@dataclass(frozen=True)
+class QuestionRunner:
+    """Runs questions through a pipeline.
+
+    Attributes:
+        settings: the pipeline, and the time limit of a query.
+        inputs: databases and demonstrations.
+        tools: models and SQL workers.
+        persistence: how stage results are persisted and restored.
     """
 
     settings: EvaluationSettings
-    databases: Mapping[str, Database]
-    shown: Mapping[str, Shown]
-    backbone: MeteredBackbone
-    workers: SqlWorkers
-    store: StageStore | None = None
-    stopped: Callable[[], bool] = bool
-    again: Mapping[str, Again] = field(default_factory=dict)
-    eliminator: MeteredBackbone | None = None
-    run: str = ""
+    inputs: QuestionInputs
+    tools: Tools
+    persistence: Persistence = Persistence()
 
     async def restore(self, question: Question) -> Outcome | None:
         """Return the outcome if every stage has a persisted result, None at the first that has not.
@@ -79,79 +127,43 @@ class Asker:
         Raises:
             StoreError: the persisted results cannot be read.
         """
-        trail = self._trail(question, "restore")
         try:
-            outcome = await self._walk(question, trail)
+            outcome = await self.run(self.persistence.trail(question, "restore"))
         except NotCached:
             return None
         # What cannot be restored is asked, and fails there if it must.
         return None if outcome.failure and outcome.failure.kind == INTERNAL else outcome
 
-    async def ask(self, question: Question) -> tuple[Outcome, int]:
-        """Take the question through the pipeline; return its outcome and how many Prefect tasks that took.
+    def trail(self, question: Question) -> Trail:
+        """Return a trail for `run` on which stages run as Prefect tasks where they cannot be restored."""
+        return self.persistence.trail(question, "tasks")
+
+    async def run(self, trail: Trail) -> Outcome:
+        """Run a trail's question through the pipeline and return its outcome.
 
         A failure is part of the outcome, never an exception: one question cannot end the evaluation of the others.
-        Only `Stopped` and cancellation pass through.
+        With `Trail(question)` stages run in place, without Prefect.
+
+        Raises:
+            Stopped: the evaluation is being stopped.
+            NotCached: the trail only restores, and a stage has no persisted result.
+            StoreError: the trail only restores, and the persisted results cannot be read.
         """
-        trail = self._trail(question, "tasks")
-        outcome = await self._walk(question, trail)
-        return outcome, trail.executed
-
-    async def ask_directly(self, question: Question) -> Outcome:
-        """Take the question through the pipeline in place, without Prefect."""
-        return await self._walk(question, Trail(question, mode="direct"))
-
-    def _trail(self, question: Question, mode: Literal["restore", "tasks"]) -> Trail:
-        again = self.again.get(question.id, Again())
-        return Trail(
-            question,
-            self.store,
-            mode,
-            again.attempt,
-            earlier=again.earlier,
-            again_from=again.from_stage,
-            refresh=again.refresh,
-            stopped=self.stopped,
-            run=self.run,
-        )
-
-    async def _walk(self, question: Question, trail: Trail) -> Outcome:
-        database, shown = self.databases[question.database_id], self.shown[question.id]
-        record = PipelineRecord()
-        context = Context(
-            settings=self.settings.pipeline,
-            runner=DatabaseRunner(database, self.workers, self.settings.benchmark.timeout_s),
-            demonstrations=shown.demonstrations,
-            grounded=shown.grounded,
-            oracle=shown.oracle,
-            backbone=self.backbone,
-            record=record,
-            values=DatabaseValues(database, Home(File(self.settings.home)).values),
-            eliminator=self.eliminator,
-        )
+        context = self._context(trail.question)
         sql, failure = None, None
         with on_trail(trail):
             try:
-                sql = await pipeline_of(self.settings.pipeline).answer(question, context)
-            except BackboneError as error:
-                failure = _backbone_failure(trail, error)
-            except NotExecutable as signal:
-                failure = schema_only.failure(signal)
-            except StoreError as error:
-                if trail.mode == "restore":  # nothing is known of any question then, so nothing may be asked
-                    raise
-                failure = Failure("store_error", _failed_stage(trail), str(error), True, True)
+                sql = await pipeline_of(self.settings.pipeline).answer(trail.question, context)
             except (NotCached, Stopped):
                 raise
-            except (
-                ConfigurationError
-            ) as error:  # a prompt of the user's own, for instance: every question would fail
-                failure = Failure("configuration_error", _failed_stage(trail), str(error), True, True)
-            except Exception as error:  # a bug in one stage must not take the other questions along
-                log.error("question %s failed:\n%s", question.id, traceback.format_exc())
-                failure = Failure(INTERNAL, _failed_stage(trail), f"{type(error).__name__}: {error}", False)
+            except Exception as error:
+                # Where results cannot be read, nothing is known of any question, so nothing may be asked.
+                if isinstance(error, StoreError) and trail.mode == "restore":
+                    raise
+                failure = failure_of(error, trail)
+        record = context.record
         return Outcome(
-            question_id=question.id,
+            question_id=trail.question.id,
             sql=sql,
             candidates=tuple(record.candidates),
             links=dict(record.links),
@@ -160,12 +172,39 @@ class Asker:
             notes=tuple(record.notes),
         )
 
+    def _context(self, question: Question) -> Context[Any]:
+        database, extras = self.inputs.databases[question.database_id], self.inputs.extras[question.id]
+        return Context(
+            settings=self.settings.pipeline,
+            runner=DatabaseRunner(database, self.tools.workers, self.settings.benchmark.timeout_s),
+            demonstrations=extras.demonstrations,
+            grounded=extras.grounded,
+            oracle=extras.oracle,
+            backbone=self.tools.backbone,
+            record=PipelineRecord(),
+            values=DatabaseValues(database, Home(File(self.settings.home)).values),
+            eliminator=self.tools.eliminator,
+        )
 
-def _backbone_failure(trail: Trail, error: BackboneError) -> Failure:
-    return Failure(
-        "backbone_error", _failed_stage(trail), str(error), error.transient or error.fatal, error.fatal
-    )
 
-
-def _failed_stage(trail: Trail) -> str:
-    return next((record.label for record in reversed(trail.records) if record.error), "")
+def failure_of(error: Exception, trail: Trail) -> Failure:
+    """Return the failure that an exception of a pipeline stands for; log the traceback of a bug."""
+    stage = next((record.label for record in reversed(trail.records) if record.error), "")
+    match error:
+        case BackboneError():
+            return Failure(
+                "backbone_error",
+                stage,
+                str(error),
+                mendable=error.transient or error.fatal,
+                ends_run=error.fatal,
+            )
+        case NotExecutable():
+            return schema_only.failure(error)
+        case StoreError():
+            return Failure("store_error", stage, str(error), mendable=True, ends_run=True)
+        case ConfigurationError():  # a prompt of the user's own, for instance: every question would fail
+            return Failure("configuration_error", stage, str(error), mendable=True, ends_run=True)
+        case _:  # a bug in one stage must not end the other questions
+            log.error("question %s failed:\n%s", trail.question.id, traceback.format_exc())
+            return Failure(INTERNAL, stage, f"{type(error).__name__}: {error}", mendable=False)

@@ -1,4 +1,4 @@
-"""Questions whose database is absent: what can be said of them when its schema is known."""
+"""Questions whose database is absent while its schema is known."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ def failure(signal: NotExecutable) -> Failure:
         MISSING_DATABASE,
         signal.stage,
         f"{signal.stage} executes SQL, and of the database {signal.database_id} only the schema is at hand",
-        False,
+        mendable=False,
     )
 
 
-def told(outcomes: Mapping[str, Outcome], asked: int) -> str:
-    """Return what asking questions with only a schema came to, in a sentence.
+def summary(outcomes: Mapping[str, Outcome], asked: int) -> str:
+    """Return a sentence on the questions that were asked with only a schema.
 
     Args:
         outcomes: of the questions without a database, by id.

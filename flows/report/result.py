@@ -10,7 +10,7 @@ FINISHED, MENDABLE_FAILURES = 0, 3
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluationResult:
     """What came of an evaluation.
 
     Attributes:

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from rich.markup import escape
 
-from flows.report.result import Evaluated
+from flows.report.result import EvaluationResult
 from flows.report.tables import open_console, show_all
 from tasks.scoring.report import Cost, Report
 from tasks.tables import TextTable
@@ -15,7 +15,7 @@ from tasks.wording import DASH, counts, money, number, percent, seconds, shorten
 MOST_SAID, MOST_IDS = 300, 10
 
 
-def print_summary(evaluated: Evaluated, stream: TextIO, *, details: bool = False) -> None:
+def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool = False) -> None:
     """Print the summary of an evaluation on a stream, in colours where it is a terminal.
 
     Args:
@@ -128,7 +128,7 @@ def _cost(cost: Cost) -> tuple[str, ...]:
     )
 
 
-def _remarks(evaluated: Evaluated) -> list[str]:
+def _remarks(evaluated: EvaluationResult) -> list[str]:
     report, prefect = evaluated.report, evaluated.summary["prefect"]
     lines = [f"[dim]·[/] {escape(note)}" for note in evaluated.notes]
     if report.missing_databases:
@@ -161,7 +161,7 @@ def _remarks(evaluated: Evaluated) -> list[str]:
     return lines
 
 
-def _reason(evaluated: Evaluated, kind: str) -> str:
+def _reason(evaluated: EvaluationResult, kind: str) -> str:
     """Return what most failures of a kind say, "" where they say nothing but why the run stopped."""
     failures = [row.outcome.failure for row in evaluated.report.rows if row.outcome.failure]
     fatal = evaluated.fatal

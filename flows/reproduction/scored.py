@@ -27,7 +27,7 @@ async def score(
     """Score one outcome for each selected question."""
     scorer = Scorer(selected, workers, _forget, progress)
     for question in selected.questions:
-        await scorer.hear(question, outcomes[question.id])
+        await scorer.score(question, outcomes[question.id])
     return scorer.report()
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from flows.questions.demonstrations import Shown
-from flows.questions.runner import Asker
+from flows.questions.demonstrations import QuestionExtras
+from flows.questions.runner import QuestionInputs, QuestionRunner, Tools
 from flows.reproduction.figures import Figure, Reproduction
 from flows.reproduction.scored import Selected, score
 from flows.reproduction.sources import Sources, replay
@@ -13,6 +13,7 @@ from tasks.benchmarks.predictions.pairing import pair
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.records import Outcome
+from tasks.trail import Trail
 
 NAME = "superhero"
 DATABASE = "superhero"
@@ -40,11 +41,10 @@ async def reproduce(sources: Sources) -> Reproduction:
     backbone = replay(release, benchmark)
     predictions = pair(read_predictions(Path(settings.data) / PREDICTIONS), benchmark).sqls
     async with SqlWorkers() as workers:
-        asker = Asker(
-            settings, databases, {question.id: Shown() for question in questions}, backbone, workers
-        )
+        inputs = QuestionInputs(databases, {question.id: QuestionExtras() for question in questions})
+        runner = QuestionRunner(settings, inputs, Tools(backbone, workers))
         sources.progress.step(f"Replaying {len(questions)} questions")
-        outcomes = {question.id: await asker.ask_directly(question) for question in questions}
+        outcomes = {question.id: await runner.run(Trail(question)) for question in questions}
         report = await score(selected, outcomes, workers, sources.progress)
         sources.progress.step("Scoring the baseline")
         baseline = {question.id: Outcome(question.id, predictions.get(question.id)) for question in questions}

@@ -88,9 +88,10 @@ def command(given: RerunOptions) -> int:
     RUN is a run id or its first characters, the run's id in MLflow, or `latest`, `latest~1`, ...
     """
     from flows.cli.progress import open_progress
-    from flows.evaluation.launch import run_rerun
+    from flows.questions.launch import launched
     from flows.report.summary import print_summary
     from flows.rerun.plan import plan_rerun
+    from flows.runtime.control import Control
 
     plan = plan_rerun(given.settings())
     if not plan.again:
@@ -103,7 +104,11 @@ def command(given: RerunOptions) -> int:
         )
         return 0
     with open_progress(sys.stderr) as progress:
-        evaluated = run_rerun(plan, progress)
+        control = Control(progress)
+        with launched(plan.settings, control) as prefect:
+            from flows.rerun.flow import rerunning
+
+            evaluated = prefect.loop.run(rerunning(plan, control, prefect.preparation)(plan.asked_for))
     emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),

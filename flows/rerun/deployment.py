@@ -9,9 +9,8 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.deployed.forms import Rerun
-from flows.deployed.run import attended, in_words, open_home, told
-from flows.report.result import Evaluated
-from flows.rerun.flow import rerun
+from flows.deployed.run import as_prefect_state, deployed_run, message_of, open_home
+from flows.rerun.flow import rerunning
 from flows.rerun.plan import plan_rerun
 from flows.runtime.control import Control
 from tasks.settings.evaluation import RerunSettings
@@ -27,7 +26,7 @@ async def rerun_by_name(choice: Rerun = ERRORS) -> State[Any]:
     Args:
         choice: What is asked again.
     """
-    return await in_words(_rerun(choice))
+    return await as_prefect_state(_rerun(choice))
 
 
 async def _rerun(choice: Rerun) -> State[Any]:
@@ -39,8 +38,9 @@ async def _rerun(choice: Rerun) -> State[Any]:
         return Completed(
             message=f"Run {plan.parent.run.run_id} has no question to ask again ({plan.selection})."
         )
-    with attended(home, Control(), night=str(flow_run.id)):
-        found: Evaluated = await rerun(settings)
+    control = Control()
+    with deployed_run(home, control, parent=str(flow_run.id)):
+        found = await rerunning(plan, control)(settings)
     for note in found.notes:
         get_run_logger().info(note)
-    return Completed(message=told(found))
+    return Completed(message=message_of(found))

@@ -1,80 +1,62 @@
 """The `rerun` flow: some questions of an earlier run once more, merged with the answers to all others."""
 
-import time
-from pathlib import Path
-from uuid import UUID
+from collections.abc import Coroutine
+from typing import Any
 
-from prefect import flow
+from prefect import Flow, flow
 from prefect.runtime import flow_run
 
-from flows.evaluation.flow import complain_if_nothing_was_answered
-from flows.evaluation.tracking import Tracking
-from flows.orchestration.killed_runs import note_run
-from flows.orchestration.stage_results import PersistedResults
-from flows.orchestration.task_runs import wait_until_recorded
-from flows.questions.pool import answer_all
+from flows.evaluation.session import ScoredSession, raise_if_nothing_was_answered
 from flows.questions.preparation import Preparation, prepare
-from flows.questions.resources import Resources, open_resources
-from flows.questions.runner import Asker
-from flows.report.result import Evaluated
+from flows.report.result import EvaluationResult
 from flows.rerun.merge import Merge
-from flows.rerun.plan import RerunPlan, check_questions, plan_rerun
-from flows.runtime.control import Control, current_control
-from flows.scoring.scorer import Scorer
-from tasks.backbone.metered import MeteredBackbone
+from flows.rerun.plan import RerunPlan, check_questions
+from flows.runtime.control import Control
 from tasks.settings.evaluation import RerunSettings
-from tasks.settings.home import Home
 
 
-@flow(name="rerun", flow_run_name="rerun {settings.run}", validate_parameters=False, persist_result=False)
-async def rerun(settings: RerunSettings) -> Evaluated:
-    """Ask some questions of a run again, and log a new run that holds all of its questions.
+def rerunning(
+    plan: RerunPlan, control: Control, preparation: Preparation | None = None
+) -> Flow[[RerunSettings], Coroutine[Any, Any, EvaluationResult]]:
+    """Return the flow `rerun`, which takes what the user asked for (`plan.asked_for`).
 
-    Raises:
-        CrosscheckError: in the user's words, what is wrong and how to mend it.
-        Interrupted: the user asked to stop; the run before is as it was, and what was answered is persisted.
+    Args:
+        plan: which questions are asked again, and how.
+        control: progress and stop requests, which Prefect could not store as parameters.
+        preparation: what the preparation of the plan's settings found; None: the flow prepares itself.
     """
-    control, home = current_control(), Home(Path(settings.home))
-    note_run(flow_run=str(flow_run.id))
-    plan = plan_rerun(settings)
-    preparation = prepare(plan.settings, control.progress)
-    check_questions(plan.parent.run, preparation.benchmark.folder / plan.settings.benchmark.questions)
-    async with (
-        open_resources(plan.settings) as resources,
-        Tracking.of(preparation, home, control, resources.replies, plan.tags) as tracking,
-    ):
-        return await _rerun(plan, preparation, home, control, resources, tracking)
+
+    @flow(name="rerun", flow_run_name="rerun {settings.run}", validate_parameters=False, persist_result=False)
+    async def rerun(settings: RerunSettings) -> EvaluationResult:
+        """Ask some questions of a run again, and log a new run that holds all of its questions.
+
+        Raises:
+            CrosscheckError: what is wrong and what to do about it.
+            Interrupted: the user asked to stop; the earlier run is unchanged, and what was answered is persisted.
+        """
+        control.begin_flow_run(str(flow_run.id))
+        prepared = preparation or prepare(plan.settings, control.progress)
+        check_questions(plan.parent.run, prepared.benchmark.folder / plan.settings.benchmark.questions)
+        async with ScoredSession.open(prepared, control, plan.tags) as session:
+            old = {score.question.id: score for score in plan.parent.rows}
+            merge = Merge(session.scorer, old, plan.again, plan.settings.benchmark.rule)
+            await merge.carry_over()
+            asked = [question for question in prepared.asked if question.id in plan.again]
+            answers = await session.answer(asked, score=merge.score, reruns=plan.again)
+            if (
+                answers.fatal
+            ):  # a few questions that fail again are a result; an endpoint that refuses is none
+                raise_if_nothing_was_answered(answers)
+            facts = _facts(plan, merge)
+            for line in summary(facts, len(old)):
+                control.progress.note(line)
+            return await session.finish(answers, facts={"rerun": facts})
+
+    return rerun
 
 
-async def _rerun(
-    plan: RerunPlan,
-    preparation: Preparation,
-    home: Home,
-    control: Control,
-    resources: Resources,
-    tracking: Tracking,
-) -> Evaluated:
-    started = time.monotonic()
-    scorer = Scorer(preparation, resources.workers, tracking.keep, control.progress, cache=resources.verdicts)
-    old = {score.question.id: score for score in plan.parent.rows}
-    merge = Merge(scorer, old, plan.again, plan.settings.benchmark.rule)
-    await merge.take_the_rest()
-    asker = Asker(
-        preparation.settings,
-        preparation.known,
-        preparation.shown,
-        MeteredBackbone(tracking.tracing.overhear(resources.backbone)),
-        resources.workers,
-        PersistedResults(home),
-        control.stop.is_set,
-        again=plan.again,
-        eliminator=resources.eliminator,
-    )
-    asked = [question for question in preparation.asked if question.id in plan.again]
-    answers = await answer_all(asked, asker, control, merge.hear)
-    if answers.fatal:  # a few questions that fail once more are an answer; an endpoint that refuses is none
-        complain_if_nothing_was_answered(answers)
-    facts = {
+def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
+    return {
         "parent": plan.parent.run.run_id,
         "selection": plan.selection,
         "from": plan.asked_for.from_stage,
@@ -83,25 +65,20 @@ async def _rerun(
         "rerolled": plan.rerolled,
         **merge.facts(),
     }
-    for line in told(facts, len(old)):
-        control.progress.note(line)
-    recorded = await wait_until_recorded(UUID(flow_run.id), answers.task_runs, control.progress)
-    report = scorer.report(link_all=bool(preparation.schema_only))
-    return await tracking.finish(report, answers, recorded, time.monotonic() - started, {"rerun": facts})
 
 
-def told(facts: dict[str, object], questions: int) -> list[str]:
+def summary(facts: dict[str, Any], questions: int) -> list[str]:
     """Return what a re-run came to, in sentences."""
-    said = [
+    sentences = [
         f"Re-run of {facts['parent']} ({facts['selection']}): {facts['asked']:,} of {questions:,} questions were asked "
         f"again, {facts['changed']:,} answers changed ({facts['mended']:,} failures mended; {facts['fixed']:,} became "
         f"right, {facts['broken']:,} wrong); all others are as they were."
     ]
     if facts["kept"]:
-        said.append(f"{facts['kept']:,} questions failed now and keep the answer that they had.")
+        sentences.append(f"{facts['kept']:,} questions failed now and keep the answer that they had.")
     if facts["rerolled"]:
-        said.append(
+        sentences.append(
             "This run is rerolled: questions that had an answer were asked again, which ones being decided by looking "
             "at the answers. Its score is not comparable with that of a run that asked every question once."
         )
-    return said
+    return sentences

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flows.questions.runner import Again
+from flows.questions.runner import RerunSpec
 from flows.scoring.scorer import Scorer
 from tasks.records import Outcome, Question
 from tasks.scoring.report import QuestionScore, is_right
@@ -12,47 +12,47 @@ from tasks.scoring.report import QuestionScore, is_right
 
 @dataclass
 class Merge:
-    """Hears the outcomes of a re-run: a new answer takes the place of the old one, a failure never does.
+    """Merge of a re-run's outcomes into an earlier run: a new answer replaces the old one, a failure never does.
 
     Attributes:
-        scorer: scores the new answers, and takes the old ones over.
+        scorer: scores the new answers, and adds the old scores.
         old: every question of the parent, by id.
         again: how the selected ones are asked.
         rule: the headline rule.
         kept: ids of questions that failed now and keep the answer that they had.
-        not_asked: ids of questions that were not reached, because the run was ended.
+        not_asked: ids of questions that were not asked, because the run was ended.
     """
 
     scorer: Scorer
     old: Mapping[str, QuestionScore]
-    again: Mapping[str, Again]
+    again: Mapping[str, RerunSpec]
     rule: str
     kept: list[str] = field(default_factory=list)
     not_asked: list[str] = field(default_factory=list)
 
-    async def take_the_rest(self) -> None:
+    async def carry_over(self) -> None:
         """Take over every question that is not asked again."""
         for name, score in self.old.items():
             if name not in self.again:
-                await self.scorer.take(paid_before(score))
+                await self.scorer.add_scored(paid_before(score))
 
-    async def hear(self, question: Question, outcome: Outcome) -> None:
+    async def score(self, question: Question, outcome: Outcome) -> None:
         """Score a new answer; where there is none, keep what the question had."""
         old, again = self.old[question.id], self.again[question.id]
         if outcome.failure and not outcome.stages and not outcome.failure.stage:
             self.not_asked.append(question.id)
-            await self.scorer.take(paid_before(old))
+            await self.scorer.add_scored(paid_before(old))
             return
         attempts = old.outcome.attempts + 1
         if outcome.failure and old.outcome.failure is None:
             self.kept.append(question.id)
             kept = paid_before(old)
-            await self.scorer.take(replace(kept, outcome=replace(kept.outcome, attempts=attempts)))
+            await self.scorer.add_scored(replace(kept, outcome=replace(kept.outcome, attempts=attempts)))
             return
         samples = old.outcome.samples
         if again.attempt not in samples:
             samples = (*samples, again.attempt) if again.from_stage else (again.attempt,)
-        await self.scorer.hear(question, replace(outcome, attempts=attempts, samples=samples))
+        await self.scorer.score(question, replace(outcome, attempts=attempts, samples=samples))
 
     def facts(self) -> dict[str, Any]:
         """Return what the re-run came to, as plain JSON."""
@@ -78,7 +78,7 @@ class Merge:
 
 
 def paid_before(score: QuestionScore) -> QuestionScore:
-    """Return an old answer with every call booked as made by an earlier run."""
+    """Return an old answer with every stage marked as restored: its calls were paid by an earlier run."""
     stages = tuple(replace(record, restored=True) for record in score.outcome.stages)
     return replace(score, outcome=replace(score.outcome, stages=stages))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from flows.questions.runner import Again
+from flows.questions.runner import RerunSpec
 from flows.questions.schema_only import MISSING_DATABASE
 from tasks.backbone.factory import kind_of
 from tasks.benchmarks.selection import select
@@ -60,7 +60,7 @@ class RerunPlan:
     parent: StoredRun
     mlflow_parent: str | None
     settings: EvaluationSettings
-    again: Mapping[str, Again] = field(repr=False)
+    again: Mapping[str, RerunSpec] = field(repr=False)
     attempt: int
     rerolled: bool
 
@@ -214,10 +214,10 @@ def _check_stage(stage: str, parent: StoredRun) -> None:
         )
 
 
-def _again(old: Outcome, wanted: RerunSettings, attempt: int) -> Again:
+def _again(old: Outcome, wanted: RerunSettings, attempt: int) -> RerunSpec:
     latest_first = tuple(reversed(old.samples))
     if wanted.fresh:
-        return Again(attempt, latest_first if wanted.from_stage else (), wanted.from_stage or "")
+        return RerunSpec(attempt, latest_first if wanted.from_stage else (), wanted.from_stage or "")
     if wanted.from_stage:
-        return Again(latest_first[0], latest_first, wanted.from_stage, refresh=True)
-    return Again(latest_first[0], latest_first[1:])
+        return RerunSpec(latest_first[0], latest_first, wanted.from_stage, refresh=True)
+    return RerunSpec(latest_first[0], latest_first[1:])

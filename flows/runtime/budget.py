@@ -1,4 +1,4 @@
-"""A limit on what several evaluations may cost together, held where requests are sent."""
+"""A limit on what several evaluations may cost together, checked before each request is sent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ CHARACTERS_PER_TOKEN = 4
 
 @dataclass
 class Budget:
-    """Money that may be spent, and what has been.
+    """Limit on the cost of requests, and the cost so far.
 
     Attributes:
         limit_usd: what may be spent.
@@ -27,17 +27,12 @@ class Budget:
     spent_usd: float = 0.0
     refused: bool = False
 
-    @property
-    def left_usd(self) -> float:
-        """What is left; 0 when more was spent, which calls in flight can do."""
-        return max(0.0, self.limit_usd - self.spent_usd)
-
 
 class BudgetedBackbone:
-    """Sends requests while there is money left; then ends the run as an exhausted quota does, everything kept.
+    """Backbone that refuses requests once a budget is spent, with a fatal error, as an exhausted quota does.
 
-    What is in flight when the last cent goes is still answered and paid: at most as many calls as the backbone has
-    in flight. A call whose tokens the endpoint does not report is booked by its length.
+    Calls in flight at that moment are still answered and paid: at most as many as the backbone allows at a time. The
+    cost of a call whose tokens the endpoint does not report is estimated from its length.
     """
 
     def __init__(self, inner: Backbone, budget: Budget, prices: Prices | None) -> None:
@@ -47,7 +42,7 @@ class BudgetedBackbone:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's: who pays changes no answer."""
+        """The inner backbone's: a budget changes no answer."""
         return self._inner.identity
 
     async def complete(self, request: Request) -> Reply:
@@ -78,7 +73,7 @@ class BudgetedBackbone:
         return cost(guessed, self._prices) or 0.0
 
 
-def within(budget: Budget | None, backbone: Backbone, settings: BackboneSettings) -> Backbone:
+def with_budget(budget: Budget | None, backbone: Backbone, settings: BackboneSettings) -> Backbone:
     """Return a backbone that keeps to a budget; itself where there is none."""
     return backbone if budget is None else BudgetedBackbone(backbone, budget, prices_for(settings))
 

@@ -1,12 +1,11 @@
-"""What surrounds a running evaluation: who hears of its progress, and how it is asked to stop.
+"""What surrounds the flow runs of one command: progress, stop requests, tags and budget.
 
-A flow's parameters are its settings, nothing else; this travels beside them.
+A Prefect flow's parameters are its settings, since Prefect stores them as JSON. A `Control` cannot be stored, so
+commands hand it to the function that makes the flow (`flows.evaluation.flow.evaluation`), which closes over it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,7 +20,7 @@ class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
 
 
 class Progress(Protocol):
-    """Somebody who wants to know how far an evaluation is.
+    """Display of how far an evaluation is.
 
     Attributes:
         notes: what is worth reading after the run, in sentences.
@@ -30,88 +29,78 @@ class Progress(Protocol):
     notes: list[str]
 
     def step(self, text: str) -> None:
-        """Hear what is being done now, in one line."""
+        """Show what is being done now, in one line."""
         ...
 
     def questions(self, total: int, restored: int) -> None:
-        """Hear how many questions there are, and how many of them the cache answered completely."""
+        """Show how many questions there are, and how many of them were restored completely."""
         ...
 
     def answered(self, *, failed: bool, calls: int) -> None:
-        """Hear that a question is through, with its count of paid calls."""
+        """Count a question that has its outcome, with its number of paid calls."""
         ...
 
     def judged(self, *, correct: bool) -> None:
-        """Hear that a question has been scored."""
+        """Count a question that has been scored."""
         ...
 
     def note(self, text: str) -> None:
-        """Hear something worth reading after the run, in one sentence."""
+        """Keep a sentence for the end of the run."""
         ...
 
 
-class Silence:
-    """Wants to know nothing, but keeps the notes."""
+class NullProgress:
+    """Progress that shows nothing and keeps the notes."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
     def step(self, text: str) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def questions(self, total: int, restored: int) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def answered(self, *, failed: bool, calls: int) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def judged(self, *, correct: bool) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def note(self, text: str) -> None:
         """Keep it."""
         self.notes.append(text)
 
 
+def _register_nothing(**ids: str) -> None:
+    """Register nothing: the default of `Control.register`."""
+
+
 @dataclass
 class Control:
-    """The surroundings of one evaluation.
+    """Surroundings of the flow runs of one command or deployment.
 
     Attributes:
-        progress: who hears of it.
+        progress: display of how far it is.
         stop: set once no further stage may begin; calls in flight are still waited for.
-        hurry: set when they shall not be waited for either.
-        tags: what else the run is known by in MLflow.
-        budget: what may be spent; None without a limit.
-        listen: lets Ctrl-C and SIGTERM set `stop` and `hurry`, also after somebody else has taken them.
+        stop_now: set when calls in flight are not waited for either.
+        tags: further MLflow tags of the run.
+        budget: limit on the cost; None without a limit.
+        own_server: whether this command has started Prefect's server, which then ends with it.
+        take_signals: lets Ctrl-C and SIGTERM set `stop` and `stop_now`.
+        register: adds ids to the file that tells later commands what a killed process was running.
     """
 
-    progress: Progress = field(default_factory=Silence)
+    progress: Progress = field(default_factory=NullProgress)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    stop_now: asyncio.Event = field(default_factory=asyncio.Event)
     tags: Mapping[str, str] = field(default_factory=dict)
     budget: Budget | None = None
-    listen: Callable[[], None] = lambda: None
+    own_server: bool = False
+    take_signals: Callable[[], None] = lambda: None
+    register: Callable[..., None] = _register_nothing
 
-
-_control: ContextVar[Control | None] = ContextVar("control", default=None)
-
-
-@contextmanager
-def controlled_by(control: Control) -> Iterator[Control]:
-    """Make `control` the surroundings of every flow run called inside of the block."""
-    token = _control.set(control)
-    try:
-        yield control
-    finally:
-        _control.reset(token)
-
-
-def current_control() -> Control:
-    """Return the surroundings of the running flow; silent ones where nobody set any.
-
-    Signals are taken back on the way: when a flow begins, Prefect lets SIGTERM kill it with a traceback.
-    """
-    control = _control.get() or Control()
-    control.listen()
-    return control
+    def begin_flow_run(self, id_: str) -> None:
+        """Register a flow run that begins, and take the signals back: Prefect lets SIGTERM end a flow at once."""
+        self.take_signals()
+        self.register(flow_run=id_)

@@ -27,6 +27,7 @@ def stopped_by_signals(
         on_repeat: called at every further signal; by default it raises KeyboardInterrupt.
     """
     stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
@@ -44,25 +45,25 @@ def stopped_by_signals(
 
 
 @contextmanager
-def stopping_on_signals(control: Control) -> Iterator[None]:
-    """Let the first signal set `control.stop` and the second `control.hurry`, while the loop runs."""
+def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let the first signal set `control.stop` and the second `control.stop_now`, while the loop runs."""
 
     def stop() -> None:
         if control.stop.is_set():
-            control.hurry.set()
+            control.stop_now.set()
         else:
             control.stop.set()
             control.progress.step("Stopping: waiting for calls in flight (again to stop at once)")
 
-    def listen() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+    def take_signals() -> None:
+        for number in SIGNALS:
             loop.add_signal_handler(number, stop)
 
-    loop = asyncio.get_running_loop()
-    listen()
-    control.listen = listen
+    take_signals()
+    control.take_signals = take_signals
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        control.take_signals = lambda: None
+        for number in SIGNALS:
             loop.remove_signal_handler(number)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flows.report.result import Evaluated
-from flows.runtime.control import Progress, Silence
+from flows.report.result import EvaluationResult
+from flows.runtime.control import NullProgress, Progress
 from flows.scoring.scorer import Scorer
 from flows.scoring.settings import ScoreSettings
 from flows.scoring.tracking import describe_score, log_score
@@ -41,7 +41,7 @@ class Selected:
     links: Mapping[str, Link] = field(repr=False)
 
 
-def run_score(settings: ScoreSettings, progress: Progress) -> Evaluated:
+def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
     """Score a file of predictions and log it like an evaluation.
 
     Raises:
@@ -128,7 +128,7 @@ async def _score_all(selected: Selected, scorer: Scorer) -> None:
     questions = sorted(selected.questions, key=lambda question: question.database_id)
     await asyncio.gather(
         *(
-            scorer.hear(
+            scorer.score(
                 question,
                 Outcome(
                     question.id,
@@ -157,7 +157,7 @@ async def _measure(
     )
 
 
-class _Judging(Silence):
+class _Judging(NullProgress):
     """Shows how many predictions are judged, in steps."""
 
     def __init__(self, progress: Progress, total: int) -> None:

@@ -48,7 +48,7 @@ class Scorer:
     Args:
         scorable: what is scored.
         workers: the pool that executes.
-        keep: called with each score.
+        record: called with each score.
         progress: shows how many are judged.
         rules: names of the rules to judge by; None: the default ones and the benchmark's own.
         headline: the rule of the headline; None: the benchmark's own.
@@ -63,7 +63,7 @@ class Scorer:
         self,
         scorable: Scorable,
         workers: SqlWorkers,
-        keep: Callable[[QuestionScore], None],
+        record: Callable[[QuestionScore], None],
         progress: Progress,
         *,
         rules: Sequence[str] | None = None,
@@ -74,7 +74,7 @@ class Scorer:
         self._scorable = scorable
         self._settings = scorable.benchmark.settings
         self._workers = workers
-        self._keep = keep
+        self._record = record
         self._progress = progress
         self._headline = headline or self._settings.rule
         self._rules = tuple(rules or rules_beside(self._headline))
@@ -87,7 +87,7 @@ class Scorer:
         self._executed = [one for one in self._metrics if one.compare and one in wanted]
         self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
 
-    async def hear(self, question: Question, outcome: Outcome) -> None:
+    async def score(self, question: Question, outcome: Outcome) -> None:
         """Score one question: every candidate's SQL once, beside the gold.
 
         A question whose database is missing keeps its outcome, and is not scored.
@@ -113,17 +113,17 @@ class Scorer:
         score = QuestionScore(question, outcome, final, verdicts, gold)
         await self._measure(score, database)
         self._scores[question.id] = score
-        self._keep(score)
+        self._record(score)
         self._progress.judged(correct=is_right(final, self._headline))
 
-    async def take(self, score: QuestionScore) -> None:
+    async def add_scored(self, score: QuestionScore) -> None:
         """Take over a question as an earlier run scored it; metrics that compare results are computed again."""
         name = score.question.id
         database = self._scorable.databases.get(score.question.database_id)
         if database:
             await self._measure(score, database)
         self._scores[name] = score
-        self._keep(score)
+        self._record(score)
 
     async def _measure(self, score: QuestionScore, database: Database) -> None:
         """Compute the metrics of one question that compare results."""

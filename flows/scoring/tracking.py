@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from flows.report.result import Evaluated
+from flows.report.result import EvaluationResult
 from flows.runtime.control import Progress
 from flows.scoring.settings import ScoreSettings
 from tasks.benchmarks.benchmark import Benchmark
@@ -39,7 +39,7 @@ def log_score(
     predictions: Predictions,
     progress: Progress,
     seconds: float,
-) -> Evaluated:
+) -> EvaluationResult:
     """Log a scored file to MLflow and the warehouse, and return what the command line shows."""
     tracker = Tracker(settings.home)
     tracker.start(run)
@@ -51,7 +51,7 @@ def log_score(
         problems.append(f"The warehouse does not have this run: {error}")
     notes = (*predictions.notes, *progress.notes, *problems)
     store = tracker.store
-    return Evaluated(
+    return EvaluationResult(
         report=report,
         summary=tracker.summary,
         notes=tuple(note for note in notes if note),

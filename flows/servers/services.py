@@ -5,7 +5,6 @@ import socket
 import sys
 from functools import partial
 
-from flows.orchestration.server import LOCAL_URL
 from flows.orchestration.settings import SERVER, local_settings
 from flows.runtime.addresses import LOCALHOST, Addresses
 from flows.servers.service import Service
@@ -118,7 +117,7 @@ def _worker(home: Home, addresses: Addresses) -> Service:
 
 def _environment(home: Home) -> dict[str, str]:
     """Return the environment of a service: defaults, overridden by the user's variables except those naming servers."""
-    servers = ("PREFECT_API_URL", LOCAL_URL, "MLFLOW_TRACKING_URI")
+    servers = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")
     user = {name: value for name, value in os.environ.items() if name not in servers}
     defaults = {**local_settings(home), **SERVER, "PREFECT_CLI_PROMPT": "false"}
     return {**defaults, **user, "CROSSCHECK_HOME": str(home.path), "PYTHONUNBUFFERED": "1"}

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from flows.orchestration.stage_results import PersistedResults
+from flows.questions.pool import Answers
 from tasks.errors import ConfigurationError
 from tasks.records import Outcome
 from tasks.settings.evaluation import Shard
@@ -32,6 +33,11 @@ class ShardAnswers:
     recorded: int = 0
     launches: int = 0
     fatal: str = ""
+
+    @property
+    def as_answers(self) -> Answers:
+        """The answers that a pool begins with."""
+        return Answers(dict(self.failed), task_runs=self.task_runs, fatal=self.fatal)
 
 
 _answers: TypeAdapter[ShardAnswers] = TypeAdapter(ShardAnswers)

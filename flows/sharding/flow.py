@@ -2,24 +2,19 @@
 
 import os
 from typing import Any
-from uuid import UUID
 
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.deployed.run import attended, in_words, open_home
-from flows.orchestration.progress_artifact import Percentage
-from flows.orchestration.stage_results import PersistedResults
-from flows.orchestration.task_runs import wait_until_recorded
+from flows.deployed.run import as_prefect_state, deployed_run, open_home
+from flows.orchestration.progress_artifact import ProgressArtifact
 from flows.questions.pool import Answers, answer_all
 from flows.questions.preparation import prepare
-from flows.questions.resources import open_resources
-from flows.questions.runner import Asker
+from flows.questions.session import Session
 from flows.runtime.control import Control
 from flows.sharding.answers import ShardAnswers, check_shared, hand_over
-from tasks.backbone.metered import MeteredBackbone
 from tasks.records import Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings, Shard
 from tasks.settings.home import Home, find_data
@@ -34,13 +29,13 @@ async def answer_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]
         settings: What is evaluated; the worker's own folders take the place of the evaluation's.
         shard: Which of its questions.
     """
-    return await in_words(_attend(settings, shard))
+    return await as_prefect_state(_attend(settings, shard))
 
 
 async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
     home, control = await open_home(), Control()
-    with attended(home, control, flow_run=str(flow_run.id)):
-        answers = await _answer(_here(settings, home), shard, home, control)
+    with deployed_run(home, control, flow_run=str(flow_run.id)):
+        answers = await _answer(_here(settings, home), shard, control)
     failed = f"{len(answers.failed):,} questions have no answer." if answers.failed else ""
     return Completed(message=failed or "Every question is answered.")
 
@@ -60,31 +55,24 @@ def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
     )
 
 
-async def _answer(settings: EvaluationSettings, shard: Shard, home: Home, control: Control) -> ShardAnswers:
-    results = PersistedResults(home)
+async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> ShardAnswers:
     preparation = prepare(settings, control.progress)
     benchmark = preparation.benchmark
-    await check_shared(results, shard, sha256_of(benchmark.folder / benchmark.settings.questions))
     mine = preparation.asked[shard.number - 1 :: shard.of]
-    async with open_resources(settings) as resources, Percentage(str(shard), len(mine)) as percentage:
-        asker = Asker(
-            settings,
-            preparation.known,
-            preparation.shown,
-            MeteredBackbone(resources.backbone),
-            resources.workers,
-            results,
-            control.stop.is_set,
-            eliminator=resources.eliminator,
-            run=shard.run,
-        )
+    async with (
+        Session.open(settings, control) as session,
+        ProgressArtifact(str(shard), len(mine)) as artifact,
+    ):
+        assert session.results is not None
+        questions = benchmark.folder / benchmark.settings.questions
+        await check_shared(session.results, shard, sha256_of(questions))
 
-        async def heard(question: Question, outcome: Outcome) -> None:
-            percentage.one_more()
+        async def count(question: Question, outcome: Outcome) -> None:
+            artifact.count()
 
-        answers = await answer_all(mine, asker, control, heard)
-    recorded = await wait_until_recorded(UUID(flow_run.id), answers.task_runs, control.progress)
-    found = _handed(answers, recorded)
+        runner = session.runner(preparation.inputs, run=shard.run)
+        answers = await answer_all(mine, runner, control, count)
+    found = _handed(answers, await session.recorded(answers.task_runs))
     await hand_over(shard.run, str(flow_run.id), found)
     return found
 

@@ -1,7 +1,7 @@
-"""Has the questions of an evaluation answered in shards, by the workers of a Prefect pool, and waits for them.
+"""Launches the shards of an evaluation on a Prefect work pool, and waits for their answers.
 
-Prefect schedules, starts and watches the shards; what is done here is to launch one again whose worker died, and to
-leave to the evaluation itself what no worker takes.
+Prefect schedules, starts and watches the shards. A shard whose worker died is launched again; questions of a shard
+that no worker takes are left to the evaluation itself.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flows.orchestration.crashed_runs import watch_over_flow_runs
-from flows.orchestration.flow_runs import SHARDS, abandon, cancel, launch, look_at
+from flows.orchestration.flow_runs import SHARDS, abandon, cancel, launch, states_of
 from flows.orchestration.stage_results import PersistedResults
 from flows.runtime.control import Control, Interrupted
 from flows.sharding.answers import ShardAnswers, open_shards, read_answers
@@ -22,7 +22,7 @@ from tasks.settings.evaluation import EvaluationSettings, Shard
 from tasks.tracking.evaluation import EvaluationRun
 
 if TYPE_CHECKING:
-    from flows.orchestration.flow_runs import Standing
+    from flows.orchestration.flow_runs import FlowRunState
 
 LOOK_EVERY_S = 2.0
 MOST_WORKERS_LOST = 3
@@ -30,9 +30,9 @@ MOST_WORKERS_LOST = 3
 PENDING_S = 300.0
 """How long a worker may take to begin what it has taken: a container's image may have to be fetched first."""
 STOP_S = 90.0
-"""How long shards that were told to stop are waited for: a worker asks every 10 s, calls in flight take their time."""
-PATIENCE_S = 180.0
-"""How long nobody may be at work on any shard before the evaluation stops waiting for workers."""
+"""How long shards that were cancelled are waited for: a worker asks every 10 s, calls in flight take their time."""
+NO_WORKER_S = 180.0
+"""How long no shard may be running before the evaluation stops waiting for workers."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class _Launched:
         state: type of its state, as last seen.
         since: when that was first seen, by `time.monotonic`.
         percent: how much of it is answered, as last seen.
-        ended: nobody is at work on it any more.
+        ended: no worker runs it any more.
     """
 
     shard: Shard
@@ -57,11 +57,11 @@ class _Launched:
     percent: float = 0.0
     ended: bool = False
 
-    def see(self, standing: "Standing") -> None:
-        """Note how it stands."""
-        if standing.state != self.state:
-            self.state, self.since = standing.state, time.monotonic()
-        self.percent = max(self.percent, standing.percent)
+    def see(self, state: "FlowRunState") -> None:
+        """Note the state of its flow run."""
+        if state.state != self.state:
+            self.state, self.since = state.state, time.monotonic()
+        self.percent = max(self.percent, state.percent)
 
     @property
     def stuck(self) -> bool:
@@ -72,10 +72,10 @@ class _Launched:
 async def answer_in_shards(
     settings: EvaluationSettings, run: EvaluationRun, results: PersistedResults, control: Control
 ) -> ShardAnswers:
-    """Wait until every shard has been answered, or nobody is left who would.
+    """Wait until every shard has been answered, or no worker is left.
 
-    Whatever was answered, also by workers that died, is in the shared stores then; the caller restores it, and asks
-    itself what nobody has asked.
+    What was answered, also by workers that died, is in the shared stores then; the caller restores it, and asks the
+    other questions itself.
 
     Returns:
         What the shards handed over, put together.
@@ -92,7 +92,7 @@ async def answer_in_shards(
         for number in range(1, settings.shards + 1)
     ]
     try:
-        return await _attend(launched, settings, results, control)
+        return await _wait(launched, settings, results, control)
     except BaseException:
         # Otherwise they would go on asking what the same command, issued again, asks too.
         await cancel([each.flow_run for each in launched if not each.ended])
@@ -104,7 +104,7 @@ async def _launch(settings: EvaluationSettings, shard: Shard) -> _Launched:
     return _Launched(shard, await launch(SHARDS, parameters, f"{shard} of {shard.run}"))
 
 
-async def _attend(
+async def _wait(
     launched: Sequence[_Launched], settings: EvaluationSettings, results: PersistedResults, control: Control
 ) -> ShardAnswers:
     found, refusals, busy = ShardAnswers(), [], time.monotonic()
@@ -112,22 +112,22 @@ async def _attend(
         if control.stop.is_set():
             await _stop([each.flow_run for each in waiting], control)
             raise Interrupted("stopped. No paid answer is lost: the same command continues.")
-        standings = await look_at([each.flow_run for each in waiting])
+        states = await states_of([each.flow_run for each in waiting])
         for each in waiting:
-            if (standing := standings.get(each.flow_run)) is None:
+            if (state := states.get(each.flow_run)) is None:
                 continue
-            each.see(standing)
-            if standing.state == "COMPLETED":
+            each.see(state)
+            if state.state == "COMPLETED":
                 found = _together(found, await _handed_over(each, results, control))
                 each.ended = True
-            elif (standing.ended or each.stuck) and not await _again(each, settings, control):
-                refusals.append(f"{each.shard}: {standing.message or 'no worker began it.'}")
-        if len(refusals) == len(launched):  # what keeps every worker from beginning is nobody's death
+            elif (state.ended or each.stuck) and not await _again(each, settings, control):
+                refusals.append(f"{each.shard}: {state.message or 'no worker began it.'}")
+        if len(refusals) == len(launched):  # every shard was refused: a configuration error, not a crash
             raise ConfigurationError(refusals[0])
-        control.progress.step(_told(launched))
+        control.progress.step(_progress(launched))
         if any(each.state == "RUNNING" for each in launched):
             busy = time.monotonic()
-        elif time.monotonic() - busy > PATIENCE_S:
+        elif time.monotonic() - busy > NO_WORKER_S:
             await _take_back([each for each in launched if not each.ended], control)
         with suppress(TimeoutError):
             await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
@@ -140,16 +140,16 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> None:
     """Have shards stop, and wait until they have: their calls in flight still bring replies."""
     await cancel(flow_runs)
     given_up = time.monotonic() + STOP_S
-    while not control.hurry.is_set() and time.monotonic() < given_up:
-        standings = await look_at(flow_runs)
-        if standings and all(standing.ended for standing in standings.values()):
+    while not control.stop_now.is_set() and time.monotonic() < given_up:
+        states = await states_of(flow_runs)
+        if states and all(state.ended for state in states.values()):
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(control.hurry.wait(), LOOK_EVERY_S)
+            await asyncio.wait_for(control.stop_now.wait(), LOOK_EVERY_S)
 
 
 async def _again(each: _Launched, settings: EvaluationSettings, control: Control) -> bool:
-    """Have another worker take a shard over whose worker died; return False where that is of no use."""
+    """Launch a shard again whose worker died; return False where that does not help."""
     if each.stuck:
         await abandon([each.flow_run], "The worker that took it did not begin.")
     if (each.state == "CRASHED" or each.stuck) and each.lost < MOST_WORKERS_LOST:
@@ -181,7 +181,7 @@ async def _take_back(waiting: Sequence[_Launched], control: Control) -> None:
     for each in waiting:
         each.ended = True
     control.progress.note(
-        f"No worker took {len(waiting)} of the shards within {PATIENCE_S:.0f} s; the evaluation asked their questions "
+        f"No worker took {len(waiting)} of the shards within {NO_WORKER_S:.0f} s; the evaluation asked their questions "
         "itself. Start workers, or more of them: `prefect worker start --pool nightly`."
     )
 
@@ -195,7 +195,7 @@ def _together(one: ShardAnswers, other: ShardAnswers) -> ShardAnswers:
     )
 
 
-def _told(launched: Sequence[_Launched]) -> str:
+def _progress(launched: Sequence[_Launched]) -> str:
     running = sum(not each.ended and each.state == "RUNNING" for each in launched)
     ended = sum(each.ended for each in launched)
     percent = sum(100.0 if each.ended else each.percent for each in launched) / len(launched)

@@ -64,11 +64,11 @@ def command(given: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings."""
     from flows.cli.progress import open_progress
     from flows.sweep.display import print_estimate, print_sweep
-    from flows.sweep.plan import check_budget, names, plan_sweep
+    from flows.sweep.plan import SweepMatrix, check_budget, names, plan_sweep
     from flows.sweep.run import Done, Sweep, estimate_sweep, run_sweep
     from tasks.tracking.evaluation import new_run_id
 
-    cells = plan_sweep(
+    matrix = SweepMatrix(
         benchmark=given.benchmark,
         backbones=names(given.backbones, "--backbones"),
         pipelines=names(given.pipelines, "--pipelines"),
@@ -79,6 +79,7 @@ def command(given: SweepOptions) -> int:
         data=given.data,
         home=given.home,
     )
+    cells = plan_sweep(matrix)
     check_budget(cells, given.budget)
     stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:

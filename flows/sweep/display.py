@@ -56,7 +56,7 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
             continue
         report = done.evaluated.report
         low, high = wilson(report.ex.correct, report.ex.total)
-        standing = "not in full" if done.problem else sweep.standing.get(done.cell.name, "")
+        standing = "not in full" if done.problem else sweep.ranks.get(done.cell.name, "")
         shown.add_row(
             escape(done.cell.name),
             percent(report.ex),

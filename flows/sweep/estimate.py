@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.questions.preparation import Preparation, prepare
-from flows.questions.runner import Asker
+from flows.questions.runner import QuestionRunner, Tools
 from flows.runtime.budget import tokens
 from flows.runtime.control import Progress
 from flows.sweep.plan import Cell
@@ -21,6 +21,7 @@ from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Reply, Request
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Question, Usage
+from tasks.trail import Trail
 
 SAMPLE = 8
 """Questions that are measured per pipeline, spread evenly."""
@@ -86,16 +87,10 @@ async def _measure(preparation: Preparation, workers: SqlWorkers) -> Estimate:
     asked = preparation.asked
     measuring = _Measuring()
     backbone = MeteredBackbone(measuring)
-    asker = Asker(
-        preparation.settings,
-        preparation.known,
-        preparation.shown,
-        backbone,
-        workers,
-        eliminator=backbone,
-    )
+    tools = Tools(backbone, workers, eliminator=backbone)
+    runner = QuestionRunner(preparation.settings, preparation.inputs, tools)
     sample = _spread(asked)
-    outcomes = [await asker.ask_directly(question) for question in sample]
+    outcomes = [await runner.run(Trail(question)) for question in sample]
     if not sample or any(outcome.failure for outcome in outcomes):
         return Estimate(len(asked), None, None, None, None)
     factor = len(asked) / len(sample)

@@ -48,35 +48,47 @@ class Cell:
         )
 
 
-def plan_sweep(
-    *,
-    benchmark: str,
-    backbones: Sequence[str],
-    pipelines: Sequence[str],
-    grid: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-    limit: int | None = None,
-    questions: str | None = None,
-    data: str | None = None,
-    home: str | None = None,
-) -> tuple[Cell, ...]:
+@dataclass(frozen=True, kw_only=True)
+class SweepMatrix:
+    """What a sweep varies and what its evaluations have in common.
+
+    Attributes:
+        benchmark: its name.
+        backbones, pipelines: names or files.
+        grid: values of settings, `pipeline.demonstrations.k=0,1,3`.
+        overrides: settings of every evaluation, `backbone.concurrency=4`.
+        limit, questions, data, home: as in every evaluation.
+    """
+
+    benchmark: str
+    backbones: Sequence[str]
+    pipelines: Sequence[str]
+    grid: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+    limit: int | None = None
+    questions: str | None = None
+    data: str | None = None
+    home: str | None = None
+
+
+def plan_sweep(matrix: SweepMatrix) -> tuple[Cell, ...]:
     """Read the settings of every cell, pipelines varying fastest but for the grid.
 
     Raises:
         ConfigurationError: an unknown name, key or value, a missing key of a backbone, or two equal cells.
     """
     cells = []
-    for backbone, pipeline, varied in product(backbones, pipelines, _combinations(grid)):
+    for backbone, pipeline, varied in product(matrix.backbones, matrix.pipelines, _combinations(matrix.grid)):
         try:
             settings = evaluation_settings(
-                benchmark=benchmark,
+                benchmark=matrix.benchmark,
                 backbone=backbone,
                 pipeline=pipeline,
-                overrides=(*overrides, *varied),
-                limit=limit,
-                questions=questions,
-                data=data,
-                home=home,
+                overrides=(*matrix.overrides, *varied),
+                limit=matrix.limit,
+                questions=matrix.questions,
+                data=matrix.data,
+                home=matrix.home,
             )
         except ConfigurationError as error:
             raise ConfigurationError(f"{backbone} with {pipeline}: {error}") from None

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.evaluation.launch import run_evaluation
 from flows.orchestration.server import LocalServer
-from flows.report.result import MENDABLE_FAILURES, Evaluated
+from flows.questions.launch import launched
+from flows.report.result import MENDABLE_FAILURES, EvaluationResult
 from flows.runtime.budget import Budget
-from flows.runtime.control import Interrupted, Progress
+from flows.runtime.control import Control, Interrupted, Progress
 from flows.runtime.logs import logging_to
 from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
@@ -39,7 +39,7 @@ class Done:
 
     cell: Cell
     estimated: Estimate
-    evaluated: Evaluated | None = None
+    evaluated: EvaluationResult | None = None
     problem: str = ""
 
 
@@ -51,14 +51,14 @@ class Sweep:
         id: the tag `sweep` of its runs.
         cells: in the order of the matrix.
         budget: the money; None without a limit.
-        standing: per cell with a score, how it stands against the best one, by the cell's name.
+        ranks: per cell with a score, how it stands against the best one, by the cell's name.
         page: where MLflow shows its runs; "" where it has none.
     """
 
     id: str
     cells: tuple[Done, ...]
     budget: Budget | None = None
-    standing: Mapping[str, str] = field(default_factory=dict)
+    ranks: Mapping[str, str] = field(default_factory=dict)
     page: str = ""
 
     @property
@@ -79,7 +79,7 @@ class Sweep:
                     "estimate": asdict(done.estimated),
                     "run": dict(done.evaluated.summary) if done.evaluated else None,
                     "interval": _interval(done.evaluated.report) if done.evaluated else None,
-                    "standing": self.standing.get(done.cell.name),
+                    "standing": self.ranks.get(done.cell.name),
                     "problem": done.problem or None,
                 }
                 for done in self.cells
@@ -124,19 +124,22 @@ def run_sweep(
         for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
             with opened() as progress:
                 progress.step(f"{place} of {len(cells)}: {cell.name}")
-                done.append(_run_cell(sweep_id, cell, estimated, progress, budget))
-    return Sweep(sweep_id, tuple(done), budget, standings(done), _page(home, sweep_id, done))
+                tags = {"sweep": sweep_id} | ({"sweep_set": ", ".join(cell.varied)} if cell.varied else {})
+                control = Control(progress, tags=tags, budget=budget)
+                done.append(_run_cell(cell, estimated, control, server))
+    return Sweep(sweep_id, tuple(done), budget, ranks(done), _page(home, sweep_id, done))
 
 
-def _run_cell(
-    sweep_id: str, cell: Cell, estimated: Estimate, progress: Progress, budget: Budget | None
-) -> Done:
+def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalServer) -> Done:
+    budget = control.budget
     if budget and budget.spent_usd >= budget.limit_usd and kind_of(cell.settings.backbone).paid:
         budget.refused = True
         return Done(cell, estimated, None, "not begun: the budget is spent")
-    tags = {"sweep": sweep_id} | ({"sweep_set": ", ".join(cell.varied)} if cell.varied else {})
     try:
-        evaluated = run_evaluation(cell.settings, progress, tags=tags, budget=budget)
+        with launched(cell.settings, control, server) as prefect:
+            from flows.evaluation.flow import evaluation
+
+            evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(cell.settings))
     except Interrupted:
         raise
     except CrosscheckError as error:  # a refused key of one backbone is no reason to leave the others out
@@ -150,7 +153,7 @@ def _page(home: Home, sweep_id: str, cells: Sequence[Done]) -> str:
     return show_sweep(find_store(home), run_id, sweep_id) if run_id else ""
 
 
-def standings(cells: Sequence[Done]) -> dict[str, str]:
+def ranks(cells: Sequence[Done]) -> dict[str, str]:
     """Say of each cell how it stands against the best one, and rank nothing inside of the noise.
 
     Pairs by question: exact McNemar tests, their p-values adjusted for their number (Holm). Cells that were not

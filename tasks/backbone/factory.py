@@ -1,4 +1,4 @@
-"""From settings to a backbone that is ready to be asked."""
+"""Backbones from their settings."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -73,11 +73,11 @@ async def open_backbone(
     *,
     cache: ReplyCache | None,
     grace_s: float = GRACE_S,
-    hurry: asyncio.Event | None = None,
+    stop_now: asyncio.Event | None = None,
 ) -> AsyncIterator[Backbone]:
     """Open a backbone for one run, in the running event loop.
 
-    On the way out, also by Ctrl-C, nothing more is sent, replies under way get `grace_s` seconds to reach the
+    On exit, also by Ctrl-C, nothing more is sent, calls in flight get `grace_s` seconds to reach the
     cache, and the connections are closed. The cache stays open.
 
     Replies that cost nothing are not cached: they come faster than from a file, and would only hide the paid ones
@@ -87,7 +87,7 @@ async def open_backbone(
         settings: which backbone.
         cache: where paid replies are kept; None to keep none.
         grace_s: seconds for calls in flight at the end.
-        hurry: once this is set, calls in flight are given up.
+        stop_now: once this is set, calls in flight are given up.
 
     Raises:
         ConfigurationError, DataError: as `check_backbone`.
@@ -104,4 +104,4 @@ async def open_backbone(
         try:
             yield cached
         finally:
-            await cached.drain(grace_s, hurry)
+            await cached.drain(grace_s, stop_now)

@@ -1,4 +1,4 @@
-"""A stage's view of a backbone: typed replies, and the bill of what was asked."""
+"""A stage's view of a backbone: typed replies, and the calls that they took."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ SAMPLES_PER_ATTEMPT = 1000
 
 
 class MeteredBackbone:
-    """Passes requests on and keeps the bill; made anew for every stage of every question.
+    """Backbone that counts the calls of one stage of one question.
 
     Attributes:
         calls: every call that brought a reply, in the order in which they came.
-        notes: what was less than ideal about the replies.
+        notes: remarks on replies: unreadable, empty or cut off.
     """
 
     def __init__(self, inner: Backbone, origin: Origin | None = None, attempt: int = 0) -> None:
@@ -38,38 +38,38 @@ class MeteredBackbone:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's; of a recording also whom it answers, because it may answer each differently."""
+        """The inner backbone's; of a recording also question and stage, since it may answer each differently."""
         identity = self._inner.identity
         if self._origin and identity.get("kind") == "replay":
             return {**identity, "question": self._origin.question, "stage": self._origin.stage}
         return identity
 
     def fresh(self, origin: Origin | None = None, attempt: int = 0) -> "MeteredBackbone":
-        """Return a view of the same backbone with an empty bill, for one stage of one question.
+        """Return a view of the same backbone with no calls yet, for one stage of one question.
 
         Args:
-            origin: who asks.
-            attempt: which sampling of the question this is; every one but the same asks for replies of its own.
+            origin: the stage of the question that asks.
+            attempt: index of the question's sampling; each sampling gets replies of its own.
         """
         return MeteredBackbone(self._inner, origin, attempt)
 
     def again(self) -> None:
-        """Begin a repetition of the stage: count its requests from the first, and forget its notes.
+        """Begin a repetition of the stage: number its requests from the first, and remove its notes.
 
-        The bill stays. The notes would be the same, because the repetition meets the same replies, from the cache.
+        The calls stay. The notes would be the same, since the repetition gets the same replies, from the cache.
         """
         self.notes.clear()
         self._asked = 0
 
     def note(self, text: str) -> None:
-        """Note something less than ideal."""
+        """Add a note."""
         self.notes.append(text)
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request and put it on the bill.
+        """Answer one request and count its call.
 
         Raises:
-            BackboneError: there is no answer; nothing is put on the bill.
+            BackboneError: there is no answer; nothing is counted.
         """
         placed = self._placed(request)
         reply = await self._inner.complete(placed)

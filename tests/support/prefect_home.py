@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from flows.orchestration.server import LOCAL_URL, LocalServer
+from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply, local_settings
 from tasks.settings.home import Home
 
@@ -33,8 +33,7 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         for name, value in local_settings(home).items():
             patch.setenv(name, value)
         server = LocalServer(home)
-        for name in ("PREFECT_API_URL", LOCAL_URL):
-            patch.setenv(name, "set by waiting, forgotten by leaving this block")
+        patch.setenv("PREFECT_API_URL", "set by waiting, forgotten by leaving this block")
         url = server.wait()
     apply({})
     yield Served(url, home)

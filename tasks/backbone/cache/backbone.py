@@ -63,12 +63,12 @@ class CachedBackbone:
         call.add_done_callback(lambda done: self._landed(key, done))
         return await asyncio.shield(call)
 
-    async def drain(self, grace_s: float = GRACE_S, hurry: asyncio.Event | None = None) -> int:
+    async def drain(self, grace_s: float = GRACE_S, stop_now: asyncio.Event | None = None) -> int:
         """Send nothing more, wait for the replies that are under way, and give up the rest.
 
         Args:
             grace_s: seconds to wait.
-            hurry: waits no longer once this is set.
+            stop_now: waits no longer once this is set.
 
         Returns:
             How many calls were given up: their replies may have been paid for and are lost.
@@ -78,10 +78,10 @@ class CachedBackbone:
         calls = list(self._in_flight.values())
         if not calls:
             return 0
-        impatience = asyncio.create_task((hurry or asyncio.Event()).wait())
+        stopping = asyncio.create_task((stop_now or asyncio.Event()).wait())
         landing = asyncio.create_task(asyncio.wait(calls))
-        await asyncio.wait((landing, impatience), timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
-        impatience.cancel()
+        await asyncio.wait((landing, stopping), timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
         landing.cancel()
         late = [call for call in calls if not call.done()]
         for call in late:

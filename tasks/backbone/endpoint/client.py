@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -118,7 +118,11 @@ class OpenAIBackbone:
             async with self._limit.slot(ahead=attempt > 0) as granted_at:
                 self._raise_if_over()
                 sent_at = granted_at if sent_at is None else sent_at
-                outcome = await self._attempt(body)
+                try:
+                    async with asyncio.timeout(self._settings.timeout_s):
+                        outcome = self._answer_of(await self._post(body))
+                except Exception as error:
+                    outcome = self._refusal_of(error)
                 if isinstance(outcome, Answer):
                     self._limit.succeeded()
                     return self._reply(outcome, key, loop.time() - sent_at, attempt)
@@ -130,31 +134,35 @@ class OpenAIBackbone:
             log.info("%s: %s; attempt %d in %.1f s", self._settings.name, outcome.said, attempt + 1, pause)
             await self._sleep(pause)
 
-    async def _attempt(self, body: Mapping[str, Any]) -> Answer | Refusal:
+    def _post(self, body: Mapping[str, Any]) -> Awaitable[str]:
+        assert self._client is not None, "used outside of `async with`"
+        # The bare post: the typed method spends a quarter of its time on checking what we know to be right.
+        return self._client.post("/chat/completions", cast_to=str, body=body)
+
+    def _answer_of(self, text: str) -> Answer | Refusal:
+        try:
+            return answer_of(text)
+        except RefusedInBodyError as error:
+            return self._refusal(error.status, {}, text)
+
+    def _refusal_of(self, error: Exception) -> Refusal:
+        """Return why an attempt brought no answer; raise the error again where it is none of the endpoint's."""
         import openai
 
-        assert self._client is not None, "used outside of `async with`"
-        settings = self._settings
-        try:
-            async with asyncio.timeout(settings.timeout_s):
-                # The bare post: the typed method spends a quarter of its time on checking what we know to be right.
-                text = await self._client.post("/chat/completions", cast_to=str, body=body)
-            try:
-                return answer_of(text)
-            except RefusedInBodyError as error:
-                return self._refusal(error.status, {}, text)
-        except GarbledAnswerError as error:
-            hint = "If every answer is like that, check base_url: it usually ends in /v1."
-            return Refusal("garbled", self._clean(str(error)), hint)
-        except (TimeoutError, openai.APITimeoutError):
-            said = f"no reply within {settings.timeout_s:g} s"
-            return Refusal("timeout", said, "Raise timeout_s if that is usual.")
-        except openai.APIStatusError as error:
-            return self._refusal(error.status_code, error.response.headers, error.response.text)
-        except openai.APIConnectionError as error:
-            reason = self._clean(str(error.__cause__ or error)) or type(error.__cause__).__name__
-            said = f"connection failed ({reason})"
-            return Refusal("connection", said, "Is the endpoint up, and base_url right?")
+        match error:
+            case GarbledAnswerError():
+                hint = "If every answer is like that, check base_url: it usually ends in /v1."
+                return Refusal("garbled", self._clean(str(error)), hint)
+            case TimeoutError() | openai.APITimeoutError():
+                said = f"no reply within {self._settings.timeout_s:g} s"
+                return Refusal("timeout", said, "Raise timeout_s if that is usual.")
+            case openai.APIStatusError():
+                return self._refusal(error.status_code, error.response.headers, error.response.text)
+            case openai.APIConnectionError():
+                reason = self._clean(str(error.__cause__ or error)) or type(error.__cause__).__name__
+                said = f"connection failed ({reason})"
+                return Refusal("connection", said, "Is the endpoint up, and base_url right?")
+        raise error
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
         return refusal_of(status, headers, self._clean(text), self._settings.api_key_env)

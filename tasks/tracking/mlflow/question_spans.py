@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.backbone.recordings.exchanges import Exchange
+from tasks.backbone.recordings.observed import Exchange
 from tasks.records import StageRecord
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.predictions import status

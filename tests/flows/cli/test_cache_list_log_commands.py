@@ -137,7 +137,7 @@ def test_a_broken_file_does_not_hide_the_others_from_the_list(
 def test_a_run_that_mlflow_missed_is_logged_later_by_the_command_that_the_summary_names(
     run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.tracking.mlflow.run.patience", _impatience)
+    monkeypatch.setattr("tasks.tracking.mlflow.run.http_limits", _impatience)
     tracker = Tracker(Home(tmp_path / "home"), Store("http://127.0.0.1:9"))
     tracker.start(make_run())
     problem = tracker.finish(make_report(5), seconds=1.0).problem
@@ -157,9 +157,9 @@ def test_a_run_that_mlflow_missed_is_logged_later_by_the_command_that_the_summar
 
 
 def _impatience(**_: float) -> object:
-    from tasks.tracking.mlflow.quiet import patience
+    from tasks.tracking.mlflow.quiet import http_limits
 
-    return patience(retries=0, seconds=1)
+    return http_limits(retries=0, seconds=1)
 
 
 def test_a_bug_is_a_sentence_and_its_traceback_is_in_the_log(

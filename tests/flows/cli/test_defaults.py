@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from flows.cli.main import crosscheck
-from flows.deployed.forms import Evaluation, Matrix
+from flows.deployed.forms import EvaluationForm, Matrix
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
 from tasks.settings.load import available
 from tests.support.command_line import ROOT
@@ -26,7 +26,7 @@ def test_every_command_and_form_has_the_same_default(kind: str) -> None:
                 found.add((name, option.default))
     assert {default for _, default in found if isinstance(default, str)} == {DEFAULTS[kind]}, found
     assert {name for name, _ in found} >= {"evaluate", "sweep"}
-    assert getattr(Evaluation(), kind) == DEFAULTS[kind]
+    assert getattr(EvaluationForm(), kind) == DEFAULTS[kind]
     assert getattr(Matrix(), f"{kind}s") == [DEFAULTS[kind]]
     assert DEFAULTS[kind] in available(find_conf(), kind)
 

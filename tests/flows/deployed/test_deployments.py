@@ -110,7 +110,9 @@ def test_the_night_has_a_time_and_a_time_zone(deployed: dict) -> None:
 
 
 def test_the_forms_offer_names_ranges_and_explanations(deployed: dict) -> None:
-    evaluation = deployed["evaluate"]["parameter_openapi_schema"]["definitions"]["Evaluation"]["properties"]
+    evaluation = deployed["evaluate"]["parameter_openapi_schema"]["definitions"]["EvaluationForm"][
+        "properties"
+    ]
     assert evaluation["backbone"]["enum"] == sorted(
         path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml")
     )

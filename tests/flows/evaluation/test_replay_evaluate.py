@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI
 
@@ -32,6 +33,19 @@ def found(ran: Ran) -> dict[str, Any]:
     assert ran.code == 0, ran.err
     assert "Traceback" not in ran.out + ran.err
     return {key: ran.json[key] for key in SAME}
+
+
+def kept_summaries(demo: CommandLine, ran: Ran) -> list[Any]:
+    """What the summaries in the warehouse and in MLflow say of the replay."""
+    from mlflow import MlflowClient
+    from mlflow.artifacts import download_artifacts
+
+    stored = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).summary
+    assert stored is not None
+    client = MlflowClient(ran.json["mlflow"]["tracking_uri"])
+    uri = client.get_run(ran.json["mlflow"]["run_id"]).info.artifact_uri
+    logged = json.loads(Path(download_artifacts(f"{uri}/summary.json")).read_text(encoding="utf-8"))
+    return [stored.get("replay"), logged.get("replay")]
 
 
 def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
@@ -71,7 +85,9 @@ def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
     assert len(model.requests) == asked
     assert replay.json["calls"] == 0 and replay.json["cached_calls"] == len(replies)
     assert f"{len(replies)} by exact request, 0 by question" in replay.err
-    assert replay.json["replay"] == {"by_request": len(replies), "by_stage": 0, "missing": 0}
+    served = {"by_request": len(replies), "by_stage": 0, "missing": 0}
+    assert replay.json["replay"] == served
+    assert kept_summaries(demo, replay) == [served, served]
     assert again.read_bytes() == path.read_bytes()
 
 

@@ -15,8 +15,9 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.states import Completed, Crashed, Running
 
-from flows.orchestration.killed_runs import clear_leftovers, note_run, registered
+from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.settings import CLIENT, apply, local_settings
+from flows.runtime.control import Control
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.run import Tracker
 from tasks.tracking.warehouse.runs import Warehouse
@@ -144,9 +145,12 @@ async def test_a_run_that_prefect_never_heard_of_is_cleared_all_the_same(home: H
 def test_a_run_is_registered_as_long_as_it_runs_and_adds_its_ids(tmp_path: Path) -> None:
     home = Home(tmp_path)
     path = home.runs / f"{HOST}-{os.getpid()}.json"
-    with registered(home):
-        note_run(flow_run="a")
-        note_run(run="b")
+    control = Control()
+    with registered(home, control):
+        control.register(flow_run="a")
+        control.register(run="b")
         said = json.loads(path.read_text(encoding="utf-8"))
         assert said == {"host": HOST, "pid": os.getpid(), "flow_run": "a", "run": "b"}
+    assert list(home.runs.iterdir()) == []
+    control.register(run="after the end")
     assert list(home.runs.iterdir()) == []

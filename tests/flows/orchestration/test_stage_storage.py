@@ -16,9 +16,9 @@ from flows.orchestration.settings import apply
 from flows.orchestration.stage_results import PersistedResults, is_absence
 from flows.orchestration.storage import BLOCK, StageStorage, use_stage_storage
 from flows.questions import runner as question_module
-from flows.questions.demonstrations import Shown
+from flows.questions.demonstrations import QuestionExtras
 from flows.questions.pool import Restoring, restore_answers
-from flows.questions.runner import Asker
+from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
 from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Outcome, Question
 from tasks.settings.home import Home
@@ -119,7 +119,7 @@ async def test_many_questions_are_restored_at_a_time(far: Network, prefect_home:
     questions = [Question(str(number), f"Question {number}?", "shop") for number in range(200)]
 
     class Restorer:
-        """Restores as an `Asker` does, with one stage for a pipeline."""
+        """Restores as a `QuestionRunner` does, with one stage for a pipeline."""
 
         def __init__(self) -> None:
             self.store = PersistedResults(prefect_home)
@@ -193,12 +193,14 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
 
     async def work() -> None:
         store = PersistedResults(prefect_home)
-        asker = Asker(settings, {"shop": nothing}, {"1": Shown()}, nothing, nothing, store)
+        inputs = QuestionInputs({"shop": nothing}, {"1": QuestionExtras()})
+        runner = QuestionRunner(settings, inputs, Tools(nothing, nothing), Persistence(store))
         far.cut = True
         with pytest.raises(StoreError):
-            await asker.restore(QUESTION)
-        outcome, executed = await asker.ask(QUESTION)
-        assert outcome.failure is not None and executed == 0
+            await runner.restore(QUESTION)
+        trail = runner.trail(QUESTION)
+        outcome = await runner.run(trail)
+        assert outcome.failure is not None and trail.executed == 0
         assert outcome.failure.kind == "store_error"
         assert outcome.failure.mendable and outcome.failure.ends_run
 

@@ -9,8 +9,8 @@ import pytest
 
 from flows.orchestration.stage_results import PersistedResults
 from flows.questions.demonstrations import demonstrations_for
-from flows.questions.runner import Asker
-from flows.runtime.control import Silence
+from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
+from flows.runtime.control import NullProgress
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.factory import open_backbone
 from tasks.backbone.metered import MeteredBackbone
@@ -113,22 +113,21 @@ async def evaluated(files: Files, home: Home, server: FakeOpenAI) -> tuple[list[
         data=str(files.data),
         home=str(home.path),
     )
-    demonstrations, _ = demonstrations_for(benchmark.questions, benchmark, settings, Silence())
+    demonstrations, _ = demonstrations_for(benchmark.questions, benchmark, settings, NullProgress())
     databases: dict[str, Database] = {"museum": open_database(files.database, "museum")}
 
     async def work() -> tuple[list[Outcome], int]:
         with open_reply_cache(home.replies) as cache:
             async with SqlWorkers(1) as workers, open_backbone(settings.backbone, cache=cache) as backbone:
-                asker = Asker(
+                runner = QuestionRunner(
                     settings,
-                    databases,
-                    demonstrations,
-                    MeteredBackbone(backbone),
-                    workers,
-                    PersistedResults(home),
+                    QuestionInputs(databases, demonstrations),
+                    Tools(MeteredBackbone(backbone), workers),
+                    Persistence(PersistedResults(home)),
                 )
-                asked = [await asker.ask(question) for question in benchmark.questions]
-                return [outcome for outcome, _ in asked], sum(executed for _, executed in asked)
+                trails = [runner.trail(question) for question in benchmark.questions]
+                outcomes = [await runner.run(trail) for trail in trails]
+                return outcomes, sum(trail.executed for trail in trails)
 
     return await in_flow(work)
 

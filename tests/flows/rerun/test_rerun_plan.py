@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.questions.runner import Again
+from flows.questions.runner import RerunSpec
 from flows.rerun.plan import RerunPlan, plan_rerun
 from tasks.errors import CrosscheckError
 from tasks.records import Failure, Question
@@ -180,14 +180,14 @@ def test_a_rerolled_parent_makes_a_rerolled_run(night: Night) -> None:
 @pytest.mark.parametrize(
     ("wanted", "again"),
     [
-        ({}, Again(2, (0,))),
-        ({"fresh": True}, Again(3)),
-        ({"from_stage": "augmented_sql"}, Again(2, (2, 0), "augmented_sql", refresh=True)),
-        ({"from_stage": "augmented_sql", "fresh": True}, Again(3, (2, 0), "augmented_sql")),
+        ({}, RerunSpec(2, (0,))),
+        ({"fresh": True}, RerunSpec(3)),
+        ({"from_stage": "augmented_sql"}, RerunSpec(2, (2, 0), "augmented_sql", refresh=True)),
+        ({"from_stage": "augmented_sql", "fresh": True}, RerunSpec(3, (2, 0), "augmented_sql")),
     ],
 )
 def test_what_is_kept_of_a_question_follows_from_its_samplings(
-    night: Night, wanted: dict[str, Any], again: Again
+    night: Night, wanted: dict[str, Any], again: RerunSpec
 ) -> None:
     parent = replace(night.run, run_id="29990101-000000-ffffff")
     night.finish(parent, {"bug": {**CASES["bug"], "samples": (0, 2)}})

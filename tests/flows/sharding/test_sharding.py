@@ -11,8 +11,8 @@ from prefect.states import Completed, Failed, Pending, Scheduled, State
 
 from flows.orchestration.stage_results import PersistedResults
 from flows.runtime.control import Control
+from flows.sharding import launch as sharding
 from flows.sharding.answers import ShardAnswers, hand_over
-from flows.sharding.launch import launch as sharding
 from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Failure, Outcome
 from tasks.settings.assemble import evaluation_settings
@@ -100,7 +100,7 @@ async def test_a_shard_that_was_taken_and_not_begun_is_given_to_another_worker(
 async def test_what_no_worker_takes_is_left_to_the_evaluation(
     prefect_home: Home, launched: Callable[..., list[UUID]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharding, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(sharding, "NO_WORKER_S", 0.0)
     made = launched(Scheduled(), Completed())
     found, notes = await answered(prefect_home, shards=2)
     assert found.failed == {"7": FAILED}

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from flows.sweep.estimate import Estimate
-from flows.sweep.run import Done, standings
+from flows.sweep.run import Done, ranks
 from tasks.records import Outcome, Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Report, Verdict
@@ -31,29 +31,29 @@ def done(name: str, right: int, problem: str = "", *, oracle: bool = False) -> D
 
 
 def test_a_cell_that_is_clearly_worse_is_said_to_be_lower_and_one_close_by_is_not_ranked() -> None:
-    said = standings([done("a", 80), done("b", 78), done("c", 50)])
+    said = ranks([done("a", 80), done("b", 78), done("c", 50)])
     assert said["a"] == "highest"
     assert said["b"].startswith("inside the noise")
     assert said["c"].startswith("lower, p = ")
 
 
 def test_nothing_is_best_where_everything_is_noise() -> None:
-    assert standings([done("a", 80), done("b", 79)])["a"] == "highest, inside the noise"
+    assert ranks([done("a", 80), done("b", 79)])["a"] == "highest, inside the noise"
 
 
 def test_p_values_are_adjusted_for_their_number() -> None:
     # 8 questions differ, all in one direction: p = 0.0078 alone, more than 0.05 beside nine others like it.
-    assert standings([done("a", 80), done("b", 72)])["b"].startswith("lower")
-    many = standings([done("a", 80), *(done(f"b{n}", 72) for n in range(9))])
+    assert ranks([done("a", 80), done("b", 72)])["b"].startswith("lower")
+    many = ranks([done("a", 80), *(done(f"b{n}", 72) for n in range(9))])
     assert many["b0"].startswith("inside the noise")
 
 
 def test_a_cell_that_was_stopped_does_not_stand_for_its_settings() -> None:
-    assert set(standings([done("a", 80), done("b", 10, "the budget is spent"), done("c", 80)])) == {"a", "c"}
+    assert set(ranks([done("a", 80), done("b", 10, "the budget is spent"), done("c", 80)])) == {"a", "c"}
 
 
 def test_a_cell_that_saw_the_gold_is_not_ranked_and_nothing_is_ranked_against_it() -> None:
     gold = done("gold", 99, oracle=True)
-    said = standings([done("a", 80), gold, done("b", 50)])
+    said = ranks([done("a", 80), gold, done("b", 50)])
     assert said["a"] == "highest" and said["gold"] == "not ranked: saw the gold"
-    assert standings([done("a", 80), gold]) == {"gold": "not ranked: saw the gold"}
+    assert ranks([done("a", 80), gold]) == {"gold": "not ranked: saw the gold"}

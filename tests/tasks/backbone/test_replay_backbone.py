@@ -21,7 +21,7 @@ from tasks.backbone.protocol import (
     request_key,
 )
 from tasks.backbone.recordings.file import Place, RecordedReply, Recording, write_recording
-from tasks.backbone.recordings.listening import ListeningBackbone
+from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.backbone.recordings.replay import Match, RecordedBackbone
 from tasks.errors import BackboneError, ConfigurationError
 from tasks.records import Call, Usage
@@ -153,24 +153,40 @@ def test_another_recording_or_match_is_another_backbone() -> None:
     assert one == RecordedBackbone(Recording(Path("moved.jsonl"), "d1", (RECORDED,))).identity
 
 
-async def test_what_a_backbone_says_is_heard_by_place_and_by_request() -> None:
-    class Counting:
-        def __init__(self) -> None:
-            self.identity = {"kind": "counting"}
-            self.count = 0
+class Counting:
+    """A backbone that replies with the number of the request."""
 
-        async def complete(self, request: Request) -> Reply:
-            self.count += 1
-            return Reply(str(self.count), Call(request_key(self.identity, request), "m", Usage(), False, 0.0))
+    def __init__(self) -> None:
+        self.identity = {"kind": "counting"}
+        self.count = 0
 
-    listening = ListeningBackbone(Counting())
-    first = await listening.complete(ASK)
-    await listening.complete(replace(ASK, origin=replace(ORIGIN, question="718")))
-    own = listening.heard(Place("717", "forward_link", 0), first.call.request)
-    assert own is not None and (own.text, own.request) == ("1", request_digest(ASK))
-    by_request = listening.heard(Place("800", "forward_link", 0), first.call.request)
-    assert by_request is not None and by_request.text == "2"
-    assert listening.heard(Place("800", "forward_link", 0), "unknown") is None
+    async def complete(self, request: Request) -> Reply:
+        self.count += 1
+        return Reply(str(self.count), Call(request_key(self.identity, request), "m", Usage(), False, 0.0))
+
+
+async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
+    backbone = ObservedBackbone(Counting(), recorded=True)
+    first = await backbone.complete(ASK)
+    await backbone.complete(replace(ASK, origin=replace(ORIGIN, question="718")))
+    backbone.drop("717")
+    seen = {observation.place: observation for observation in backbone}
+    assert set(seen) == {Place("717", "forward_link", 0), Place("718", "forward_link", 0)}
+    own = seen[Place("717", "forward_link", 0)]
+    assert (own.exchange.reply, own.digest, own.key) == ("1", request_digest(ASK), first.call.request)
+    assert backbone.exchange("717", own.key) is None, "messages are for traces"
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_an_observed_backbone_keeps_messages_until_their_question_is_dropped(recorded: bool) -> None:
+    backbone = ObservedBackbone(Counting(), recorded=recorded, traced=True)
+    key = (await backbone.complete(ASK)).call.request
+    exchange = backbone.exchange("717", key)
+    assert exchange is not None and (exchange.messages, exchange.reply) == (ASK.messages, "1")
+    assert backbone.exchange("718", key) is None
+    backbone.drop("717")
+    assert backbone.exchange("717", key) is None
+    assert len(list(backbone)) == recorded
 
 
 async def test_settings_open_a_recording_and_say_what_is_missing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.report.result import Evaluated
+from flows.report.result import EvaluationResult
 from flows.report.summary import print_summary
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
@@ -72,7 +72,7 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     assert told["sql_length"] == expected
 
     with Path.open(tmp_path / "terminal.txt", "w") as stream:
-        print_summary(Evaluated(report, told, (), "mlflow ui", "", "", ""), stream)
+        print_summary(EvaluationResult(report, told, (), "mlflow ui", "", "", ""), stream)
     assert "Length of the SQL: 8.50 characters (17 of 2)" in (tmp_path / "terminal.txt").read_text()
     assert "- length of the SQL: 8.50 characters (17 of 2)" in markdown(run, report)
 

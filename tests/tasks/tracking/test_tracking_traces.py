@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Trace
 
 from tasks.backbone.protocol import Message
-from tasks.backbone.recordings.exchanges import Exchange
+from tasks.backbone.recordings.observed import Exchange
 from tasks.records import Failure, StageRecord
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.home import Home

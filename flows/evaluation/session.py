@@ -1,0 +1,130 @@
+"""What evaluations and re-runs hold open: a session, the scorer, and the records in MLflow and the warehouse."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.evaluation.tracking import RunEnd, Tracking
+from flows.questions.pool import Answers, Score, answer_all
+from flows.questions.preparation import Preparation
+from flows.questions.runner import INTERNAL, RerunSpec
+from flows.questions.session import Session
+from flows.report.result import EvaluationResult
+from flows.runtime.control import Control
+from flows.scoring.scorer import Scorer
+from tasks.errors import BackboneError, ConfigurationError
+from tasks.records import Question
+from tasks.settings.home import Home
+
+
+@dataclass(frozen=True)
+class ScoredSession:
+    """Session whose answers are scored against the gold SQL and tracked in MLflow and the warehouse.
+
+    Attributes:
+        preparation: what is evaluated.
+        session: models, caches and SQL workers.
+        tracking: the run's records.
+        scorer: scores answers while others are still being asked.
+        started: when the session was opened, by `time.monotonic`.
+    """
+
+    preparation: Preparation
+    session: Session
+    tracking: Tracking
+    scorer: Scorer
+    started: float
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, preparation: Preparation, control: Control, tags: Mapping[str, str]
+    ) -> "AsyncIterator[ScoredSession]":
+        """Open everything; should the block be left by an exception, the records say how the run ended, and why.
+
+        Args:
+            preparation: what is evaluated.
+            control: progress, stop requests and budget.
+            tags: further MLflow tags of the run.
+
+        Raises:
+            CrosscheckError: what cannot be opened, and what to do about it.
+        """
+        settings = preparation.settings
+        async with (
+            Session.open(settings, control, traced=True) as session,
+            Tracking.open(preparation, Home(Path(settings.home)), session, tags) as tracking,
+        ):
+            scorer = Scorer(
+                preparation,
+                session.tools.workers,
+                tracking.record,
+                control.progress,
+                cache=session.verdicts,
+            )
+            yield cls(preparation, session, tracking, scorer, time.monotonic())
+
+    def answer(
+        self,
+        questions: Sequence[Question],
+        *,
+        score: Score | None = None,
+        reruns: Mapping[str, RerunSpec] | None = None,
+        given: Answers | None = None,
+    ) -> Awaitable[Answers]:
+        """Run questions through the pipeline and score them.
+
+        Args:
+            questions: the questions.
+            score: awaited with each outcome; None: the scorer's own.
+            reruns: how questions are asked again, by id.
+            given: outcomes of shards: questions without an answer, which are not asked again.
+
+        Raises:
+            Interrupted: the user asked to stop.
+        """
+        runner = self.session.runner(self.preparation.inputs, run=self.tracking.run.run_id, reruns=reruns)
+        return answer_all(questions, runner, self.session.control, score or self.scorer.score, given)
+
+    async def finish(
+        self, answers: Answers, *, facts: Mapping[str, Any], elsewhere: int = 0, recorded: int = 0
+    ) -> EvaluationResult:
+        """Wait for Prefect, log everything, and return what the command line shows.
+
+        Args:
+            answers: outcomes of all questions.
+            facts: further keys of the summary, which MLflow and the warehouse get as well.
+            elsewhere: task runs of other flow runs (shards), contained in those of the answers.
+            recorded: how many of these Prefect has recorded.
+        """
+        recorded += await self.session.recorded(answers.task_runs - elsewhere)
+        report = self.scorer.report(link_all=bool(self.preparation.schema_only))
+        end = RunEnd(answers, recorded, time.monotonic() - self.started, facts)
+        return await self.tracking.finish(report, end)
+
+
+def raise_if_nothing_was_answered(answers: Answers) -> None:
+    """Raise the reason where every question failed: that is more use than a score of 0 %.
+
+    Raises:
+        ConfigurationError: the backbone refused every request.
+        BackboneError: the backbone did not answer.
+        RuntimeError: a bug failed every question.
+    """
+    outcomes = answers.outcomes.values()
+    failures = [outcome.failure for outcome in outcomes if outcome.failure]
+    if not failures or len(failures) < len(outcomes):
+        return
+    if all(failure.kind == INTERNAL for failure in failures):
+        raise RuntimeError(f"every question failed; the first: {failures[0].message}")
+    if any(record.calls for outcome in outcomes for record in outcome.stages):
+        if answers.fatal:
+            raise BackboneError(answers.fatal, transient=True, fatal=True)
+        return
+    if refusals := [failure.message for failure in failures if failure.ends_run]:
+        raise ConfigurationError(refusals[0])
+    if no_replies := [failure.message for failure in failures if failure.kind == "backbone_error"]:
+        raise BackboneError(no_replies[0], transient=True)

@@ -1,0 +1,125 @@
+"""What a run of questions holds open, and the one place where its question runner is made."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.task_runs import wait_until_recorded
+from flows.questions.eliminator import open_eliminator
+from flows.questions.recording import Recorder
+from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, RerunSpec, Tools
+from flows.runtime.budget import with_budget
+from flows.runtime.control import Control
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.factory import kind_of, open_backbone
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.protocol import Backbone
+from tasks.backbone.recordings.observed import ObservedBackbone
+from tasks.backbone.recordings.replay import RecordedBackbone, Served
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
+from tasks.settings.stores import find_replies
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that a run of questions holds open.
+
+    Attributes:
+        settings: what is asked, and how.
+        control: progress, stop requests and budget.
+        tools: models and SQL workers.
+        replies: cache of model replies.
+        verdicts: cache of comparisons of SQL with gold.
+        results: persisted stage results; None where stages run without Prefect.
+        observed: the backbone's observer; None where neither a recording nor traces need one.
+        served: how a recording served requests; None where another backbone answers.
+    """
+
+    settings: EvaluationSettings
+    control: Control
+    tools: Tools
+    replies: ReplyCache = field(repr=False)
+    verdicts: VerdictCache = field(repr=False)
+    results: PersistedResults | None = field(default=None, repr=False)
+    observed: ObservedBackbone | None = field(default=None, repr=False)
+    served: Served | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: EvaluationSettings, control: Control, *, persistent: bool = True, traced: bool = False
+    ) -> "AsyncIterator[Session]":
+        """Open everything for one run, and close it in the reverse order, calls in flight first.
+
+        Args:
+            settings: what is asked, and how.
+            control: progress, stop requests and budget.
+            persistent: whether stages run as Prefect tasks, whose results are persisted.
+            traced: whether MLflow gets traces of the questions.
+
+        Raises:
+            CrosscheckError: what cannot be opened, and what to do about it.
+        """
+        home = Home(Path(settings.home))
+        results = PersistedResults(home) if persistent else None
+        with open_reply_cache(find_replies(home)) as replies, VerdictCache(home.verdicts) as verdicts:
+            async with (
+                SqlWorkers() as workers,
+                open_backbone(settings.backbone, cache=replies, stop_now=control.stop_now) as backbone,
+                open_eliminator(settings.pipeline, cache=replies, stop_now=control.stop_now) as eliminator,
+            ):
+                paid = with_budget(control.budget, backbone, settings.backbone)
+                observed = _observer(settings, paid, traced=traced)
+                yield cls(
+                    settings=settings,
+                    control=control,
+                    tools=Tools(MeteredBackbone(observed or paid), workers, eliminator),
+                    replies=replies,
+                    verdicts=verdicts,
+                    results=results,
+                    observed=observed,
+                    served=backbone.served if isinstance(backbone, RecordedBackbone) else None,
+                )
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """The writer of the recording that the settings ask for; None where they ask for none."""
+        if self.settings.record is None or self.observed is None:
+            return None
+        return Recorder(Path(self.settings.record), self.observed, self.replies)
+
+    def runner(
+        self, inputs: QuestionInputs, *, run: str = "", reruns: Mapping[str, RerunSpec] | None = None
+    ) -> QuestionRunner:
+        """Return the runner of this session's questions.
+
+        Args:
+            inputs: databases and demonstrations.
+            run: id of the evaluation that the questions belong to, "" for none.
+            reruns: how questions are asked again, by question id.
+        """
+        # A recording needs every reply. The reply cache has those of restored stages, but of paid backbones only.
+        anew = self.settings.record is not None and not kind_of(self.settings.backbone).paid
+        store = None if anew else self.results
+        persistence = Persistence(store, run, self.control.stop.is_set, reruns or {})
+        return QuestionRunner(self.settings, inputs, self.tools, persistence)
+
+    async def recorded(self, task_runs: int) -> int:
+        """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
+        from prefect.runtime import flow_run  # `answer` needs no Prefect
+
+        return await wait_until_recorded(UUID(str(flow_run.id)), task_runs, self.control)
+
+
+def _observer(settings: EvaluationSettings, backbone: Backbone, *, traced: bool) -> ObservedBackbone | None:
+    """Return an observer where a recording needs replies, or traces need what no cache keeps."""
+    wanted = settings.tracking.failed_traces or settings.tracking.sample_traces
+    traced = traced and bool(wanted) and not kind_of(settings.backbone).paid
+    recorded = settings.record is not None
+    return ObservedBackbone(backbone, recorded=recorded, traced=traced) if recorded or traced else None

@@ -1,0 +1,90 @@
+"""A backbone that is observed: what it was asked and replied is kept, for a recording or for traces."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from tasks.backbone.protocol import Backbone, Message, Reply, Request, request_digest
+from tasks.backbone.recordings.file import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request's messages and the reply to them."""
+
+    messages: tuple[Message, ...]
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One request and its reply.
+
+    Attributes:
+        place: where in the run it was asked; None outside of a question's path.
+        key: the request's key in the reply cache (`Call.request`).
+        digest: the request's `request_digest`, by which recordings know it.
+        exchange: messages and reply; without messages where only replies are kept.
+        truncated: whether the model stopped at its token limit.
+    """
+
+    place: Place | None
+    key: str
+    digest: str
+    exchange: Exchange
+    truncated: bool
+
+
+class ObservedBackbone:
+    """Backbone that passes requests and replies on and keeps them by question.
+
+    Args:
+        inner: the backbone that answers.
+        recorded: replies are kept until the end, for a recording.
+        traced: messages and replies are kept until their question is dropped, for traces.
+    """
+
+    def __init__(self, inner: Backbone, *, recorded: bool = False, traced: bool = False) -> None:
+        self._inner = inner
+        self._recorded = recorded
+        self._traced = traced
+        self._observed: dict[str, list[Observation]] = {}
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The inner backbone's."""
+        return self._inner.identity
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request as the inner backbone does."""
+        reply = await self._inner.complete(request)
+        origin = request.origin
+        observation = Observation(
+            place=Place(origin.question, origin.stage, origin.round) if origin else None,
+            key=reply.call.request,
+            digest=request_digest(request) if self._recorded else "",
+            exchange=Exchange(request.messages if self._traced else (), reply.text),
+            truncated=reply.truncated,
+        )
+        self._observed.setdefault(origin.question if origin else "", []).append(observation)
+        return reply
+
+    def exchange(self, question: str, key: str) -> Exchange | None:
+        """Return what a question asked with the request of that key; None where nothing is kept of it."""
+        for observation in reversed(self._observed.get(question, [])):
+            if observation.key == key and observation.exchange.messages:
+                return observation.exchange
+        return None
+
+    def __iter__(self) -> Iterator[Observation]:
+        """Yield everything that is kept, question by question, in the order of asking."""
+        return chain.from_iterable(self._observed.values())
+
+    def drop(self, question: str) -> None:
+        """Drop the messages of a question that is not traced, and its replies too where nothing is recorded."""
+        dropped = self._observed.pop(question, [])
+        if self._recorded:
+            self._observed[question] = [
+                replace(each, exchange=replace(each.exchange, messages=())) for each in dropped
+            ]

@@ -1,0 +1,79 @@
+"""What deployed flows leave in the working folder about the flow runs of their process."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.deployed.forms import EvaluationForm, Rerun
+from flows.evaluation import deployment as evaluation_deployment
+from flows.nights import flow as nights
+from flows.rerun import deployment as rerun_deployment
+from flows.runtime.control import Control
+from tasks.errors import CrosscheckError
+from tasks.settings.home import Home
+
+
+class SeenError(CrosscheckError):
+    """Ends the evaluation once the file was read."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A working folder in which deployed flows run, though no flow of Prefect runs."""
+    found = Home(tmp_path / "home")
+    found.path.mkdir()
+    monkeypatch.setenv("CROSSCHECK_HOME", str(found.path))
+
+    async def opened() -> Home:
+        return found
+
+    for module in (evaluation_deployment, rerun_deployment, nights):
+        if hasattr(module, "open_home"):
+            monkeypatch.setattr(module, "open_home", opened)
+    return found
+
+
+@pytest.fixture
+def registered(home: Home, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The content of the process's file when the evaluation begins."""
+    seen: dict[str, Any] = {}
+
+    def begin(*arguments: Any) -> Any:
+        control = next(each for each in arguments if isinstance(each, Control))
+
+        async def flow(settings: Any, **more: Any) -> None:
+            control.begin_flow_run("inner")
+            (file,) = home.runs.iterdir()
+            seen.update(json.loads(file.read_text(encoding="utf-8")))
+            raise SeenError("read")
+
+        return flow
+
+    monkeypatch.setattr(evaluation_deployment, "evaluation_flow", begin)
+    monkeypatch.setattr(nights, "evaluation_flow", begin)
+    monkeypatch.setattr(rerun_deployment, "rerunning", begin)
+    monkeypatch.setattr(
+        rerun_deployment, "plan_rerun", lambda settings: type("Plan", (), {"again": {"1": 0}})
+    )
+    return seen
+
+
+async def test_an_evaluation_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
+    with pytest.raises(SeenError):
+        await evaluation_deployment._evaluate(EvaluationForm())
+    assert set(registered) == {"host", "pid", "parent", "flow_run"}
+
+
+async def test_a_rerun_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
+    with pytest.raises(SeenError):
+        await rerun_deployment._rerun(Rerun())
+    assert set(registered) == {"host", "pid", "parent", "flow_run"}
+
+
+async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:
+    entry = await nights._evaluate(EvaluationForm(), home, None)
+    assert entry.problem == "read"
+    assert set(registered) == {"host", "pid", "nightly", "flow_run"}
+    assert list(home.runs.iterdir()) == []

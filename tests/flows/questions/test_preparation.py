@@ -1,0 +1,32 @@
+"""Preparation reads the files as they are when it is called."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.questions.preparation import prepare
+from flows.runtime.control import NullProgress
+from tasks.settings.assemble import evaluation_settings
+from tests.support.own_benchmark import OwnBenchmark
+
+
+def test_files_that_change_within_one_process_are_read_anew(
+    own_benchmark: OwnBenchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    settings = evaluation_settings(
+        benchmark=str(own_benchmark.file),
+        backbone="offline",
+        pipeline="zero-shot",
+        data=str(own_benchmark.folder.parent),
+        limit=2,
+    )
+    first = prepare(settings, NullProgress())
+    file = own_benchmark.folder / "dev.json"
+    questions = json.loads(file.read_text(encoding="utf-8"))
+    questions[0]["question"] = "Is this another question?"
+    file.write_text(json.dumps(questions), encoding="utf-8")
+
+    second = prepare(settings, NullProgress())
+    assert first.questions[0].text != second.questions[0].text == "Is this another question?"
