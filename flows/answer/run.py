@@ -10,7 +10,7 @@ from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
 from flows.runtime.control import Control, Progress
 from tasks import prompts
-from tasks.backbone.factory import check_backbone
+from tasks.backbone.kinds.kind import check_backbone
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import open_database
 from tasks.errors import ConfigurationError

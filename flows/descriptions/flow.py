@@ -13,7 +13,7 @@ from flows.questions.pool import until_done_or_stopped
 from flows.questions.preparation import Preparation
 from flows.questions.session import Session
 from flows.runtime.control import Control, Interrupted
-from tasks.benchmarks.generated import read_generated, write_generated
+from tasks.benchmarks.files.generated import read_generated, write_generated
 from tasks.database.database import ColumnDescription, Database
 from tasks.database.schema import Schema, Table
 from tasks.database.schema_view import SchemaView

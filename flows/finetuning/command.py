@@ -207,7 +207,7 @@ def evaluate(given: JudgeOptions) -> None:
     """Count what an eliminator fixes and breaks on held-out pairs."""
     from flows.cli.progress import open_progress
     from flows.finetuning.training import EliminatorEvaluation, run_eliminator_evaluation
-    from tasks.backbone.factory import check_backbone
+    from tasks.backbone.kinds.kind import check_backbone
     from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_backbone_settings, load_benchmark_settings
 

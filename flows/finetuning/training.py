@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flows.runtime.control import Progress
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.factory import open_backbone
+from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.protocol import Backbone
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import Database, open_database

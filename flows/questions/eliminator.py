@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tasks.backbone.cache.store import ReplyCache
-from tasks.backbone.factory import check_backbone, open_backbone
+from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import find_conf

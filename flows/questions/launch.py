@@ -14,7 +14,7 @@ from flows.questions.preparation import Preparation, prepare
 from flows.runtime.control import Control
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
-from tasks.backbone.factory import check_backbone
+from tasks.backbone.kinds.kind import check_backbone
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 

@@ -10,7 +10,7 @@ from flows.questions.recording import check_record
 from flows.questions.runner import QuestionInputs
 from flows.runtime.control import Progress
 from tasks import prompts
-from tasks.backbone.factory import check_backbone, kind_of
+from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database, schema_only_database
 from tasks.benchmarks.selection import select

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.backbone.cache.store import ReplyCache
-from tasks.backbone.factory import kind_of
+from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.protocol import digest_of_canonical
 from tasks.backbone.recordings.file import Place, RecordedReply, check_writable, write_recording
 from tasks.backbone.recordings.observed import ObservedBackbone

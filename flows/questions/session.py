@@ -14,7 +14,8 @@ from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, 
 from flows.runtime.budget import with_budget
 from flows.runtime.control import Control
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
-from tasks.backbone.factory import kind_of, open_backbone
+from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings.observed import ObservedBackbone

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from flows.questions.runner import RerunSpec
 from flows.questions.schema_only import MISSING_DATABASE
-from tasks.backbone.factory import kind_of
+from tasks.backbone.kinds.kind import kind_of
 from tasks.benchmarks.selection import select
 from tasks.errors import ConfigurationError, DataError, did_you_mean
 from tasks.records import Outcome

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from tasks.backbone.factory import check_backbone, kind_of
+from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import prices_for
 from tasks.errors import ConfigurationError
 from tasks.settings.assemble import evaluation_settings

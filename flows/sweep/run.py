@@ -15,7 +15,7 @@ from flows.runtime.control import Control, Interrupted, Progress
 from flows.runtime.logs import logging_to
 from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
-from tasks.backbone.factory import kind_of
+from tasks.backbone.kinds.kind import kind_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report, is_right
 from tasks.scoring.significance import compare_runs, holm, wilson

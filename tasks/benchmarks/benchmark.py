@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from tasks.benchmarks.ddl import names_in_ddl, schema_from_ddl
-from tasks.benchmarks.descriptions import Key, read_published
+from tasks.benchmarks.files.ddl import names_in_ddl, schema_from_ddl
+from tasks.benchmarks.files.descriptions import Key, read_published
+from tasks.benchmarks.files.schemas import names_in_schema, read_ddl
 from tasks.benchmarks.fingerprint import sql_fingerprint
 from tasks.benchmarks.layouts.base import Layout, Places, layout_of
-from tasks.benchmarks.schemas import names_in_schema, read_ddl
 from tasks.database.schema import Schema
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.descriptions import Key, merge, read_description_files
-from tasks.benchmarks.generated import read_generated
+from tasks.benchmarks.files.descriptions import Key, merge, read_description_files
+from tasks.benchmarks.files.generated import read_generated
 from tasks.database.database import ColumnDescription, Database, open_database
 from tasks.database.files import file_digest
 from tasks.database.schema import Column, Schema, Table

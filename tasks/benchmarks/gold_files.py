@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.readers import read_text
+from tasks.benchmarks.files.readers import read_text
 from tasks.errors import DataError
 
 Split = Literal["dev", "train"]

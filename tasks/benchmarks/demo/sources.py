@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from tasks.benchmarks.descriptions import one_line
-from tasks.benchmarks.readers import read_text
+from tasks.benchmarks.files.descriptions import one_line
+from tasks.benchmarks.files.readers import read_text
 from tasks.errors import DataError
 
 DESCRIPTION_HEADER = (

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from tasks.benchmarks.readers import Row, json_rows, parquet_rows
-from tasks.benchmarks.schemas import read_schemas
+from tasks.benchmarks.files.readers import Row, json_rows, parquet_rows
+from tasks.benchmarks.files.schemas import read_schemas
 from tasks.database.schema import Schema
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.benchmarks.readers import read_text
+from tasks.benchmarks.files.readers import read_text
 from tasks.errors import DataError
 
 Format = Literal["bird", "lines", "csv", "rows", "table"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.readers import Row, json_rows, read_text
+from tasks.benchmarks.files.readers import Row, json_rows, read_text
 from tasks.errors import DataError
 
 

@@ -12,7 +12,7 @@ from flows.questions.demonstrations import demonstrations_for
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
 from flows.runtime.control import NullProgress
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.factory import open_backbone
+from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.database.database import Database, open_database

@@ -143,7 +143,7 @@ async def test_a_cache_that_cannot_be_read_stops_before_buying_again(
 RUN = """
 import asyncio, sys
 from pathlib import Path
-from tasks.backbone.factory import open_backbone
+from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.settings.backbone import BackboneSettings

@@ -9,7 +9,8 @@ import pytest
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import OpenAIBackbone
-from tasks.backbone.factory import check_backbone, open_backbone
+from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings

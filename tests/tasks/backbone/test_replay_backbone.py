@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from tasks.backbone.factory import check_backbone, open_backbone
+from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import (

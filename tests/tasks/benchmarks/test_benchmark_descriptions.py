@@ -6,8 +6,8 @@ import pytest
 
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import column_descriptions, open_benchmark_database
-from tasks.benchmarks.descriptions import clean, decode, read_description_files
-from tasks.benchmarks.generated import generated_path, read_generated, write_generated
+from tasks.benchmarks.files.descriptions import clean, decode, read_description_files
+from tasks.benchmarks.files.generated import generated_path, read_generated, write_generated
 from tasks.database.database import ColumnDescription
 from tasks.database.files import file_digest
 from tasks.errors import DataError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.benchmarks.ddl import names_in_ddl, schema_from_ddl
+from tasks.benchmarks.files.ddl import names_in_ddl, schema_from_ddl
 from tasks.database.schema import ForeignKey
 
 SCRIPT = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.schemas import read_schemas
+from tasks.benchmarks.files.schemas import read_schemas
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Failure

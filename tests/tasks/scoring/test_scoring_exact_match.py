@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.schemas import read_schemas
+from tasks.benchmarks.files.schemas import read_schemas
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.scoring.metrics.exact_match import match_clauses
 

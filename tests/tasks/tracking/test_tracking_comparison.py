@@ -254,7 +254,7 @@ def test_how_an_answer_fared_is_said_in_words() -> None:
 
 def test_hardness_needs_no_schema_on_spider(shared_data: Path) -> None:
     """Without a schema, which the warehouse has not, every query of Spider's dev split has the grade it has with it."""
-    from tasks.benchmarks.schemas import read_schemas
+    from tasks.benchmarks.files.schemas import read_schemas
     from tasks.database.schema import Schema
     from tasks.sql.hardness import hardness
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tasks.benchmarks.readers import json_rows, parquet_columns, parquet_lookup
+from tasks.benchmarks.files.readers import json_rows, parquet_columns, parquet_lookup
 from tasks.database.schema import Schema
 from tasks.database.tables_json import schema_from_tables_json
 from tasks.errors import DataError

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tasks.benchmarks.readers import read_json
+from tasks.benchmarks.files.readers import read_json
 from tasks.database.database import ColumnDescription
 from tasks.errors import DataError
 

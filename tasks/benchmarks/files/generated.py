@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.readers import read_json
+from tasks.benchmarks.files.readers import read_json
 from tasks.database.database import ColumnDescription
 from tasks.errors import DataError
 

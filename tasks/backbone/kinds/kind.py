@@ -1,0 +1,50 @@
+"""Kind of a backbone: how it is made, configured and checked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.backbone.protocol import Backbone
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.kinds import BACKBONES
+
+
+@dataclass(frozen=True)
+class BackboneKind:
+    """One kind of backbones: what `kind:` in a backbone's settings names.
+
+    Attributes:
+        make: makes a backbone from its settings. If that is an async context manager, it is entered for the run; if
+            it has a method `wind_down`, that is called when nothing more is to be sent.
+        settings: the model of its settings.
+        check: finds what would keep the backbone from being asked, before anything is paid; raises
+            ConfigurationError.
+        paid: whether replies cost money or time: they are then kept in the reply cache.
+        replays: whether it answers from a recording.
+    """
+
+    make: Callable[[Any], Backbone]
+    settings: type[BackboneSettings] = BackboneSettings
+    check: Callable[[Any], object] = bool
+    paid: bool = True
+    replays: bool = False
+
+
+def kind_of(settings: BackboneSettings) -> BackboneKind:
+    """Return the kind of a backbone.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    found: BackboneKind = BACKBONES.get(settings.kind)
+    return found
+
+
+def check_backbone(settings: BackboneSettings) -> None:
+    """Find what would keep the backbone from being asked, before anything is paid.
+
+    Raises:
+        ConfigurationError: the API key is missing, or there is no recording to serve.
+        DataError: what should be served is no recording.
+    """
+    kind_of(settings).check(settings)
