@@ -37,32 +37,26 @@ async def dac(question: Question, context: Context[DacSettings]) -> str | None:
     """Write a few-shot SQL, then correct it by decomposition."""
     settings, record = context.settings, context.record
     full = await context.view_for(question, descriptions=settings.descriptions)
-    view = await with_question_values(question, full, settings.dac, context)
+    decomposition = await decompose(question, full, settings.dac, context)
 
     demonstrations = context.grounded_demonstrations(settings.demonstrations.k)
-    answer = await initial_sql(question, view, demonstrations, context.backbone)
-    sql = record.sql("initial_sql", answer.sql)
-    return await Decomposition(question, view, settings.dac, context).correct(sql)
+    answer = await initial_sql(question, decomposition.view, demonstrations, context.backbone)
+    return await decomposition.correct(record.sql("initial_sql", answer.sql))
 
 
-async def correct_by_decomposition(
-    question: Question,
-    full: SchemaView,
-    sql: str | None,
-    settings: DacCorrectionSettings,
-    context: Context[Any],
-) -> str | None:
-    """Correct the final SQL of any pipeline.
+async def decompose(
+    question: Question, full: SchemaView, settings: DacCorrectionSettings, context: Context[Any]
+) -> "Decomposition":
+    """Prepare DAC's correction of a question, for any pipeline.
 
     Args:
         question: the question and its evidence.
         full: the view of the full schema.
-        sql: the SQL that comes in; None where there is none.
         settings: the switches.
         context: the pipeline's, with `grounded` demonstrations, and an `oracle` where the settings ask for one.
     """
     view = await with_question_values(question, full, settings, context)
-    return await Decomposition(question, view, settings, context).correct(sql)
+    return Decomposition(question, view, settings, context)
 
 
 async def with_question_values(

@@ -3,7 +3,7 @@
 import asyncio
 
 from flows.pipelines.context import Context
-from flows.pipelines.dac import correct_by_decomposition
+from flows.pipelines.dac import decompose
 from flows.pipelines.pipeline import pipeline
 from tasks.database.schema_view import SchemaView
 from tasks.records import Augmentation, Link, Question, SqlPair
@@ -49,7 +49,8 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
             "self_correction", await correct("self-correction", final, question, view, context)
         )
     if settings.dac is not None:
-        final = await correct_by_decomposition(question, full, final, settings.dac, context)
+        decomposition = await decompose(question, full, settings.dac, context)
+        final = await decomposition.correct(final)
     return final
 
 

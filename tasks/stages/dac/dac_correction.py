@@ -13,8 +13,9 @@ from tasks.records import Question
 from tasks.sql.elements import used_elements
 from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
-from tasks.stages.ask_sql import ask_sql
+from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import outcome_of, show_result
+from tasks.stages.sql_answer import sql_answer
 
 KINDS = {"tbl": "table", "col": "column", "val": "value"}
 
@@ -38,8 +39,7 @@ async def dac_correction(
     sql, feedback, missing = request.sql, request.feedback, request.feedback.missing
     tables = (*(used_elements(sql, view.schema).tables if sql else ()), *missing.tables)
     tables += tuple(column.table for column in missing.columns)
-    answer = await ask_sql(
-        backbone,
+    reply = await backbone.ask_json(
         prompts.messages(
             "dac_correction",
             question=question,
@@ -52,9 +52,11 @@ async def dac_correction(
             missing=shown_entities(missing, view.dialect),
             skeleton=feedback.skeleton,
         ),
+        SqlReply,
         sample=request.round,
         temperature=request.temperature,
     )
+    answer = sql_answer(reply, backbone)
     if answer.sql is None:
         backbone.note(f"{answer.note}; the SQL before it was kept")
         return Revision(feedback.kind, sql, "unreadable", note=answer.note)

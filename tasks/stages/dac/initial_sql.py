@@ -6,8 +6,9 @@ from tasks.database.schema_view import SchemaView
 from tasks.records import Answer, Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.stage import stage
-from tasks.stages.ask_sql import ask_sql
 from tasks.stages.dac.examples import shown_examples
+from tasks.stages.replies import SqlReply
+from tasks.stages.sql_answer import sql_answer
 
 
 @stage(prompts=("initial_sql",))
@@ -18,8 +19,7 @@ async def initial_sql(
     backbone: MeteredBackbone,
 ) -> Answer:
     """Write the SQL that is to be corrected; a demonstration of an unknown database is shown without its schema."""
-    return await ask_sql(
-        backbone,
+    reply = await backbone.ask_json(
         prompts.messages(
             "initial_sql",
             question=question,
@@ -27,4 +27,6 @@ async def initial_sql(
             examples=shown_examples(demonstrations, view.prompt),
             parts=view.render(),
         ),
+        SqlReply,
     )
+    return sql_answer(reply, backbone)

@@ -8,7 +8,8 @@ from tasks.records import Demonstration, Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.sql.skeleton import read_skeleton
 from tasks.stage import stage
-from tasks.stages.ask_sql import ask_sql
+from tasks.stages.replies import SqlReply
+from tasks.stages.sql_answer import sql_answer
 
 
 @stage(prompts=("skeleton_parsing",))
@@ -27,8 +28,7 @@ async def skeleton_parsing(
     Returns:
         The skeleton; None, with a note, when the reply held no SQL or one that cannot be parsed.
     """
-    answer = await ask_sql(
-        backbone,
+    reply = await backbone.ask_json(
         prompts.messages(
             "skeleton_parsing",
             question=question if evidence else Question(question.id, question.text, question.database_id),
@@ -38,7 +38,9 @@ async def skeleton_parsing(
                 for one in demonstrations
             ],
         ),
+        SqlReply,
     )
+    answer = sql_answer(reply, backbone)
     if answer.sql is None:
         return ParsedSkeleton(None, note=answer.note)
     reading = read_skeleton(answer.sql, dialect)

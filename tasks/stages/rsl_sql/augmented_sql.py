@@ -5,8 +5,9 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.database.schema_view import SchemaView
 from tasks.records import Answer, Augmentation, FewShotQuestion
 from tasks.stage import stage
-from tasks.stages.ask_sql import ask_sql
 from tasks.stages.links import shown_columns, shown_tables
+from tasks.stages.replies import SqlReply
+from tasks.stages.sql_answer import sql_answer
 
 
 @stage(prompts=("augmented_sql",))
@@ -14,8 +15,7 @@ async def augmented_sql(
     asked: FewShotQuestion, view: SchemaView, augmentation: Augmentation, backbone: MeteredBackbone
 ) -> Answer:
     """Write a SQL from the reduced schema; a part of the augmentation that is None is not shown."""
-    return await ask_sql(
-        backbone,
+    reply = await backbone.ask_json(
         prompts.messages(
             "augmented_sql",
             question=asked.question,
@@ -27,4 +27,6 @@ async def augmented_sql(
             linked_columns=shown_columns(view.schema, augmentation.elements),
             conditions=augmentation.conditions or (),
         ),
+        SqlReply,
     )
+    return sql_answer(reply, backbone)

@@ -10,8 +10,9 @@ from tasks.records import Execution, FewShotQuestion, Selection, SqlPair
 from tasks.settings.pipeline import SelectionSettings
 from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
-from tasks.stages.ask_sql import ask_sql
+from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import Tried, show_result
+from tasks.stages.sql_answer import sql_answer
 
 
 @stage(prompts=("binary_selection",))
@@ -36,8 +37,7 @@ async def binary_selection(
     second = await runner.run(sql2, settings.rows_shown)
     if settings.shortcut and (decided := await _shortcut(sql1, first, sql2, second, runner)):
         return Selection(sql2, decided, "shortcut")
-    answer = await ask_sql(
-        backbone,
+    reply = await backbone.ask_json(
         prompts.messages(
             "binary_selection",
             question=asked.question,
@@ -49,7 +49,9 @@ async def binary_selection(
                 Tried(sql2, show_result(second, settings.rows_shown, counts=settings.counts)),
             ],
         ),
+        SqlReply,
     )
+    answer = sql_answer(reply, backbone)
     if answer.sql is None:
         backbone.note(f"{answer.note}; SQL2 was kept")
         return Selection(sql2, "second", "default")

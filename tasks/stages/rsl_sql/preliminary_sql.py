@@ -5,8 +5,9 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.database.schema_view import SchemaView
 from tasks.records import Answer, FewShotQuestion, Link
 from tasks.stage import stage
-from tasks.stages.ask_sql import ask_sql
 from tasks.stages.links import shown_columns, shown_tables
+from tasks.stages.replies import SqlReply
+from tasks.stages.sql_answer import sql_answer
 
 
 @stage(prompts=("preliminary_sql",))
@@ -17,8 +18,7 @@ async def preliminary_sql(
 
     The forward link is named in the prompt beside the full schema; the baselines have none.
     """
-    return await ask_sql(
-        backbone,
+    reply = await backbone.ask_json(
         prompts.messages(
             "preliminary_sql",
             question=asked.question,
@@ -28,4 +28,6 @@ async def preliminary_sql(
             linked_tables=shown_tables(view.schema, link),
             linked_columns=shown_columns(view.schema, link),
         ),
+        SqlReply,
     )
+    return sql_answer(reply, backbone)

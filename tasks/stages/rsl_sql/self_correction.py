@@ -10,8 +10,9 @@ from tasks.database.schema_view import SchemaView
 from tasks.records import Correction, Execution, FewShotQuestion
 from tasks.settings.pipeline import CorrectionTurns
 from tasks.stage import stage
-from tasks.stages.ask_sql import ask_sql
+from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import Tried, outcome_of, show_result
+from tasks.stages.sql_answer import sql_answer
 
 
 @stage(prompts=("self_correction",))
@@ -51,7 +52,8 @@ async def self_correction(
         else:
             turn = prompts.render("self_correction", "again", current=current, dialect=view.dialect_name)
             conversation = (*conversation, Message("user", turn))
-        answer = await ask_sql(backbone, conversation)
+        reply = await backbone.ask_json(conversation, SqlReply)
+        answer = sql_answer(reply, backbone)
         rounds += 1
         if answer.sql is None:
             backbone.note(f"round {rounds}: {answer.note}; the SQL before it was kept")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flows.pipelines.context import Context, PipelineRecord
-from flows.pipelines.dac import correct_by_decomposition
+from flows.pipelines.dac import decompose
 from tasks.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.errors import ConfigurationError
 from tasks.records import ColumnName, Question
@@ -379,7 +379,8 @@ async def test_any_pipelines_sql_can_be_corrected(bench: Bench) -> None:
     context = Context(FewShotSettings(), bench.runner, (), bench.backbone, record)
     with on_trail(Trail(QUESTION)):
         view = await context.view_for(QUESTION, descriptions=False)
-        sql = await correct_by_decomposition(QUESTION, view, FIRST, DacCorrectionSettings(), context)
+        decomposition = await decompose(QUESTION, view, DacCorrectionSettings(), context)
+        sql = await decomposition.correct(FIRST)
     assert sql == OF_LYON
     assert [candidate.stage for candidate in record.candidates] == [
         "1_dac_execution",
