@@ -59,8 +59,8 @@ async def self_correction(
             backbone.note(f"round {rounds}: {answer.note}; the SQL before it was kept")
         else:
             sql, result = answer.sql, await runner.run(answer.sql, rows=0)
-        reply = json.dumps({"sql": answer.sql or ""}, ensure_ascii=False)
-        conversation = (*conversation, Message("assistant", reply))
+        said = json.dumps({"sql": answer.sql or ""}, ensure_ascii=False)
+        conversation = (*conversation, Message("assistant", said))
     return Correction(sql, rounds, before, outcome_of(result))
 
 
