@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from flows.cli.main import COMMANDS
+from flows.cli.program import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 
@@ -184,7 +184,7 @@ def test_heavy_libraries_are_imported_when_they_are_needed() -> None:
 
 def test_what_the_command_line_imports_at_its_start_imports_nothing_heavy() -> None:
     reached: set[str] = set()
-    # Commands are named in a table of flows.cli.main and imported by name, so no import statement leads to them.
+    # Commands are named in a table of flows.cli.program and imported by name, so no import statement leads to them.
     named = {entry.module for entry in COMMANDS.values()}
     waiting = [name for name in modules() if f"{name}.".startswith("flows.cli.") or name in named]
     while waiting:
@@ -211,8 +211,8 @@ def test_asking_for_help_loads_nothing_heavy(arguments: list[str]) -> None:
     program = (
         "import sys, atexit\n"
         f"atexit.register(lambda: print('LOADED', *(name for name in {HEAVY!r} if name in sys.modules)))\n"
-        "import flows.cli.main\n"
-        "flows.cli.main.main(sys.argv[1:])\n"
+        "import flows.cli.program\n"
+        "flows.cli.program.main(sys.argv[1:])\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True

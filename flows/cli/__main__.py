@@ -1,5 +1,5 @@
 """`python -m flows.cli`, for where the console script is not installed."""
 
-from flows.cli.main import main
+from flows.cli.program import main
 
 main()

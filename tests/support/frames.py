@@ -67,7 +67,7 @@ def counted(frames: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    from flows.cli.main import main
+    from flows.cli.program import main
 
     install(Path(sys.argv[1]))
     main(sys.argv[2:])

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from flows.cli.main import main
+from flows.cli.program import main
 from tests.support.command_line import Ran
 
 

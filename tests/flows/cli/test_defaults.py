@@ -6,7 +6,7 @@ import click
 import pytest
 import yaml
 
-from flows.cli.main import crosscheck
+from flows.cli.program import crosscheck
 from flows.deployed.forms import EvaluationForm, Matrix
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
 from tasks.settings.load import available

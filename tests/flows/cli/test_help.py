@@ -11,7 +11,7 @@ import pytest
 
 from flows.answer import command as answer_command
 from flows.answer import run as answer_one
-from flows.cli.main import COMMANDS, INTERNAL_ERROR, crosscheck
+from flows.cli.program import COMMANDS, INTERNAL_ERROR, crosscheck
 from flows.descriptions import command as prepare_command
 from flows.report import result as evaluated
 from flows.runtime.control import Interrupted
@@ -172,7 +172,7 @@ def test_the_exit_codes_in_the_texts_are_those_of_the_program() -> None:
         answer_one.RAN, answer_one.DID_NOT_RUN, CrosscheckError.exit_code, answer_one.TRY_AGAIN,
     }  # fmt: skip
     assert answer_command.NO_ANSWER == answer_one.DID_NOT_RUN
-    from flows.cli.main import main
+    from flows.cli.program import main
 
     assert codes(str(main.__doc__)) == evaluation | {INTERNAL_ERROR}
 
