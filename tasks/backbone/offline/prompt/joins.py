@@ -1,6 +1,5 @@
 """Ways from table to table over foreign keys, declared or evident from the names."""
 
-import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,19 +8,16 @@ from functools import lru_cache
 from tasks.backbone.offline.english.words import stems
 from tasks.backbone.offline.prompt.schema import PromptSchema, Reference
 
-_DECLARED, _EVIDENT = 1.0, 1.7
-"""Costs of a step over a foreign key, and of one over columns whose names say that they belong together."""
 _KEY_ENDINGS = stems("id code number isbn ssn")
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Two tables that can be joined, the columns that join them, and the cost of the step."""
+    """Two tables that can be joined, and the columns that join them."""
 
     left: str
     right: str
     key: Reference
-    cost: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +29,16 @@ class JoinTree:
 
 
 def join_tree(schema: PromptSchema, tables: Sequence[str]) -> JoinTree:
-    """Join the tables by short ways, one after the other, each to what is joined already.
-
-    Tables that no way leads to are joined without a condition, so that the query stays complete.
-    """
+    """Join the tables by short ways, one after the other; those that no way leads to without a condition."""
     joined = list(tables[:1])
     keys: list[Reference | None] = []
     left = [table for table in tables if table not in joined]
     while left:
-        ways = [_way(schema, joined, table) for table in left]
-        index = min(range(len(left)), key=lambda n: ways[n][0])
-        way = ways[index][1]
-        if not way:
-            joined.append(left[index])
+        ways = {table: way for table in left if (way := path(schema, joined, table))}
+        if not ways:
+            joined.append(left[0])
             keys.append(None)
-        for edge in way:
+        for edge in min(ways.values(), key=len, default=()):
             new = edge.right if edge.left in joined else edge.left
             if new not in joined:
                 joined.append(new)
@@ -56,55 +47,30 @@ def join_tree(schema: PromptSchema, tables: Sequence[str]) -> JoinTree:
     return JoinTree(tuple(joined), tuple(keys))
 
 
-def distance(schema: PromptSchema, left: str, right: str) -> float:
-    """Return the cost of the shortest way between two tables, infinity when there is none."""
-    return _way(schema, [left], right)[0]
-
-
-def path(schema: PromptSchema, left: str, right: str) -> tuple[Edge, ...]:
-    """Return the shortest way from one table to another, () when there is none."""
-    return _way(schema, [left], right)[1]
-
-
-def counting_tables(schema: PromptSchema, table: str, target: str) -> tuple[str, ...]:
-    """Return the table whose rows count the targets of a table: where a bridge leads there, the bridge."""
-    way = path(schema, table, target)
-    if len(way) >= 2 and way[-1].key.parent.table == target:
-        return (way[-1].key.child.table,)
-    return (target,) if target != table else ()
-
-
-def _way(schema: PromptSchema, start: Sequence[str], goal: str) -> tuple[float, tuple[Edge, ...]]:
-    """Return the cheapest way from any of the tables to the goal, by Dijkstra's algorithm; ties by order."""
+def path(schema: PromptSchema, start: Sequence[str], goal: str) -> tuple[Edge, ...]:
+    """Return the shortest way from any of the tables to the goal, () without one; declared keys go first."""
     edges = _edges(schema)
-    queue: list[tuple[float, int, str, tuple[Edge, ...]]] = [
-        (0.0, n, table, ()) for n, table in enumerate(start)
-    ]
-    done: set[str] = set()
-    counter = len(queue)
-    while queue:
-        cost, _, table, way = heapq.heappop(queue)
+    ways: dict[str, tuple[Edge, ...]] = dict.fromkeys(start, ())
+    queue = list(start)
+    for table in queue:
         if table == goal:
-            return cost, way
-        if table in done:
-            continue
-        done.add(table)
+            return ways[table]
         for edge in edges.get(table, ()):
-            counter += 1
             other = edge.right if edge.left == table else edge.left
-            heapq.heappush(queue, (cost + edge.cost, counter, other, (*way, edge)))
-    return float("inf"), ()
+            if other not in ways:
+                ways[other] = (*ways[table], edge)
+                queue.append(other)
+    return ()
 
 
 @lru_cache(maxsize=8)
 def _edges(schema: PromptSchema) -> dict[str, list[Edge]]:
     """Return the edges that leave each table: a foreign key each, else columns of one name that ends like a key."""
     edges: dict[frozenset[str], Edge] = {}
-    references = [(reference, _DECLARED) for reference in schema.references]
-    for reference, cost in (*references, *((pair, _EVIDENT) for pair in _evident(schema))):
+    for reference in (*schema.references, *_evident(schema)):
         left, right = reference.child.table, reference.parent.table
         if left != right:
-            edges.setdefault(frozenset((left, right)), Edge(left, right, reference, cost))
+            edges.setdefault(frozenset((left, right)), Edge(left, right, reference))
     leaving: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges.values():
         leaving[edge.left].append(edge)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tasks.backbone.offline.english.words import Token
-from tasks.backbone.offline.prompt.joins import distance
+from tasks.backbone.offline.prompt.joins import path
 from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.question.evidence import Hint
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention, TableMention
@@ -126,7 +126,7 @@ class QuestionText:
             return (
                 points
                 + 1.5 * (name.table in said)
-                - 0.3 * min(distance(self.schema, subject, name.table), 4.0)
+                - 0.3 * (len(path(self.schema, [subject], name.table)) or 4 * (name.table != subject))
             )
 
         return max(mention.columns, key=score)
