@@ -1,20 +1,24 @@
-"""Adapting a demonstration over the same database: its query, with the values and comparisons of the question asked."""
+"""Adapting a demonstration over the same database: its query, with the values of the question asked."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from tasks.backbone.offline.alignment import align, likeness, units_of, units_of_example
-from tasks.backbone.offline.english.words import stem
+from tasks.backbone.offline.english.lexicon import STOP
+from tasks.backbone.offline.english.words import Token, stem, stems, tokenize
 from tasks.backbone.offline.prompt.reading import Example
 from tasks.backbone.offline.prompt.schema import PromptSchema
-from tasks.backbone.offline.query import OPERATORS, BacktickedSQLite, Expression, text_literal
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.values import Value
+from tasks.backbone.offline.sql.query import BacktickedSQLite, Expression, text_literal
+
+_VALUE = "<v>"
+_LIGHT = frozenset(map(stem, STOP)) | frozenset(stems("whose record name shown on so far ever"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,45 +30,63 @@ class Adaptation:
 
 
 def adapt(example: Example, text: QuestionText, values: Sequence[Value]) -> Adaptation | None:
-    """Return the demonstration's query for the question and its values, None where it cannot be made to fit."""
-    if not re.match(r"(?i)select|with", example.sql):
-        return None
+    """Return the demonstration's query with the question's values, None where it does not fit."""
     try:
         query = sqlglot.parse_one(example.sql[:4000], dialect=BacktickedSQLite)
         query = query.transform(lambda node: _with_text(node, text.schema))
     except (SqlglotError, RecursionError):
         return None
-    shown = units_of_example(example.question, list(query.find_all(exp.Literal)))
-    asked = units_of(text.tokens, {value.start: value for value in values})
-    pairs = [[unit for unit in side if unit.value] for side in (shown, asked)]
-    kinds = [[unit.value.is_number for unit in side if unit.value] for side in pairs]
+    words = tokenize(example.question)
+    shown = _values_of(words, query)
+    kinds = [[value.is_number for value in side] for side in (shown, values)]
     if kinds[0] != kinds[1] or not _fits(query, text.schema):
         return None
-    explained = {unit for side in pairs for unit in side}
-    exchanged = {
-        old.value.text.lower(): new.value.text
-        for old, new in zip(*pairs, strict=True)
-        if old.value and new.value
-    }
-    operators: dict[str, str] = {}
-    runs = align(shown, asked)
-    for run in runs:
-        if run.equal or not run.shown or len(run.asked) != 1:
-            continue
-        said = {unit.key for unit in run.shown}
-        literals = [
-            one.name for one in query.find_all(exp.Literal) if one.is_string and stem(one.name) in said
-        ]
-        if len(run.shown) == 1 and run.shown[0].is_operator and run.asked[0].is_operator:
-            operators[run.shown[0].key] = run.asked[0].key
-        elif len(literals) == 1:
-            exchanged[literals[0].lower()] = text.tokens[run.asked[0].start].lower.removesuffix("s")
-        else:
-            continue
-        explained.update((*run.shown, *run.asked))
+    exchanged = {old.text.lower(): new.text for old, new in zip(shown, values, strict=True)}
     query = query.transform(lambda node: _with_value(node, exchanged))
-    query = query.transform(lambda node: _with_operator(node, operators))
-    return Adaptation(query.sql(BacktickedSQLite), likeness(runs, explained))
+    alike = _likeness(_masked(words, shown), _masked(text.tokens, values))
+    return Adaptation(query.sql(BacktickedSQLite), alike)
+
+
+def _values_of(words: Sequence[Token], query: Expression) -> list[Value]:
+    """Return the values of a demonstration's question: what its query holds as literals."""
+    said = [token.text.lower() if token.kind == "number" else token.lower for token in words]
+    values: dict[int, Value] = {}
+    for literal in query.find_all(exp.Literal):
+        wanted = [t.lower for t in tokenize(re.sub(r"^%|[-/]?%$", "", literal.name)) if t.kind != "mark"]
+        for start in range(len(words) - len(wanted) + 1):
+            end = start + len(wanted)
+            if wanted and start not in values and said[start:end] == wanted:
+                text = " ".join(token.text for token in words[start:end])
+                values[start] = Value(start, end, text, is_number=not literal.is_string or text.isdigit())
+                break
+    return [value for _, value in sorted(values.items())]
+
+
+def _masked(tokens: Sequence[Token], values: Sequence[Value]) -> list[str]:
+    """Return the stems of a question, with one mark for each value."""
+    starts = {value.start for value in values}
+    inside = {index for value in values for index in range(value.start + 1, value.end)}
+    return [
+        _VALUE if index in starts else token.stem or token.lower
+        for index, token in enumerate(tokens)
+        if index not in inside and (index in starts or token.kind != "mark")
+    ]
+
+
+def _likeness(shown: Sequence[str], asked: Sequence[str]) -> float:
+    """Return how alike two questions are, in 0..1; stop words count less, words that differ more."""
+    total = same = 0.0
+    strange = 0
+    for tag, a, b, c, d in SequenceMatcher(None, shown, asked, autojunk=False).get_opcodes():
+        sides = [[_weight(word) for word in side] for side in (shown[a:b], asked[c:d])]
+        total += sum(map(sum, sides))
+        same += sum(map(sum, sides)) if tag == "equal" else 0.0
+        strange += 0 if tag == "equal" else max(side.count(1.0) for side in sides)
+    return float(same / total * 0.8**strange) if total else 0.0
+
+
+def _weight(word: str) -> float:
+    return 0.5 if word == _VALUE else 0.3 if word in _LIGHT else 1.0
 
 
 def _with_text(node: Expression, schema: PromptSchema) -> Expression:
@@ -77,20 +99,16 @@ def _fits(query: Expression, schema: PromptSchema) -> bool:
     tables = [node.name for node in query.find_all(exp.Table) if node.name.lower() not in own]
     columns = (node for node in query.find_all(exp.Column) if not isinstance(node.this, exp.Star))
     named = (schema.find(node.name) or node.name.lower() in own for node in columns)
-    return bool(tables) and all(map(schema.table, tables)) and all(named)
+    return isinstance(query, exp.Query) and bool(tables) and all(map(schema.table, tables)) and all(named)
 
 
 def _with_value(node: Expression, values: Mapping[str, str]) -> Expression:
     if not isinstance(node, exp.Literal):
         return node
-    old, text = node.name.lower(), node.name
-    if old in values:
-        return exp.Literal(this=values[old], is_string=node.is_string)
-    inside = next((one for one in values if one in old), "") if node.is_string else ""
+    old = node.name.lower()
+    inside = old if old in values else next((one for one in values if one in old and node.is_string), "")
+    if not inside:
+        return node
     at = old.index(inside)
-    return text_literal(text[:at] + values[inside] + text[at + len(inside) :]) if inside else node
-
-
-def _with_operator(node: Expression, operators: Mapping[str, str]) -> Expression:
-    new = next((new for old, new in operators.items() if isinstance(node, OPERATORS[old])), "")
-    return OPERATORS[new](this=node.this, expression=node.expression) if new else node
+    changed = node.name[:at] + values[inside] + node.name[at + len(inside) :]
+    return exp.Literal(this=changed, is_string=node.is_string)

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Callable, Mapping
 
-from tasks.backbone.offline.correcting import correct, eliminate, reason, select
-from tasks.backbone.offline.decomposing import align, correct_by_feedback, invent
+from tasks.backbone.offline.correcting import correct, correct_by_feedback, reason, select
 from tasks.backbone.offline.prompt.reading import Prompt, read_prompt
 from tasks.backbone.offline.prompt.sections import Task, task_of
-from tasks.backbone.offline.replies import conditions_of, describe, keywords_of, link_of
+from tasks.backbone.offline.replies import align, conditions_of, describe, keywords_of, link_of
 from tasks.backbone.offline.writing import write_sql
 from tasks.backbone.protocol import Request
 
@@ -16,11 +15,11 @@ _QUERIES: Mapping[Task, Callable[[Prompt], str]] = {
     Task.SELECTION: select,
     Task.CORRECTION: correct,
     Task.FEEDBACK: correct_by_feedback,
-    Task.SKELETON: invent,
+    Task.SKELETON: lambda prompt: "SELECT a FROM b" if prompt.question else "",
 }
 _TEXTS: Mapping[Task, Callable[[Prompt], str]] = {
     Task.CONTINUATION: lambda prompt: write_sql(prompt).removeprefix("SELECT").strip(),
-    Task.ELIMINATION: eliminate,
+    Task.ELIMINATION: select,
     Task.REFLECTION: reason,
 }
 _OBJECTS: Mapping[Task, Callable[[Prompt], Mapping[str, object]]] = {

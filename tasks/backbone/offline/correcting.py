@@ -1,23 +1,19 @@
 """What the model does with queries that were tried: choose one, write another, say why one fails."""
 
 import re
-from difflib import get_close_matches
+from dataclasses import replace
 
 from tasks.backbone.offline.prompt.reading import Attempt, Prompt
-from tasks.backbone.offline.query import Query
+from tasks.backbone.offline.sql.query import Query
 from tasks.backbone.offline.writing import read_query
 
 _FAILED = re.compile(r"error|time-?out|timed out|there is no query", re.IGNORECASE)
 _EMPTY = re.compile(r"(?:no rows|empty|\(?0 rows\)?|)\.?", re.IGNORECASE)
-_UNKNOWN = re.compile(r"no such (column|table): (.+)", re.IGNORECASE)
+_FAILURE = re.compile(r"(?:Error|Time-out): ")
 
 
 def correct(prompt: Prompt) -> str:
-    """Return a query that has not been tried in this conversation.
-
-    The model's own reading comes first, then ever simpler forms of it; when all have been tried, the query that
-    was given comes back unchanged.
-    """
+    """Return the first form of the model's own reading that was not tried, else the query that was given."""
     tried = [*(attempt.sql for attempt in prompt.attempts), *prompt.earlier]
     own = read_query(prompt)
     for query in (own, *own.simpler()) if own else ():
@@ -35,26 +31,19 @@ def select(prompt: Prompt) -> str:
     return min(reversed(prompt.attempts), key=lambda attempt: _surprise(attempt, own)).sql.strip()
 
 
-def eliminate(prompt: Prompt) -> str:
-    """Return the query that was given, unless it fails."""
-    if not prompt.attempts:
-        return ""
-    return correct(prompt) if failed(prompt.attempts[0]) else prompt.attempts[0].sql
+def correct_by_feedback(prompt: Prompt) -> str:
+    """Return a query that has not been tried after a failure, else the one that was given."""
+    failure = _FAILURE.search(prompt.feedback)
+    if prompt.current_sql and not failure:
+        return prompt.current_sql
+    attempts = (Attempt(prompt.current_sql, ""),) if prompt.current_sql else ()
+    return correct(replace(prompt, attempts=attempts, earlier=()))
 
 
 def reason(prompt: Prompt) -> str:
-    """Return why the last query fails, as far as the database's message says it."""
-    attempt = prompt.attempts[-1] if prompt.attempts else Attempt("", "")
-    message = attempt.result.removeprefix("Error:").strip().rstrip(".")
-    if not attempt.sql:
-        return "There is no query to run."
-    if not (found := _UNKNOWN.match(message)):
-        return f"The database says: {message}."
-    kind, name = found[1].lower(), found[2].rpartition(".")[2].strip("`\"'[] ")
-    columns = [column.name for column in prompt.schema.columns]
-    known = {one.table if kind == "table" else one.column for one in columns}
-    near = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
-    return f"The schema has no {kind} {name}" + (f"; it has {near[0]}." if near else ".")
+    """Return the database's message about the last query as the reason why it fails."""
+    message = prompt.attempts[-1].result if prompt.attempts else "There is no query."
+    return f"The database says: {message.removeprefix('Error:').strip().rstrip('.')}."
 
 
 def failed(attempt: Attempt) -> bool:

@@ -8,15 +8,14 @@ from tasks.backbone.offline.answering import answer
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.records import Call, Usage
 
-VERSION = 3
+VERSION = 4
 """Raise it with every change that can alter a reply: it is part of every stage's cache key."""
 
 
 class OfflineBackbone:
     """A rule-based model: the same request gets the same reply, in any process, without files or network.
 
-    Only the messages and the keys of the reply's JSON schema are read. Tokens and money are unknown, because
-    neither exists here.
+    Only the messages and the keys of the reply's JSON schema are read; tokens and money are unknown.
     """
 
     @property

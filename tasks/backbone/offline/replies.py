@@ -1,11 +1,13 @@
-"""The other things a pipeline asks for: links, keywords, conditions, descriptions."""
+"""The other things a pipeline asks for: links, keywords, conditions, descriptions, alignments."""
 
 import re
 
 from sqlglot import exp
 
+from tasks.backbone.offline.english.lexicon import STOP
 from tasks.backbone.offline.english.words import split_identifier
 from tasks.backbone.offline.prompt.reading import Prompt
+from tasks.backbone.offline.question.mentions import TableMention
 from tasks.backbone.offline.question.naming import key_column
 from tasks.backbone.offline.writing import own_sql, question_of, read_query
 from tasks.records import ColumnName
@@ -21,10 +23,9 @@ _CLAUSE = re.compile(
 
 
 def link_of(prompt: Prompt) -> dict[str, list[str]]:
-    """Return the tables and columns that the model's own query needs, with every column the question names.
+    """Return the tables and columns that the model's own query needs, then those that the task or the question names.
 
-    Columns that the task names are kept. The only number in the task is how many columns of a table may be named;
-    those of the query go first.
+    The only number in the task is how many columns of a table may be named.
     """
     query = read_query(prompt)
     if query is None:
@@ -74,3 +75,18 @@ def describe(prompt: Prompt) -> dict[str, str]:
         words = " ".join(split_identifier(name)) or name
         sentences[name] = f"The {words}, such as {samples}." if samples else f"The {words}."
     return sentences
+
+
+def align(prompt: Prompt) -> list[dict[str, str | None]]:
+    """Return which table or column each token of the question names."""
+    if not prompt.readable:
+        return []
+    text = question_of(prompt)
+    found: dict[int, tuple[str, str]] = {}
+    for mention in reversed(text.mentions):
+        is_table = isinstance(mention, TableMention)
+        name = text.table_of(mention) if isinstance(mention, TableMention) else str(text.resolve(mention))
+        found |= dict.fromkeys(range(mention.start, mention.end), (name, "tbl" if is_table else "col"))
+    named = {index: pair for index, pair in found.items() if text.tokens[index].lower not in STOP}
+    pairs = ((token, *named.get(index, (None, None))) for index, token in enumerate(text.tokens))
+    return [{"token": token.text, "schema": schema, "type": kind} for token, schema, kind in pairs]

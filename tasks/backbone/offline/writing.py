@@ -1,17 +1,15 @@
 """From a prompt to the query that answers its question."""
 
-from collections.abc import Sequence
-
-from tasks.backbone.offline.adapting import Adaptation, adapt
+from tasks.backbone.offline.adapting import adapt
 from tasks.backbone.offline.clauses.reader import read_question
-from tasks.backbone.offline.prompt.reading import Example, Prompt
-from tasks.backbone.offline.query import Query
+from tasks.backbone.offline.prompt.reading import Prompt
 from tasks.backbone.offline.question.link_question import link_question
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.values import find_values
+from tasks.backbone.offline.sql.query import Query
 
 LIKE_ENOUGH = 0.5
-"""Likeness from which an adapted demonstration is trusted more than the model's own reading."""
+"""Likeness from which a demonstration is trusted more than the model's own reading."""
 
 
 def question_of(prompt: Prompt) -> QuestionText:
@@ -31,16 +29,11 @@ def own_sql(prompt: Prompt) -> str:
 
 
 def write_sql(prompt: Prompt) -> str:
-    """Return the SQL for the prompt's question: an adapted demonstration or the model's own reading, else ""."""
-    if not prompt.readable:
-        return ""
-    adapted = best_adaptation(prompt.examples, question_of(prompt))
-    return adapted.sql if adapted else own_sql(prompt)
-
-
-def best_adaptation(examples: Sequence[Example], text: QuestionText) -> Adaptation | None:
-    """Return the demonstration whose question is most like the one asked, None if none is like enough."""
+    """Return the SQL for the prompt's question: a demonstration that is like enough, else the model's own reading."""
+    if not (prompt.readable and prompt.examples):
+        return own_sql(prompt)
+    text = question_of(prompt)
     values = find_values(text)
-    adapted = [found for example in examples if (found := adapt(example, text, values))]
+    adapted = [found for example in prompt.examples if (found := adapt(example, text, values))]
     best = max(adapted, key=lambda found: found.likeness, default=None)
-    return best if best and best.likeness >= LIKE_ENOUGH else None
+    return best.sql if best and best.likeness >= LIKE_ENOUGH else own_sql(prompt)

@@ -4,10 +4,10 @@ import re
 
 from sqlglot import exp
 
-from tasks.backbone.offline.query import Expression, compare, plain, text_literal
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.value_columns import Choice, Condition
 from tasks.backbone.offline.question.values import Value
+from tasks.backbone.offline.sql.query import Expression, compare, plain, text_literal
 from tasks.records import ColumnName
 
 _TAIL = r"(?: (?:the|a|an|year|years|age|of|in|that|to|\$|value|amount|date|day|month|score))*$"
@@ -21,7 +21,6 @@ _OPERATORS = {
     "!=": r"(?:(?:do|does|did) not \w+|not|other than|different from|except|except for|excluding|besides|outside"
     r"|outside of)(?: (?:in|from|of|the|equal|to|be|is|at|located|any|have|has|named|called|with|by|on))*",
 }
-_AFTER = {">=": rf"or (?:above|over|after|{_MORE})", "<=": rf"or (?:below|{_LESS})"}
 _CONTAINS = re.compile(
     r"\b(?:contain\w*|includ\w*|substring|words?|letters?|(?:has|with) the phrase|phrase|like|the string)\b"
 )
@@ -35,16 +34,10 @@ def condition_of(text: QuestionText, value: Value, choice: Choice) -> Condition:
     left: Expression = plain(column)
     operator = _operator(text, value, choice)
     year = needs_year(text, column, value)
-    samples = text.schema.column(column).samples
-    prefix = re.fullmatch(r"\d{4}-\d\d(?:-\d\d)?", value.text) and all(
-        len(one) > len(value.text) for one in samples
-    )
     if pattern := _pattern(text, value):
         operator, right = ("NOT LIKE" if operator == "!=" else "LIKE"), pattern
     elif year and operator == "=":
         operator, right = "LIKE", f"%{value.text}%"
-    elif prefix and samples and operator == "=":
-        operator, right = "LIKE", f"{value.text}%"
     else:
         left = year_of(column) if year else left
         test = compare(left, operator, as_literal(text, column, value))
@@ -58,9 +51,7 @@ def _operator(text: QuestionText, value: Value, choice: Choice) -> str:
         lead = text.between(choice.mention.start - 3, choice.mention.start)
         negated = re.search(r"not(?: have| has)?(?: the| a| an)?$", lead)
         before = ("not " if negated else "") + (text.between(choice.mention.end, value.start) or "is")
-    rest = text.between(value.end, value.end + 4)
-    said = [op for op, words in _AFTER.items() if re.match(rf"(?:\w+ )?{words}\b(?! than| <n>)", rest)]
-    said += [op for op, words in _OPERATORS.items() if re.search(rf"(?:{words}){_TAIL}", before)]
+    said = [op for op, words in _OPERATORS.items() if re.search(rf"(?:{words}){_TAIL}", before)]
     return said[0] if said else "="
 
 

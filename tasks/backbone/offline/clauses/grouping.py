@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tasks.backbone.offline.prompt.joins import counting_tables
-from tasks.backbone.offline.query import COUNT, Expression, compare
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention, TableMention
 from tasks.backbone.offline.question.text import Found, QuestionText
+from tasks.backbone.offline.sql.query import COUNT, Expression, compare
 from tasks.records import ColumnName
 
 _EACH = (
@@ -15,7 +14,6 @@ _EACH = (
     r"|(?:for|in|by|across|(?<!number )(?<!kinds )(?<!types )of) (?:the |all |all the )?(?:different|various))"
     r"(?: of)?(?: the)?(?: different| distinct| unique| possible)?"
 )
-_BY = r"(?:grouped by|group by|by)(?: the| their| its| each)?(?: different)?"
 _AMOUNT = (
     r"(?:(?P<op>more than|over|greater than|above|at least|no less than|no fewer than|less than|fewer than|under|below"
     r"|at most|no more than|exactly|only|larger than|not less than|minimum of|a minimum of) )?(?P<n><n>|one|a|zero)"
@@ -27,7 +25,6 @@ _OPERATORS = {
     "under": "<", "below": "<", "at most": "<=", "no more than": "<=", "exactly": "=", "only": "=",
     "minimum of": ">=", "a minimum of": ">=", "or more": ">=", "or above": ">=", "or less": "<=", "or fewer": "<=",
 }  # fmt: skip
-_NO_COUNT_BEHIND = ("than", "between", "and", "to", "in", "of", "age", "is", "equals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +32,7 @@ class Grouping:
     """What a question says about groups.
 
     Attributes:
-        group: what to group by, None when nothing is said.
         shown: columns that stand for the group in the result, () where the question does not name the group.
-        having: a condition on the groups.
         tables: tables that must be joined for the counts to make sense.
         position: index of the token that names the group.
     """
@@ -50,9 +45,8 @@ class Grouping:
 
 
 def read_grouping(text: QuestionText) -> Grouping:
-    """Read "for each x", "per x" and "by x" in a question for an aggregate; their tokens are used up."""
-    places = [*text.find(_EACH), *(found for found in text.find(_BY) if _follows_noun(text, found.start))]
-    for found in places:
+    """Read "for each x" and "per x" in a question for an aggregate; their tokens are used up."""
+    for found in text.find(_EACH):
         if not text.free(found.start, found.end):
             continue
         column = next((m for m in text.columns if found.end <= m.start <= found.end + 1), None)
@@ -68,12 +62,6 @@ def read_grouping(text: QuestionText) -> Grouping:
     return Grouping()
 
 
-def _follows_noun(text: QuestionText, index: int) -> bool:
-    """Whether "by" follows what is grouped, not what was done: "the number of films by studio"."""
-    previous = text.between(index - 1, index)
-    return previous in ("grouped", "group", ",") or any(m.start < index <= m.end for m in text.mentions)
-
-
 def read_having(text: QuestionText) -> Grouping:
     """Read a condition on groups, as "more than two concerts"; its tokens are used up."""
     for found in text.find(_AMOUNT):
@@ -83,17 +71,11 @@ def read_having(text: QuestionText) -> Grouping:
         number = "0" if found.match["n"] == "zero" else number
         if not text.free(found.start, found.end) or not number.isdigit() or int(number) > 200:
             continue
-        if operator or (found.match["n"] == "<n>" and (unit or _at_once(text, found))):
+        if operator or (found.match["n"] == "<n>" and unit):
             test = compare(COUNT, operator or "=", exp.Literal.number(number))
             if grouping := _having_at(text, found, test, times=unit.startswith("time")):
                 return grouping
     return Grouping()
-
-
-def _at_once(text: QuestionText, found: Found) -> bool:
-    before = text.between(found.start - 1, found.start)
-    beside = any(m.start == found.end for m in text.mentions)
-    return beside and before not in _NO_COUNT_BEHIND and not any(m.end == found.start for m in text.columns)
 
 
 def _having_at(text: QuestionText, found: Found, test: Expression, *, times: bool) -> Grouping | None:
@@ -115,7 +97,7 @@ def _having_at(text: QuestionText, found: Found, test: Expression, *, times: boo
     if counted and target == group.table and isinstance(head, TableMention):
         return None
     text.use(found.start, thing.end)
-    tables = counting_tables(text.schema, group.table, target) if counted else (target,)
+    tables = () if target == group.table else (target,)
     return Grouping(group, (), test, tables)
 
 

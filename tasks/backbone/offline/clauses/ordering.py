@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from tasks.backbone.offline.query import COUNT, Order, call, plain
 from tasks.backbone.offline.question.text import QuestionText
+from tasks.backbone.offline.sql.query import Order, call, plain
 from tasks.records import ColumnName
 
 _SORT = (
@@ -26,8 +26,6 @@ class Ordering:
     """What a question says about order.
 
     Attributes:
-        order: the terms, () when nothing is said.
-        limit: rows asked for, None for all.
         group: column to group by, where the order is by a count.
         tables: tables that must be joined for the order to make sense.
         target: column that is asked for by the superlative itself ("the most common nationality").
@@ -46,19 +44,12 @@ def read_sorting(text: QuestionText) -> Ordering:
         stop = text.sentence_end(found.end)
         descending = bool(re.search(_DESCENDING, text.between(found.start, stop)))
         text.use(found.start, found.end)
-        if re.match(rf"(?:the )?{NUMBER_OF} ", text.between(found.end, stop) + " "):
-            table = next((t for t in text.tables if t.start > found.end), None)
-            text.use(found.start, table.end if table else found.end + 2)
-            return Ordering((Order(COUNT, descending),), tables=(text.table_of(table),) if table else ())
         terms: list[Order] = []
         end = found.end
         for mention in text.columns_in(found.end, stop):
-            words = text.between(end, mention.start)
-            if re.search(r"\b(?:show|list|what|give|find|whose|for each|of each)\b", words):
-                break
             if terms and mention.start - end > 3:
                 break
-            function = "AVG" if "average" in words else "SUM" if "total" in words else ""
+            function = "AVG" if "average" in text.between(end, mention.start) else ""
             column = text.resolve(mention)
             terms.append(Order(call(function, column) if function else plain(column), descending))
             end = mention.end

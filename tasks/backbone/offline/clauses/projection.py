@@ -3,13 +3,30 @@
 import re
 from dataclasses import dataclass
 
-from tasks.backbone.offline.clauses.zones import COUNTING, zone
 from tasks.backbone.offline.english.lexicon import AGGREGATES, words_of
-from tasks.backbone.offline.query import COUNT, Expression, call, columns_of, plain
 from tasks.backbone.offline.question.mentions import ColumnMention
 from tasks.backbone.offline.question.text import Found, QuestionText
+from tasks.backbone.offline.sql.query import COUNT, Expression, call, plain
 from tasks.records import ColumnName
 
+_IMPERATIVE = words_of(
+    """
+    show list give find return tell display what which who report select provide please state get name
+    compute count calculate how output present sort identify describe
+    """
+)
+_BOUNDARY = words_of("who whose that which where with when having if while whom without")
+_BEFORE_WHICH = words_of("in of and from show find tell me , on at for")
+COUNTING = (
+    r"(?:how many(?: of)?|count (?:the )?(?:total )?number of|(?:the )?(?:total )?(?:number|numbers|count|amount) of"
+    r"|count(?: of)?|the number(?= [.,?;]| and |$))"
+    r"(?: the| all| all the| their| its)?(?P<distinct>(?: different| distinct| unique)?)(?: kinds of| types of)?"
+)
+_RESTART = (
+    r"(?:along with|together with|as well as|with (?:the|its|their) (?:total )?(?:number|count) of|and(?: also)?(?:,)? "
+    r"(?:what|how many|how much|list|show|give|return|find|tell|which|their|its|his|her|the number|the total number"
+    r"|the average|the maximum|the minimum))"
+)
 _DISTINCT = re.compile(r"\b(?:different|distinct|unique|without (?:duplicates|repetition)|no duplicates)\b")
 _BEFORE_COLUMN = words_of("and , the of number value for amount all or values a")
 _AVERAGED = ("average", "mean", "total", "sum", "maximum", "minimum")
@@ -20,8 +37,6 @@ class Item:
     """One thing that is asked for.
 
     Attributes:
-        start: index of its first token, for the order of the items.
-        expression: what is selected.
         column: the bare column of a plain item, None for an aggregate.
         counts: table whose rows it counts, "" when it is no plain count.
     """
@@ -51,20 +66,14 @@ def is_aggregate_question(text: QuestionText) -> bool:
 
 
 def read_projection(text: QuestionText, near: str = "") -> Projection:
-    """Read what is asked for from the words that no other clause has used.
-
-    Args:
-        text: the question.
-        near: table that groups the rows, whose columns win ties.
-    """
-    ranges = zone(text)
+    """Read what is asked for from the words that no other clause has used; columns of the table `near` win ties."""
+    ranges = _asked(text)
     items: list[Item] = []
     counted: set[int] = set()
     for found in text.find(COUNTING):
         within = any(found.start in span for span in ranges) and text.free(found.start, found.end)
         if within and not any(m.start < found.start < m.end and m.score >= 0.6 for m in text.columns):
             items.extend(_count(text, found, counted))
-    items.extend(_formulas(text))
     for span in ranges:
         for mention in text.columns_in(span.start, span.stop):
             if mention.start in counted or mention.score < 0.5 or (items and _is_owner(text, mention)):
@@ -74,7 +83,7 @@ def read_projection(text: QuestionText, near: str = "") -> Projection:
     items.sort(key=lambda item: item.start)
     words = text.between(ranges[0].start, ranges[0].stop)
     distinct = bool(_DISTINCT.search(words)) or "without duplicates" in text.plain
-    unrepeated = {item.expression: item for item in reversed(_whole(text, items))}
+    unrepeated = {item.expression: item for item in reversed(items)}
     return Projection(tuple(reversed(unrepeated.values())), distinct)
 
 
@@ -82,30 +91,6 @@ def _is_owner(text: QuestionText, mention: ColumnMention) -> bool:
     """Whether words name the table that columns before them belong to: "the hours of all projects"."""
     whole = any((m.start, m.end) == (mention.start, mention.end) and m.score >= 0.9 for m in text.tables)
     return whole and text.between(mention.start - 1, mention.start) not in ("and", ",")
-
-
-def _formulas(text: QuestionText) -> list[Item]:
-    found = []
-    for hint in text.hints:
-        if hint.formula is not None and text.free(hint.start, hint.end):
-            found.append(Item(hint.start, hint.formula))
-            text.use(hint.start, hint.end)
-    return found
-
-
-def _whole(text: QuestionText, items: list[Item]) -> list[Item]:
-    parts = {m.start for m in text.columns if m.score < 0.6}
-    kept = [item for item in items if item.column is None or item.start not in parts] or items
-    aggregated = [item for item in kept if item.column is None]
-    return [
-        item
-        for item in kept
-        if item.column is None
-        or not any(
-            item.column in columns_of(one.expression) and abs(one.start - item.start) <= 2
-            for one in aggregated
-        )
-    ]
 
 
 def _count(text: QuestionText, found: Found, counted: set[int]) -> list[Item]:
@@ -148,3 +133,30 @@ def _column_items(text: QuestionText, mention: ColumnMention, zone_start: int, n
     if not functions:
         return [Item(mention.start, plain(name), name)]
     return [Item(mention.start, call(function, name)) for function in dict.fromkeys(functions)]
+
+
+def _asked(text: QuestionText) -> list[range]:
+    """Return the ranges that say what is asked for: from the last asking sentence's start to its first clause."""
+    ends = [n for n, token in enumerate(text.tokens[:-1]) if token.text in (".", "?", "!", ";", ":")]
+    starts = [start for start in (0, *(n + 1 for n in ends)) if text.between(start, start + 1) in _IMPERATIVE]
+    start = starts[-1] if starts else 0
+    stop = text.sentence_end(start)
+    if not text.columns_in(start, stop, free=False) and not any(
+        f.start >= start for f in text.find(COUNTING)
+    ):
+        start, stop = 0, text.sentence_end(0)
+    ranges = [range(start, _boundary(text, start, stop))]
+    for found in text.find(_RESTART):
+        if ranges[-1].stop < found.start < stop:
+            ranges.append(range(found.start, _boundary(text, found.start + 1, stop)))
+    return ranges
+
+
+def _boundary(text: QuestionText, start: int, stop: int) -> int:
+    for index in range(start + 1, stop):
+        word, previous = text.tokens[index].lower, text.tokens[index - 1].lower
+        along = word == "with" and previous in ("along", "together")
+        asking = word == "which" and previous in _BEFORE_WHICH and index <= start + 3
+        if word in _BOUNDARY and not along and not asking:
+            return index
+    return stop

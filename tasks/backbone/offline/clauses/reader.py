@@ -16,11 +16,11 @@ from tasks.backbone.offline.clauses.projection import (
     read_projection,
 )
 from tasks.backbone.offline.clauses.superlatives import read_superlative
-from tasks.backbone.offline.prompt.joins import counting_tables, path
-from tasks.backbone.offline.query import COUNT, Expression, Query, plain
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.value_columns import Condition
 from tasks.backbone.offline.question.values import find_values
+from tasks.backbone.offline.sql.joins import path
+from tasks.backbone.offline.sql.query import COUNT, Expression, Query, plain
 from tasks.records import ColumnName
 
 _NEGATION = (
@@ -90,10 +90,7 @@ def _selected(
         items = _default_items(text, ordering, group)
     plains = [item.column for item in items if item.column is not None]
     counts = [item for item in items if item.counts]
-    tables: list[str] = []
-    for item in counts:
-        anchor = group.table if group else plains[0].table if plains else item.counts
-        tables.extend(counting_tables(text.schema, anchor, item.counts) or (item.counts,))
+    tables = [item.counts for item in counts]
     if grouping.group and not any(column.table == grouping.group.table for column in plains):
         items.extend(Item(grouping.position, plain(column), column) for column in grouping.shown)
         # Before a count the group comes first, beside an average it stays where the question has it.
@@ -136,7 +133,7 @@ def _absence(text: QuestionText) -> Absence | None:
         stop = min(text.sentence_end(found.end), found.end + 7)
         mentions = (m for m in text.tables if found.end <= m.start < stop)
         mention = next((m for m in mentions if text.table_of(m) != text.subject), None)
-        if mention is None or not path(text.schema, text.subject, text.table_of(mention)):
+        if mention is None or not path(text.schema, [text.subject], text.table_of(mention)):
             continue
         if not any(c.score >= 0.9 and c.end <= mention.start for c in text.columns_in(found.end, stop)):
             text.use(found.start, found.end)
@@ -187,7 +184,7 @@ def _is_both(text: QuestionText, first: Condition, second: Condition) -> bool:
 
 def _not_in(text: QuestionText, absence: Absence, conditions: Sequence[Condition]) -> Expression:
     subject = text.subject
-    way = path(text.schema, subject, absence.table)
+    way = path(text.schema, [subject], absence.table)
     key = way[0].key
     own, other = (key.parent, key.child) if key.parent.table == subject else (key.child, key.parent)
     direct = other.table == absence.table or (not conditions and len(way) == 2)

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 from tasks.backbone.offline.clauses.ordering import NUMBER_OF, Ordering
 from tasks.backbone.offline.english.lexicon import AGGREGATES, SUPERLATIVES, words_of
-from tasks.backbone.offline.english.words import stems
-from tasks.backbone.offline.prompt.joins import counting_tables
-from tasks.backbone.offline.query import COUNT, Order, call, plain
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention
-from tasks.backbone.offline.question.naming import CODE_STEMS, hinted_column
+from tasks.backbone.offline.question.naming import hinted_column
 from tasks.backbone.offline.question.text import Found, QuestionText
+from tasks.backbone.offline.sql.query import COUNT, Order, call, plain
 
 _WORD = "|".join(sorted(SUPERLATIVES, key=len, reverse=True))
 _SUPERLATIVE = rf"(?:the )?(?:top )?(?:<n> )?(?P<degree>most |least )?(?P<word>{_WORD})\b"
@@ -23,16 +21,10 @@ _BEFORE_AGGREGATE = frozenset(AGGREGATES) | words_of(
 )
 _BREAKS = words_of("? ! : who that which with , whose where .")
 _AMOUNTS = ("most", "least", "fewest")
-_DATED = frozenset(stems("date year time"))
 
 
 def read_superlative(text: QuestionText) -> Ordering:
     """Read the first superlative that is no plain aggregate; its tokens are used up."""
-    for hint in text.hints:
-        lead = {token.lower for token in text.tokens[: hint.start]}
-        if hint.aggregate in ("MAX", "MIN") and len(hint.columns) == 1 and not lead <= _BEFORE_AGGREGATE:
-            text.use(hint.start, hint.end)
-            return Ordering((Order(plain(hint.columns[0]), hint.aggregate == "MAX"),), 1)
     for found in text.find(_SUPERLATIVE):
         previous = text.between(found.start - 1, found.start)
         sorts = "first" in text.between(found.end, found.end + 4).split()  # "the oldest first"
@@ -60,7 +52,7 @@ def _read_one(text: QuestionText, found: Found) -> Ordering | None:
     if mention and any(token.lower in _BREAKS for token in text.tokens[found.end : mention.start]):
         mention = None
     near = mention and (not number_of or mention.start <= found.end + 1 or mention.score >= 1.0)
-    if mention and near and _is_measure(text, mention):
+    if mention and near:
         return _by_column(text, found, mention, descending)
     if number_of or word in _AMOUNTS:
         start = found.end + (len(number_of[0].split()) if number_of else 0)
@@ -74,27 +66,9 @@ def _read_one(text: QuestionText, found: Found) -> Ordering | None:
 
 
 def _number(text: QuestionText, found: Found) -> int:
-    """Return the number said within a superlative, or before what has it ("the two chains with the largest")."""
-    starts = [
-        mention.start - 1 for mention in text.mentions if mention.start > 0 and mention.end <= found.start
-    ]
-    heads = [
-        n for n in starts if text.between(n - 1, n) in ("the", "of", "list", "show", "find", "give", "which")
-    ]
-    for index in (*range(found.start, found.end), *heads):
-        if text.tokens[index].text.isdigit() and 0 < int(text.tokens[index].text) < 1000:
-            text.use(index, index + 1)
-            return int(text.tokens[index].text)
-    return 1
-
-
-def _is_measure(text: QuestionText, mention: ColumnMention) -> bool:
-    """Whether a mention can be ordered by: a number or a date, and no key."""
-    column = text.schema.column(text.resolve(mention))
-    if not CODE_STEMS.isdisjoint(column.stems[-1:]):
-        return False
-    numeric = column.kind == "number" or any(re.match(r"[\d$-]", sample) for sample in column.samples)
-    return numeric or column.kind == "unknown" or not _DATED.isdisjoint(column.stems)
+    """Return the number said within a superlative."""
+    said = (token.text for token in text.tokens[found.start : found.end] if token.kind == "number")
+    return next((int(number) for number in said if number.isdigit() and 0 < int(number) < 1000), 1)
 
 
 def _is_aggregate(text: QuestionText, found: Found) -> bool:
@@ -132,7 +106,7 @@ def _by_count(text: QuestionText, found: Found, counted: Mention | None, descend
         text.use(found.start, counted.end)
         is_column = isinstance(counted, ColumnMention)
         target = text.resolve(counted).table if isinstance(counted, ColumnMention) else text.table_of(counted)
-        tables = (target,) if is_column else counting_tables(text.schema, group.table, target)
+        tables = (target,) if is_column or target != group.table else ()
     return Ordering((Order(COUNT, descending),), group=group, tables=tables)
 
 

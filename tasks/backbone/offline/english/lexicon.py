@@ -39,34 +39,8 @@ ABBREVIATIONS = {
 } | dict.fromkeys(("ref", "tbl", "tb"), ())
 """Parts of identifiers and the words they stand for; () is dropped."""
 
-COMMON_PARTS = (
-    "name",
-    "date",
-    "year",
-    "type",
-    "code",
-    "number",
-    "title",
-    "status",
-    "location",
-    "address",
-    "id",
-)
+COMMON_PARTS = "name date year type code number title status location address id".split()  # noqa: SIM905
 """Words that identifiers glue to another without a separator, as in `clubname`."""
-
-ALIKE = (
-    "country nation nationality", "title name", "phone telephone", "sex gender", "cost price fee", "movie film",
-    "wage salary earn pay", "location place venue", "airplane aircraft plane", "car vehicle", "kid child",
-    "teacher instructor professor faculty", "employee staff worker", "pupil student", "average mean", "identifier id",
-    "make maker manufacturer produce", "zip postal", "quantity amount", "surname last", "forename first",
-    "birth birthday", "family last", "detail description", "kind type", "category type", "start begin open",
-    "end finish close", "rating star score", "homepage website url", "university college school", "store shop",
-    "buy purchase", "order purchase", "founded established found", "horsepower power", "duration length",
-    "capital money", "doctor physician", "writer author", "color colour", "state province", "party affiliation",
-    "lesson class", "picture image", "role position job", "occupation job profession", "abbreviation abbrev",
-    "code abbreviation",
-)  # fmt: skip
-"""Lines of words that may stand for each other between a question and a schema."""
 
 GLUE = words_of("of the a an 's their its his her all")
 """Words that may stand between the words of one mention."""
@@ -115,23 +89,6 @@ SUPERLATIVES: dict[str, tuple[bool, tuple[str, ...]]] = {
 A hint that begins with "-" turns the direction round: the oldest has the smallest year of birth.
 """
 
-COMPARATIVES: dict[str, tuple[str, ...]] = {
-    word: tuple(hints.split())
-    for words, hints in (
-        ("older younger", "age -birth -founded"),
-        ("longer", "length duration distance time"),
-        ("shorter", "length duration height distance"),
-        ("taller", "height"),
-        ("heavier lighter", "weight"),
-        ("cheaper expensive", "price cost fee"),
-        ("faster slower", "speed"),
-        ("after before later earlier since", "year date time"),
-        ("larger smaller bigger", _SIZE),
-    )
-    for word in words.split()
-}
-"""Comparative -> the columns it speaks of when none is said."""
-
 AGGREGATES = _pairs(
     """
     average=AVG mean=AVG avg=AVG averaged=AVG maximum=MAX max=MAX maximal=MAX highest=MAX largest=MAX greatest=MAX
@@ -146,15 +103,3 @@ UNITS = words_of(
     " minutes seconds ms m ct cents pct eur"
 )
 """Last words of columns that questions leave out."""
-
-MONTHS = tuple(
-    "January February March April May June July August September October November December".split()  # noqa: SIM905
-)
-
-GENDERS = dict.fromkeys(words_of("female females women woman girls girl"), "Female") | dict.fromkeys(
-    words_of("male males men man boys boy"), "Male"
-)
-"""Words for a gender."""
-
-NAME_GLUE = words_of("of de the del la van von da &")
-"""Words in lower case within a proper name."""

@@ -2,17 +2,15 @@
 
 import re
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 import snowballstemmer
 
 from tasks.backbone.offline.english.lexicon import (
     ABBREVIATIONS,
-    ALIKE,
     COMMON_PARTS,
     IRREGULAR,
-    MONTHS,
     NUMBER_WORDS,
     UNITS,
 )
@@ -28,13 +26,11 @@ _TOKEN = re.compile(
   | `(?P<tick>[^`\n]*)`
   | (?<![^\W_])'(?P<single>[^'\n]*(?:'[^\W\d_][^'\n]*)?)'(?![^\W_])
   | (?P<date>\d{4}[-/]\d{1,2}[-/]\d{1,2}(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?|\d{1,2}/\d{1,2}/\d{2,4})
-  | (?P<spelled>(?:\d{1,2}(?:st|nd|rd|th)?\ (?:of\ )?(?:MONTH)\.?,?\ \d{4}|(?:MONTH)\ \d{1,2}(?:st|nd|rd|th)?,?\ \d{4}
-      |(?:MONTH)\ (?:of\ )?\d{4})\b)
   | (?P<number>-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w])|-?\d+(?:\.\d+)?(?![^\W_]|[-/]\w))
   | (?P<owner>['’]s\b|(?<=s)['’](?=\s))
   | (?P<word>[^\W_](?:[\w]|[-./&'’@](?=[^\W_]))*)
   | (?P<mark>[,.;:?!()%$])
-    """.replace("MONTH", "|".join(MONTHS)),
+    """,
     re.VERBOSE,
 )
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
@@ -47,7 +43,6 @@ class Token:
 
     Attributes:
         text: as written; for a quoted token what stands between the quotes, for a number its digits.
-        lower: lower case of `text`.
         stem: stem of `text`; "" for everything but words.
         kind: a date is "quoted", because SQLite keeps dates as text; number words up to twelve are "number".
     """
@@ -64,8 +59,8 @@ def tokenize(text: str) -> tuple[Token, ...]:
     for match in _TOKEN.finditer(text[:4000]):
         group = match.lastgroup or "mark"
         found = match.group(group)
-        if group in ("double", "curly", "curly1", "tick", "single", "date", "spelled"):
-            plain = _iso_date(found) if group == "spelled" else found.strip(" .,")
+        if group in ("double", "curly", "curly1", "tick", "single", "date"):
+            plain = found.strip(" .,")
             if plain:
                 tokens.append(Token(plain, plain.lower(), "", "quoted"))
         elif group == "number":
@@ -93,17 +88,6 @@ def _word_tokens(found: str) -> list[Token]:
     if suffix is None:
         return [first]
     return [first, Token("not", "not", "not", "word") if suffix[0][0] in "nN" else _mark("'s")]
-
-
-def _iso_date(date: str) -> str:
-    """Return a date with its month spelled out in ISO form: "24 December 2023" is 2023-12-24, "May 2019" 2019-05.
-
-    >>> _iso_date("March 3rd, 1999")
-    '1999-03-03'
-    """
-    month = next(number for number, name in enumerate(MONTHS, 1) if name in date)
-    *day, year = re.findall(r"\d+", date)
-    return f"{year}-{month:02}" + (f"-{int(day[0]):02}" if day else "")
 
 
 @lru_cache(maxsize=65536)
@@ -165,21 +149,9 @@ def likeness(asked: str, named: str) -> float:
         return 1.0
     if len(asked) < 3 or len(named) < 3:
         return 0.0
-    if named in _synonyms().get(asked, ()):
-        return 0.8
     short, long = sorted((asked, named), key=len)
     if len(short) >= 4 and long.startswith(short) and len(long) - len(short) <= 5:
         return 0.75
     if len(short) >= 5 and asked[:5] == named[:5] and len(long) <= 10:
         return 0.6
     return 0.0
-
-
-@cache
-def _synonyms() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for line in ALIKE:
-        alike = stems(line)
-        for one in alike:
-            found.setdefault(one, set()).update(alike)
-    return {one: frozenset(others) for one, others in found.items()}

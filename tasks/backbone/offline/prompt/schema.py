@@ -14,13 +14,7 @@ ValueKind = Literal["number", "text", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """One column.
-
-    Attributes:
-        stems: stems of the name's words.
-        samples: sample values as text, NULLs left out.
-        kind: what the samples or the declared type say it holds.
-    """
+    """One column, with the stems of its name, its sample values as text, and what they or its type say it holds."""
 
     name: ColumnName
     stems: tuple[str, ...]

@@ -71,7 +71,14 @@ class _Draft:
     def finished(self) -> PromptSchema:
         """Return the schema; keys to columns that it does not have are left out."""
         tables = tuple(
-            SchemaTable(table, stems_of(table), tuple(_finished(table, *item) for item in columns.items()))
+            SchemaTable(
+                table,
+                stems_of(table),
+                tuple(
+                    SchemaColumn(ColumnName(table, name), stems_of(name), tuple(one.samples), one.kind)
+                    for name, one in columns.items()
+                ),
+            )
             for table, columns in self.tables.items()
         )
         bare = PromptSchema(tables)
@@ -129,11 +136,6 @@ def _kind(declared: str) -> ValueKind:
     return (
         "number" if re.search(r"int|real|num|float|double|dec|year", declared, re.IGNORECASE) else "unknown"
     )
-
-
-def _finished(table: str, name: str, column: _Column) -> SchemaColumn:
-    samples = tuple(column.samples)
-    return SchemaColumn(ColumnName(table, name), stems_of(name), samples, column.kind)
 
 
 def _read_keys(text: str, draft: _Draft) -> None:

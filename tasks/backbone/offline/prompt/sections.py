@@ -1,8 +1,6 @@
 """The sections of a prompt, and the task that it sets.
 
-A task is recognised by the keys of the reply's JSON schema and by the headings of the sections, never by a
-sentence of the prompt. `Heading` declares every heading that is read; a test renders each template of
-`conf/prompts` and compares its headings with those declared here.
+`Heading` declares every heading that is read; a test compares the headings of each template with those declared here.
 """
 
 import re
@@ -37,8 +35,8 @@ class Heading(StrEnum):
 NUMBERED = ("sql", "result of sql", "reason")
 """Headings that are followed by a number: queries that were tried, their results, and why they failed."""
 
-IGNORED = ("column descriptions", "keywords that may be needed", "linked tables", "conditions in the question",
-           "alignment", "instruction", "input")  # fmt: skip
+IGNORED = ("column descriptions", "keywords that may be needed", "linked tables",
+           "conditions in the question", "alignment", "instruction", "input")  # fmt: skip
 """Headings that are passed over: the model wrote their content itself, or there is nothing to read in them."""
 
 
@@ -84,11 +82,7 @@ def numbered(sections: Mapping[str, str], heading: str) -> dict[int, str]:
 
 
 def task_of(request: Request) -> Task:
-    """Return the task of a request.
-
-    The keys of the reply are those of the request's JSON schema; where a server received only the messages, they
-    are the quoted words of the section "Reply". Tasks whose reply is a query differ by the sections they have.
-    """
+    """Return the task of a request by the keys of its JSON schema, else by the quoted words of its section "Reply"."""
     turns = turns_of(request.messages)
     last, tried = turns[-1], numbered(turns[-1], "sql")
     named = (request.schema or {}).get("properties") or re.findall(r'"(\w+)"', last.get(Heading.REPLY, ""))

@@ -1,16 +1,24 @@
-"""Evidence: sentences that say which column, condition or formula a phrase of the question refers to."""
+"""Evidence: sentences that say which column or condition a phrase of the question refers to."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from tasks.backbone.offline.english.lexicon import STOP
 from tasks.backbone.offline.english.words import Token, likeness, tokenize
 from tasks.backbone.offline.prompt.schema import PromptSchema
-from tasks.backbone.offline.query import Expression
-from tasks.backbone.offline.question.formula import Resolve, read_formula
+from tasks.backbone.offline.sql.query import BacktickedSQLite, Expression, columns_of, plain, text_literal
 from tasks.records import ColumnName
 
+Resolve = Callable[[tuple[ColumnName, ...]], ColumnName]
+"""Chooses among columns of one name."""
+
+_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not)
+_BARE_TEXT = re.compile(r"(?<=[=>])\s*([A-Za-z]\w*(?: \w+)+?)\s*(?=$|[),]|\band\b|\bor\b)", re.IGNORECASE)
 _REFERS = re.compile(
     r"\s*,?\s*\b(?:refers?\s+to|means?|stands?\s+for|is\s+given\s+by|corresponds?\s+to|are\s+all|is\s+the|is|are)\b\s*"
     r"|\s+=\s+(?=[A-Za-z]+\s*\()",
@@ -21,23 +29,12 @@ _SENTENCE = re.compile(r"(?:'[^']*'|\"[^\"]*\"|`[^`]*`|[^;\n.]|\.(?!\s+[A-Z]|$))
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What one sentence of the evidence says of the question.
-
-    Attributes:
-        start: index of the first token of the question that it explains.
-        end: index after the last.
-        columns: columns that the words refer to.
-        condition: condition that the words stand for.
-        formula: expression with aggregates that the words ask for.
-        aggregate: outermost aggregate of the formula.
-    """
+    """What the evidence says of some tokens of the question: which columns, or which condition, they refer to."""
 
     start: int
     end: int
     columns: tuple[ColumnName, ...] = ()
     condition: Expression | None = None
-    formula: Expression | None = None
-    aggregate: str = ""
 
 
 def read_evidence(
@@ -57,19 +54,17 @@ def _hint(
     phrase: str, meaning: str, tokens: Sequence[Token], schema: PromptSchema, resolve: Resolve
 ) -> Hint | None:
     """Read "phrase refers to meaning", or "column is the phrase" the other way round."""
-    formula = read_formula(meaning, schema, resolve)
+    formula = _formula(meaning, schema, resolve)
     if formula is None:
-        formula, phrase = read_formula(phrase, schema, resolve), meaning
-        if formula is None or formula.is_condition or formula.aggregate:
+        formula, phrase = _formula(phrase, schema, resolve), meaning
+        if isinstance(formula, _CONDITIONS):
             return None
     span = _span(phrase, tokens)
-    if span is None:
+    if formula is None or span is None:
         return None
-    if formula.is_condition:
-        return Hint(*span, condition=formula.expression)
-    return Hint(
-        *span, formula.columns, None, formula.expression if formula.aggregate else None, formula.aggregate
-    )
+    if isinstance(formula, _CONDITIONS):
+        return Hint(*span, condition=formula)
+    return Hint(*span, columns_of(formula))
 
 
 def _span(phrase: str, tokens: Sequence[Token]) -> tuple[int, int] | None:
@@ -86,3 +81,37 @@ def _span(phrase: str, tokens: Sequence[Token]) -> tuple[int, int] | None:
 
 def _same(token: Token, other: Token) -> bool:
     return token.lower == other.lower or bool(token.stem and likeness(token.stem, other.stem) >= 0.75)
+
+
+def _formula(text: str, schema: PromptSchema, resolve: Resolve) -> Expression | None:
+    """Read a condition, nearly SQL without quotes, or a column; None when it names what the schema does not have."""
+    try:
+        select = sqlglot.parse_one(
+            "SELECT " + _with_quotes(text[:600].strip(" ,."), schema), dialect=BacktickedSQLite
+        )
+        (tree,) = select.expressions
+        tree = tree.transform(lambda node: _with_columns(node, schema, resolve)).unnest()
+    except (SqlglotError, RecursionError, LookupError, ValueError):
+        return None
+    known = isinstance(tree, (exp.Column, *_CONDITIONS)) and columns_of(tree)
+    return tree if known and not tree.find(exp.Query, exp.Func) and not select.find(exp.From) else None
+
+
+def _with_quotes(text: str, schema: PromptSchema) -> str:
+    odd = (column.name.column for column in schema.columns if re.search(r"\W|_", column.name.column))
+    names = {name.replace("_", " ").lower(): f"`{name}`" for name in odd}
+    for words in sorted((words for words in names if words in text.lower()), key=len, reverse=True):
+        pattern = rf"(?<![\w`\"']){re.escape(words)}(?![\w`\"'])"
+        text = re.sub(pattern, lambda found: names[found[0].lower()], text, flags=re.IGNORECASE)
+    return _BARE_TEXT.sub(r" '\1'", re.sub(r"(?<=\d)\s?%", "", text))
+
+
+def _with_columns(node: Expression, schema: PromptSchema, resolve: Resolve) -> Expression:
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+        return node
+    found = schema.find(node.name, node.table) or schema.find(node.name)
+    if found:
+        return plain(found[0] if len(found) == 1 else resolve(found))
+    if isinstance(node.parent, exp.Binary) and node.arg_key == "expression":
+        return text_literal(node.name)
+    raise LookupError(node.name)

@@ -38,10 +38,7 @@ def link_question(
         )
     ]
     columns += (
-        ColumnMention(hint.start, hint.end, (column,), 1.4)
-        for hint in hints
-        if not hint.condition and not hint.formula
-        for column in hint.columns
+        ColumnMention(hint.start, hint.end, (column,), 1.4) for hint in hints for column in hint.columns
     )
     columns.sort(key=lambda mention: mention.start)
     pointed = frozenset(column for hint in hints for column in hint.columns)

@@ -12,8 +12,7 @@ from tasks.records import ColumnName
 _FILLER = frozenset(stems("of the in for to and a is on at by"))
 _UNITS = frozenset(map(stem, UNITS))
 _GENERIC = frozenset(stems("name id code number type date description details"))
-_TIE = 0.12
-"""Difference of scores up to which columns fit equally well."""
+_TIE = 0.12  # difference of scores up to which columns fit equally well
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +20,6 @@ class ColumnMention:
     """Words that name a column.
 
     Attributes:
-        start: index of the first token.
-        end: index after the last token.
         columns: the columns that fit equally well, in schema order.
         score: how well they fit, in 0..1.4; below 0.6 only a part of the name is said.
     """

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tasks.backbone.offline.english.words import Token
-from tasks.backbone.offline.prompt.joins import distance
 from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.question.evidence import Hint
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention, TableMention
 from tasks.backbone.offline.question.naming import NAME_STEMS, key_column, name_columns
+from tasks.backbone.offline.sql.joins import path
 from tasks.records import ColumnName
 
 _PLACEHOLDER = {"quoted": "<v>", "number": "<n>"}
@@ -126,7 +126,7 @@ class QuestionText:
             return (
                 points
                 + 1.5 * (name.table in said)
-                - 0.3 * min(distance(self.schema, subject, name.table), 4.0)
+                - 0.3 * (len(path(self.schema, [subject], name.table)) or 4 * (name.table != subject))
             )
 
         return max(mention.columns, key=score)

@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.backbone.offline.english.lexicon import COMPARATIVES, words_of
+from tasks.backbone.offline.english.lexicon import words_of
 from tasks.backbone.offline.english.words import stems
-from tasks.backbone.offline.query import Expression
 from tasks.backbone.offline.question.mentions import ColumnMention
-from tasks.backbone.offline.question.naming import CODE_STEMS, hinted_column
+from tasks.backbone.offline.question.naming import CODE_STEMS
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.values import Value
+from tasks.backbone.offline.sql.query import Expression
 from tasks.records import ColumnName
 
 _DIRECT = words_of("is are was were = equals named called being as")
@@ -63,9 +63,6 @@ def choose_column(text: QuestionText, value: Value, earlier: Sequence[Condition]
     """Choose the column of a value: what is said next to it first, samples next, then what fits its form."""
     before = next((m for m in reversed(text.columns) if m.end <= value.start), None)
     gap = [token.lower for token in text.tokens[before.end : value.start]] if before else []
-    beside = _beside(text, value)
-    if beside and gap and _TIGHT.isdisjoint(gap):
-        return beside
     if before and (linked := _linked(text, value, before, gap)):
         return linked
     if earlier and _CONTINUED.fullmatch(text.between(earlier[-1].end, value.start) + " "):
@@ -73,16 +70,9 @@ def choose_column(text: QuestionText, value: Value, earlier: Sequence[Condition]
         alike = earlier[-1].operator in ("=", "!=", "LIKE") or value.is_number
         if alike and (not value.columns or last in value.columns) and _fits(text, last, value):
             return Choice(last)
-    if beside:
-        return beside
     if value.columns:
         return Choice(text.resolve(ColumnMention(value.start, value.end, value.columns, 1.0)))
-    tables = _tables_near(text, value)
-    words = text.between(value.start - 2, value.start).split()
-    hints = next((COMPARATIVES[word] for word in reversed(words) if word in COMPARATIVES), ())
-    hinted = next((one[0] for table in tables if (one := hinted_column(text.schema, hints, table))), None)
-    if hinted:
-        return Choice(hinted)
+    tables = list(dict.fromkeys((text.subject, *map(text.table_of, text.tables))))
     return _number_column(text, value, tables) if value.is_number else _name_column(text, value, tables)
 
 
@@ -104,29 +94,12 @@ def _linked(text: QuestionText, value: Value, before: ColumnMention, gap: Sequen
     return Choice(column, before) if said and _fits(text, column, value) else None
 
 
-def _beside(text: QuestionText, value: Value) -> Choice | None:
-    """Return the column that is said right behind a value: "the <v> committee"."""
-    mention = next((m for m in text.columns if m.start == value.end), None)
-    if mention is None or mention.score < 0.6 or value.is_number:
-        return None
-    column = text.resolve(mention)
-    fits = _fits(text, column, value) and (not value.columns or column in value.columns)
-    return Choice(column, mention) if fits else None
-
-
 def _fits(text: QuestionText, column: ColumnName, value: Value) -> bool:
     """Whether a column may hold the value: a word is no number."""
     about = text.schema.column(column)
     if value.is_number:
         return about.kind != "text" or any(re.search(r"\d", sample) for sample in about.samples)
     return about.kind != "number" or not value.text[:1].isalpha()
-
-
-def _tables_near(text: QuestionText, value: Value) -> list[str]:
-    """Return the tables that a value may belong to: the one said last before it, the subject, then the others."""
-    before = [m for m in text.tables if 0 <= value.start - m.end <= 6]
-    owner = text.table_of(before[-1]) if before else text.subject
-    return list(dict.fromkeys([owner, text.subject, *map(text.table_of, text.tables)]))
 
 
 def _column_with(text: QuestionText, tables: Sequence[str], wanted: Sequence[str]) -> Choice | None:
@@ -156,12 +129,11 @@ def _number_column(text: QuestionText, value: Value, tables: Sequence[str]) -> C
 
 
 def _name_column(text: QuestionText, value: Value, tables: Sequence[str]) -> Choice | None:
-    previous = text.between(value.start - 3, value.start)
-    if not re.search(r"(?:named|called|titled|name|title)(?: is| of| as)?$", previous):
-        placed = re.search(r"\b(?:in|from|at|of|located|outside)(?: the)?$", previous)
-        wanted = _DATED if re.match(r"\d{1,4}[-/]\d", value.text) else _PLACES if placed else ()
-        if choice := _column_with(text, tables, wanted):
-            return choice
-    beside = next((m for m in text.tables if m.end == value.start or m.start == value.end), None)
-    names = text.name_columns(text.table_of(beside) if beside else tables[0])
+    placed = re.search(
+        r"\b(?:in|from|at|of|located|outside)(?: the)?$", text.between(value.start - 3, value.start)
+    )
+    wanted = _DATED if re.match(r"\d{1,4}[-/]\d", value.text) else _PLACES if placed else ()
+    if choice := _column_with(text, tables, wanted):
+        return choice
+    names = text.name_columns(tables[0])
     return Choice(names[0 if " " in value.text else -1]) if names else None

@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.backbone.offline.english.lexicon import GENDERS, NAME_GLUE, STOP
+from tasks.backbone.offline.english.lexicon import STOP
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.records import ColumnName
 
-_LONGEST = 6
-"""Words of a sample value that are looked for in a question."""
+_LONGEST = 6  # words of a sample value
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,6 @@ def find_values(text: QuestionText) -> tuple[Value, ...]:
     for source in (
         _written(text),
         _sampled(text, frozenset(samples)),
-        _genders(text),
         _capitalised(text, taken),
     ):
         for value in source:
@@ -88,34 +86,17 @@ def _starts_sentence(text: QuestionText, index: int) -> bool:
     return index == 0 or text.tokens[index - 1].text in (".", "?", "!", ";", ":")
 
 
-def _genders(text: QuestionText) -> Iterator[Value]:
-    """Yield the words for a gender, where the schema has a column for it."""
-    columns = [column for column in text.schema.columns if {"sex", "gender"} & set(column.stems)]
-    for index, token in enumerate(text.tokens):
-        if columns and (gender := GENDERS.get(token.lower)):
-            samples = columns[0].samples
-            default = gender[0] if all(len(sample) == 1 for sample in samples) else gender
-            spelled = next((sample for sample in samples if sample[:1].upper() == gender[0]), default)
-            yield Value(index, index + 1, spelled, columns=tuple(column.name for column in columns))
-
-
 def _capitalised(text: QuestionText, taken: set[int]) -> Iterator[Value]:
     """Yield runs of capitalised words inside a sentence that name nothing of the schema."""
     index = 0
     while index < len(text.tokens):
         end = index
         if not text.names_schema(index):
-            while _is_name(text, end, taken) or (
-                end > index and _is_glue(text, end) and _is_name(text, end + 1, taken)
-            ):
+            while _is_name(text, end, taken):
                 end += 1
         if end > index:
             yield Value(index, end, " ".join(token.text for token in text.tokens[index:end]), exact=False)
         index = max(end, index + 1)
-
-
-def _is_glue(text: QuestionText, index: int) -> bool:
-    return index < len(text.tokens) and text.tokens[index].lower in NAME_GLUE
 
 
 def _is_name(text: QuestionText, index: int, taken: set[int]) -> bool:

@@ -32,4 +32,4 @@ def test_a_demonstration_is_adapted_where_it_is_like_enough(case: Pair) -> None:
 
 def test_without_a_demonstration_an_unnamed_condition_is_not_made_up() -> None:
     # The fixture's "NOT opened IS NULL" can only come from the demonstration.
-    assert "opened IS NULL" not in sql_for("Which opened markets have fewer than 50 stalls?")
+    assert "opened IS NULL" not in sql_for("Which opened markets have more than 50 stalls?")

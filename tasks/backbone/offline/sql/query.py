@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from sqlglot import exp
 from sqlglot.dialects.sqlite import SQLite
 
-from tasks.backbone.offline.prompt.joins import JoinTree, join_tree
 from tasks.backbone.offline.prompt.schema import PromptSchema
+from tasks.backbone.offline.sql.joins import JoinTree, join_tree
 from tasks.database.identifiers import SQLITE, quoted_if_needed
 from tasks.records import ColumnName
 
@@ -42,8 +42,6 @@ class Query:
     Attributes:
         tables: tables that must be joined even if no column of theirs is named; the first is the FROM table
             where it has no reason to be another.
-        where: conditions, all of which must hold.
-        group: the column to group by.
         intersect: another query whose rows must be in the result too.
     """
 
@@ -108,11 +106,7 @@ class Query:
         return self.build(schema).sql(BacktickedSQLite)
 
     def simpler(self) -> Iterator["Query"]:
-        """Yield forms of the query that return more: looser text comparisons, then fewer conditions.
-
-        The order is: all text compared with LIKE, each condition left out in turn from the last, no INTERSECT,
-        no HAVING, no condition at all.
-        """
+        """Yield forms of the query that return more: all text compared with LIKE, then fewer conditions."""
         yield replace(self, where=tuple(map(_loosened, self.where)))
         for index in reversed(range(len(self.where))):
             yield replace(self, where=self.where[:index] + self.where[index + 1 :])
