@@ -89,8 +89,8 @@ class PairedTest:
                 f"{self.questions:,} questions."
             )
         found = (
-            f"{100 * self.difference:+.2f} points ({100 * self.confidence:g} % interval {100 * self.low:+.2f} to "
-            f"{100 * self.high:+.2f}), {len(self.fixed):,} fixed and {len(self.broken):,} broken of "
+            f"{points(self.difference)} points ({100 * self.confidence:g} % interval {points(self.low)} to "
+            f"{points(self.high)}), {len(self.fixed):,} fixed and {len(self.broken):,} broken of "
             f"{self.questions:,} questions, p = {self.p_value:.3g}."
         )
         return found if self.better else f"{found} {self._what_it_would_take()}"

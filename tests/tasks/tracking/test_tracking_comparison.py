@@ -25,7 +25,7 @@ from tests.tasks.tracking.comparison_samples import score, stored, two_runs, wit
     (6, 0, "B is better: +3.00 points"),
     (40, 5, "B is better: +17.50 points"),
     (5, 40, "A is better: -17.50 points"),
-    (20, 20, "Inside the noise: +0.00 points"),
+    (20, 20, "Inside the noise: 0.00 points"),
 ])  # fmt: skip
 def test_the_verdict_follows_from_what_flipped(fixed: int, broken: int, verdict: str) -> None:
     found = compare(*two_runs(fixed, broken, 200))
