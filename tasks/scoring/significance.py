@@ -7,6 +7,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from tasks.errors import ConfigurationError
+from tasks.wording import points
 
 
 @dataclass(frozen=True, slots=True)
