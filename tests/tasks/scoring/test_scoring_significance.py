@@ -48,7 +48,7 @@ def test_on_bird_dev_gains_below_about_a_point_are_noise(
 def test_who_is_better_depends_on_the_direction() -> None:
     a, b = runs(40, 5, 200)
     assert compare_runs(a, b).verdict.startswith("B is better: +17.50 points")
-    assert compare_runs(b, a).verdict.startswith("A is better: -17.50 points")
+    assert compare_runs(b, a).verdict.startswith("A is better: −17.50 points")
 
 
 def test_flipped_questions_are_listed_in_order() -> None:

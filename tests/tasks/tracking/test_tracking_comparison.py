@@ -24,7 +24,7 @@ from tests.tasks.tracking.comparison_samples import score, stored, two_runs, wit
     (5, 0, "Inside the noise: +2.50 points"),
     (6, 0, "B is better: +3.00 points"),
     (40, 5, "B is better: +17.50 points"),
-    (5, 40, "A is better: -17.50 points"),
+    (5, 40, "A is better: −17.50 points"),
     (20, 20, "Inside the noise: 0.00 points"),
 ])  # fmt: skip
 def test_the_verdict_follows_from_what_flipped(fixed: int, broken: int, verdict: str) -> None:
