@@ -64,7 +64,7 @@ def cache_key(stage: str, code: str, prompts: str, arguments: Mapping[str, Any],
         attempt: 0, or which re-roll of the question this is.
 
     Raises:
-        TypeError: an argument has no identity; the message says how to give it one.
+        TypeError: an argument has no identity; the message explains how to add one.
     """
     content = {
         "stage": stage,

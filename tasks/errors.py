@@ -1,6 +1,6 @@
 """Errors that a user can correct, printed as one message without a traceback.
 
-Every message says what was wrong, where (file, key, question id), and what to do about it.
+Every message states what was wrong, where (file, key, question id), and what to do about it.
 The class determines the exit code of the command.
 """
 

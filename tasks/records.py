@@ -281,7 +281,7 @@ class Failure:
         kind: "backbone_error", "missing_database", "store_error", "configuration_error" or "internal_error".
         stage: the stage in which it failed, "" when before the first.
         message: one sentence for the user.
-        mendable: whether a re-run can succeed.
+        mendable: whether the failure is retryable.
         ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
     """
 

@@ -17,15 +17,15 @@ from tasks.records import Question, StageRecord
 
 
 class NotCached(Exception):  # noqa: N818 - a signal, not an error
-    """While restoring: this stage has no persisted result, so the question must run."""
+    """Signal while restoring that a stage has no persisted result, so the question must run."""
 
 
 class Stopped(Exception):  # noqa: N818 - a signal, not an error
-    """The evaluation is being stopped: no further stage may begin."""
+    """Signal that the evaluation is being stopped: no further stage may begin."""
 
 
 class NotExecutable(Exception):  # noqa: N818 - a signal, not an error
-    """A stage would execute SQL on a database of which only the schema is known.
+    """Signal that a stage would execute SQL on a database of which only the schema is available.
 
     Attributes:
         stage: the label of the stage.
@@ -33,7 +33,7 @@ class NotExecutable(Exception):  # noqa: N818 - a signal, not an error
     """
 
     def __init__(self, stage: str, database_id: str) -> None:
-        super().__init__(f"{stage} needs the database {database_id}, of which only the schema is at hand")
+        super().__init__(f"{stage} needs the database {database_id}, of which only the schema is available")
         self.stage = stage
         self.database_id = database_id
 
@@ -98,18 +98,18 @@ class Trail:
 
     @property
     def anew(self) -> bool:
-        """Whether the stage that has just been labelled must run, whatever is persisted."""
+        """Whether the stage that has just been labelled must run even if its result is persisted."""
         return self._dropping and self.refresh
 
     @property
     def mark(self) -> str:
-        """Origin that persisted results carry: this evaluation and this question."""
+        """Origin in persisted results: this evaluation and this question."""
         return f"{self.run}/{self.question.id}"
 
     def made(self, result: Mapping[str, Any], *, ran: bool) -> bool:
-        """Return whether a result was made on this trail: by a task of its own that `ran`, or by an earlier try.
+        """Return whether a result was made for this evaluation: by a task that `ran` now, or by a worker that crashed.
 
-        An earlier try is that of a worker of the same evaluation that has died since: its calls are counted here.
+        The calls of the crashed worker are counted in this evaluation.
         """
         return result.get("made_by") == self.mark and (ran or bool(self.run))
 
@@ -125,7 +125,7 @@ _trail: ContextVar[Trail] = ContextVar("trail")
 
 @contextmanager
 def on_trail(trail: Trail) -> Iterator[Trail]:
-    """Make `trail` the one that stages called inside of the block belong to."""
+    """Set the trail of the stages that are called inside the block."""
     token = _trail.set(trail)
     try:
         yield trail
@@ -134,5 +134,5 @@ def on_trail(trail: Trail) -> Iterator[Trail]:
 
 
 def current_trail() -> Trail:
-    """Return the trail of the question that is being run."""
+    """Return the trail of the current question."""
     return _trail.get()

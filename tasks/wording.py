@@ -7,7 +7,7 @@ DASH = "\N{EN DASH}"
 """Stands for what does not apply or was not measured."""
 MINUS = "\N{MINUS SIGN}"
 UNKNOWN = "unknown"
-"""Stands for what has a value that nobody stated; never 0."""
+"""Text for an unknown value; never 0."""
 
 
 class Share(Protocol):
@@ -132,7 +132,7 @@ def duration(value: float | None) -> str:
 
 
 def shorten(names: Sequence[str], most: int, *, noun: str = "") -> str:
-    """List the first names, and say how many more there are.
+    """List the first names and the number of the others.
 
     >>> shorten(["a", "b", "c"], 2), shorten(["a", "b"], 2), shorten(["a", "b", "c"], 1, noun="databases")
     ('a, b and 1 more', 'a, b', 'a and 2 more databases')

@@ -125,7 +125,7 @@ def run_eliminator_evaluation(settings: EliminatorEvaluation, progress: Progress
                 databases,
                 timeout_s=settings.benchmark.timeout_s,
                 concurrency=eliminator.concurrency if isinstance(eliminator, BackboneSettings) else 1,
-                heard=lambda one: progress.judged(correct=one.after),
+                on_judged=lambda one: progress.judged(correct=one.after),
             )
 
     score = asyncio.run(judged())

@@ -1,4 +1,4 @@
-"""A stage's view of a backbone: typed replies, and the calls that they took."""
+"""A stage's view of a backbone: typed replies and recorded calls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

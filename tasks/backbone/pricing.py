@@ -1,4 +1,4 @@
-"""What a call cost: tokens times a dated price."""
+"""Cost of a call: tokens times a dated price."""
 
 from tasks.records import Usage
 from tasks.settings.backbone import BackboneSettings, Prices

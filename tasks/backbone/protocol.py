@@ -1,4 +1,4 @@
-"""What a stage sees of a backbone: a request in, a reply out."""
+"""Protocol of backbones: requests and replies."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who asks: for backbones that answer from a recording. What is asked does not depend on it.
+    """Position of a request in a run, for backbones that answer from a recording. It is not sent.
 
     Attributes:
         question: id of the question.
@@ -38,7 +38,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a stage asks, independent of who answers.
+    """Request of a stage, independent of the backbone.
 
     Attributes:
         messages: the conversation so far, at least one message.
@@ -58,7 +58,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back.
+    """Reply to a request.
 
     Attributes:
         text: the reply's text, never None ("" for an empty reply).
@@ -76,14 +76,14 @@ class Backbone(Protocol):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Plain JSON that says which model answers and how: part of every stage's cache key. No secrets."""
+        """Model, endpoint and sampling as plain JSON without secrets: part of every stage's cache key."""
         ...
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request.
 
         Raises:
-            BackboneError: when there is no answer; its `transient` says whether to try again later.
+            BackboneError: the request failed; `transient` if a later retry can succeed.
         """
         ...
 
@@ -99,7 +99,7 @@ def request_key(identity: Mapping[str, Any], request: Request) -> str:
 
 
 def request_digest(request: Request) -> str:
-    """Return the sha256 of what is asked, whoever answers: what recordings know a request by."""
+    """Return the sha256 of a request independent of the backbone: its key in recordings."""
     return _sha256(_canonical(_asked(request)))
 
 

@@ -28,7 +28,7 @@ class Benchmark:
         questions: every question of the split, in file order, also those whose database is missing.
         gold: gold SQL by question id. For `tasks.scoring` only.
         digest: sha256 of the question file.
-        schemas: what the tables file says, by database id: names, types and keys; no samples.
+        schemas: schemas of the tables file by database id: names, types and keys; no samples.
         missing: questions per database whose file is absent, by database id.
         notes: what a user should know about the files, in sentences.
     """
@@ -48,7 +48,7 @@ class Benchmark:
         """The training questions, in file order; () where the benchmark has none. Read on first use.
 
         Raises:
-            DataError: the settings name a file that is absent or says something it cannot mean.
+            DataError: the settings name a file that is missing or invalid.
         """
         path = self.train_file
         if path is None:
@@ -87,7 +87,7 @@ class Benchmark:
             names: ids of training databases; only these are read.
 
         Raises:
-            DataError: the file of the training questions is not what its name says.
+            DataError: the file of the training questions is invalid.
         """
         wanted = dict.fromkeys(names)
         found = {name: self.schemas[name] for name in wanted if name in self.schemas}
@@ -148,7 +148,7 @@ def load_benchmark(
 
     Raises:
         ConfigurationError: there is no such layout.
-        DataError: a file is missing or says something it cannot mean.
+        DataError: a file is missing or invalid.
     """
     layout = layout_of(settings.layout)
     folder = layout.folder(settings, Places(data, home, conf, progress))

@@ -38,18 +38,18 @@ def open_benchmark_database(
 
 
 def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | None = None) -> Database:
-    """Return a database whose file is not at hand: its schema from the tables file, with its descriptions.
+    """Return a database without its file: its schema from the tables file, with its descriptions.
 
-    Its path leads nowhere and its digest is "": nothing can be executed on it.
+    Its path does not exist and its digest is "": no SQL can be executed on it.
 
     Raises:
-        DataError: the tables file does not tell of it, or a description file is malformed.
+        DataError: the tables file does not describe it, or a description file is malformed.
     """
     schema = benchmark.schemas.get(database_id)
     if schema is None:
         raise DataError(
-            f'{benchmark.settings.name}: neither the database "{database_id}" nor its schema is at hand; '
-            f"{benchmark.settings.tables or 'a tables file'} does not tell of it."
+            f'{benchmark.settings.name}: neither the database "{database_id}" nor its schema is available; '
+            f"{benchmark.settings.tables or 'a tables file'} does not describe it."
         )
     described = _described(schema, column_descriptions(benchmark, database_id, home))
     return Database(database_id, benchmark.database_path(database_id), described, digest="")
@@ -57,8 +57,8 @@ def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | No
 
 def _described(schema: Schema, descriptions: Mapping[Key, ColumnDescription]) -> Schema:
     def column(table: Table, column: Column) -> Column:
-        told = descriptions.get((table.name.lower(), column.name.lower()), ColumnDescription())
-        return replace(column, description=told.description, value_description=told.value_description)
+        found = descriptions.get((table.name.lower(), column.name.lower()), ColumnDescription())
+        return replace(column, description=found.description, value_description=found.value_description)
 
     tables = tuple(
         replace(table, columns=tuple(column(table, each) for each in table.columns))
@@ -70,9 +70,9 @@ def _described(schema: Schema, descriptions: Mapping[Key, ColumnDescription]) ->
 def column_descriptions(
     benchmark: Benchmark, database_id: str, home: Path | None = None
 ) -> dict[Key, ColumnDescription]:
-    """Return what is known about the columns of a database, by lower-cased table and column.
+    """Return the column descriptions of a database, by lower-cased table and column.
 
-    The benchmark's own descriptions win; generated ones fill what they leave open.
+    The benchmark's own descriptions take precedence over generated ones.
 
     Raises:
         DataError: a description file is malformed.
@@ -84,11 +84,11 @@ def column_descriptions(
     )
     path = benchmark.database_path(database_id)
     if home and path.is_file():
-        for key, told in read_generated(home, file_digest(path)).items():
+        for key, found in read_generated(home, file_digest(path)).items():
             before = known.get(key, ColumnDescription())
             known[key] = replace(
                 before,
-                description=before.description or told.description,
-                value_description=before.value_description or told.value_description,
+                description=before.description or found.description,
+                value_description=before.value_description or found.value_description,
             )
     return known

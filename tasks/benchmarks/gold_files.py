@@ -51,7 +51,7 @@ def read_golds(benchmark: Benchmark, split: Split = "dev", file: Path | None = N
         file: a file in Spider's form instead, one `SQL<tab>database` per line.
 
     Raises:
-        DataError: the file is not there or says something it cannot mean, or the benchmark has no such split.
+        DataError: the file is missing or invalid, or the benchmark has no such split.
     """
     if file is not None:
         golds = read_gold_file(file)

@@ -58,7 +58,7 @@ class SchemaView:
         return replace(self, schema=self.schema.limited_to(tables))
 
     def with_values(self, values: Iterable[ColumnValues]) -> "SchemaView":
-        """Return the view that shows retrieved values in the place of sample rows, as many as the settings say."""
+        """Return the view with retrieved values in place of sample rows, as many as configured."""
         return self.with_samples(self.schema.with_values(values), self.prompt.values_per_column)
 
     def with_samples(self, schema: Schema, per_column: int) -> "SchemaView":

@@ -1,4 +1,4 @@
-"""What an eliminator fixes and breaks on held-out pairs."""
+"""Evaluation of an eliminator on held-out pairs: what it fixes and breaks."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ RULE = "bird"
 
 @dataclass(frozen=True, slots=True)
 class JudgedPair:
-    """One pair, and what the eliminator made of it.
+    """One pair and the eliminator's answer to it.
 
     Attributes:
         pair: the pair.
@@ -77,21 +77,21 @@ async def judge_pairs(
     *,
     timeout_s: float,
     concurrency: int,
-    heard: Callable[[JudgedPair], None] | None = None,
+    on_judged: Callable[[JudgedPair], None] | None = None,
 ) -> EliminatorScore:
     """Ask the eliminator about each pair, and compare its SQL and the preliminary one with the gold.
 
     Args:
-        pairs: the pairs; their databases are all at hand.
-        eliminator: who is asked, greedily.
+        pairs: the pairs; all of their databases are in `databases`.
+        eliminator: the model to judge, asked greedily.
         workers: where SQL runs.
         databases: by id.
         timeout_s: seconds that a query may take.
         concurrency: pairs under way at a time.
-        heard: told of each judged pair.
+        on_judged: callback for each judged pair.
 
     Raises:
-        BackboneError: the eliminator cannot be asked at all (a bad key, say).
+        BackboneError: every request would fail (e.g. a bad key).
     """
     gate = asyncio.Semaphore(concurrency)
 
@@ -108,8 +108,8 @@ async def judge_pairs(
             )
             before, after = (is_right(verdicts[name], RULE) for name in ("before", "after"))
             judged = JudgedPair(pair, elimination, before, after)
-            if heard:
-                heard(judged)
+            if on_judged:
+                on_judged(judged)
             return judged
 
     return score_pairs(await asyncio.gather(*(one(pair) for pair in pairs)))

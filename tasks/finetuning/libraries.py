@@ -1,4 +1,4 @@
-"""The libraries that fine-tuning needs, which are an extra: imported late, quiet, and missed in the user's words."""
+"""Check that the optional libraries of fine-tuning are installed."""
 
 import logging
 import os
@@ -10,10 +10,10 @@ NEEDED = ("torch", "transformers", "peft", "accelerate")
 
 
 def require_libraries() -> None:
-    """Make sure that everything can be imported, and keep it from printing.
+    """Check that the libraries are installed, and silence their progress bars and logs.
 
     Raises:
-        ConfigurationError: with the command that installs what is missing.
+        ConfigurationError: one is missing; the message has the command that installs it.
     """
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:

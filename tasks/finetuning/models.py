@@ -61,7 +61,7 @@ def open_eliminator(adapter: Path) -> "tuple[Module, PreTrainedTokenizerBase]":
     base = str(json.loads(config.read_text(encoding="utf-8"))["base_model_name_or_path"])
     tokenizer = open_tokenizer(str(adapter) if (adapter / "tokenizer_config.json").is_file() else base)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the libraries tell one another what they will rename
+        warnings.simplefilter("ignore")  # deprecation warnings of the libraries
         model: Module = _had(
             str(adapter), lambda name: PeftModel.from_pretrained(open_model(base, "auto"), name)
         )

@@ -1,4 +1,4 @@
-"""Keeps training and evaluation apart: refuses questions of the evaluated split, and holds out some for judging."""
+"""Separation of training and evaluation: checks for questions of the evaluated split, held-out pairs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ SHOWN = 5
 
 
 def refuse_evaluated(training: Iterable[Question], evaluated: Iterable[Question], name: str) -> None:
-    """Make sure that no question is asked of the same database in both splits.
+    """Check that no question occurs in both splits for the same database.
 
     Raises:
         ConfigurationError: names the questions that are.
@@ -35,7 +35,7 @@ def without_likeness(
     evaluated: Iterable[Question],
     evaluated_gold: Collection[str],
 ) -> tuple[Question, ...]:
-    """Return the training questions whose text, of whatever database, and whose gold the evaluated split lacks.
+    """Return the training questions whose text and whose gold do not occur in the evaluated split, in any database.
 
     Args:
         training: the training questions.
@@ -60,7 +60,7 @@ class HeldOut:
 
 
 def hold_out(pairs: Sequence[TrainingPair], share: float) -> HeldOut:
-    """Split pairs by their questions: one question, however often and of whatever database, is on one side only.
+    """Split pairs by question text, so that no question is on both sides, in any database.
 
     Which side depends on the question's text alone, so a longer data set moves no question to the other side.
 
@@ -76,10 +76,10 @@ def hold_out(pairs: Sequence[TrainingPair], share: float) -> HeldOut:
 
 
 def refuse_trained(trained: Iterable[TrainingPair], judged: Iterable[TrainingPair]) -> None:
-    """Make sure that an eliminator is judged by questions it was not trained on.
+    """Check that an eliminator is judged by questions that it was not trained on.
 
     Raises:
-        ConfigurationError: names some that it was.
+        ConfigurationError: it was trained on some of them; the message names the first ones.
     """
     known = {question_fingerprint(pair.question) for pair in trained}
     found = [pair for pair in judged if question_fingerprint(pair.question) in known]

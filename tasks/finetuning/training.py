@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 ADAPTER, CHECKPOINTS, RECORD = "adapter", "checkpoints", "training.json"
 Logged = Callable[[int, Mapping[str, float]], None]
-"""Told of a step and its metrics, e.g. `loss` and `learning_rate`."""
+"""Callback with a step and its metrics, e.g. `loss` and `learning_rate`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What came of a training.
+    """Outcome of a training.
 
     Attributes:
         adapter: folder of the adapter.
@@ -55,26 +55,26 @@ def train(
     stop: Callable[[], bool] = bool,
     progress: Callable[[str], None] | None = None,
 ) -> Trained:
-    """Train an adapter, or continue where an earlier call was ended; a finished training is not repeated.
+    """Train an adapter, or resume from the last checkpoint; a finished training is not repeated.
 
     Args:
         pairs: the training pairs.
         settings: the model and how it is trained.
         output: folder of the adapter, the checkpoints, and a record of what was trained on.
-        logged: told of every step's metrics.
-        stop: asked after every step; True keeps a checkpoint and ends.
-        progress: told in words what is going on.
+        logged: callback with every step's metrics.
+        stop: checked after every step; True saves a checkpoint and ends the training.
+        progress: callback with progress messages.
 
     Raises:
         ConfigurationError: a library is missing, the model cannot be had, or the folder holds another training.
         DataError: every pair is too long.
     """
-    say = progress or (lambda text: None)
+    report = progress or (lambda text: None)
     record = Record.of(pairs, settings)
     if (done := record.finished_in(output)) is not None:
         return done
     require_libraries()
-    say(f"Opening {settings.model}")
+    report(f"Opening {settings.model}")
     tokenizer = open_tokenizer(settings.model)
     encoded = encode(pairs, tokenizer, settings.max_tokens)
     if not encoded.examples:
@@ -86,10 +86,10 @@ def train(
     checkpoint = last_checkpoint(output)
     resumed_from = _step_of(checkpoint) if checkpoint else 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the libraries tell one another what they will rename
+        warnings.simplefilter("ignore")  # deprecation warnings of the libraries
         trainer = _trainer(encoded, tokenizer, settings, output, logged or (lambda step, metrics: None), stop)
         after = f", after step {resumed_from:,}" if checkpoint else ""
-        say(f"Training on {len(encoded.examples):,} pairs{after}")
+        report(f"Training on {len(encoded.examples):,} pairs{after}")
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     steps = int(trainer.state.global_step)
     losses = [float(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry]

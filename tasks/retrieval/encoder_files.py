@@ -20,7 +20,7 @@ class EncoderSource:
         name: as the settings name it.
         location: a folder, or the hub's name for a model that is not on disk yet.
         on_disk: False where it has to be downloaded first.
-        identity: tells one set of weights from another, wherever they lie.
+        identity: identifies the weights, independent of their path.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _on_hub(name: str, hub_name: str) -> EncoderSource:
         raise unusable(name, "it is neither a folder nor in the model hub's cache, and HF_HUB_OFFLINE is set")
     try:
         commit = HfApi().model_info(hub_name, timeout=PROBE_TIMEOUT_S).sha
-    except Exception as error:  # whatever HTTP library the hub's client is built on
+    except Exception as error:  # the exceptions depend on the HTTP library of the hub's client
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise unusable(
             name, f"it is neither a folder nor in the model hub's cache, and the hub does not answer ({why})"

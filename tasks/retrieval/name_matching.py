@@ -63,12 +63,12 @@ class QuestionWords:
     def of(cls, tokens: tuple[str, ...]) -> "QuestionWords":
         """Index every run of up to `LONGEST` tokens that are not function words alone."""
         stems = [stem(token) for token in tokens]
-        telling = [token.lower() not in FUNCTION_WORDS for token in tokens]
+        significant = [token.lower() not in FUNCTION_WORDS for token in tokens]
         by_stems, by_text = defaultdict(list), defaultdict(list)
         for length in range(1, min(LONGEST, len(tokens)) + 1):
             for start in range(len(tokens) - length + 1):
                 span = range(start, start + length)
-                if not any(telling[start : start + length]):
+                if not any(significant[start : start + length]):
                     continue
                 by_stems[tuple(stems[start : start + length])].append(span)
                 by_text["".join(tokens[start : start + length]).lower()].append(span)

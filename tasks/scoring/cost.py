@@ -1,4 +1,4 @@
-"""The bill of a run, from the calls of its stages. Paid and spared calls are counted apart."""
+"""Cost of a run, from the calls of its stages; paid and cached calls are counted separately."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,15 +9,15 @@ from tasks.scoring.report import Cost
 def total_cost(stages: Iterable[StageRecord]) -> Cost:
     """Add up the calls of stages.
 
-    The calls of a restored stage were paid by the run that made them, so here they count as cached. A sum is
-    None as soon as one paid call does not say its part; without a paid call nothing was spent: 0.
+    Calls of a restored stage count as cached: an earlier run paid for them. A sum is None if its value is missing
+    in a paid call, and 0 without paid calls.
     """
     paid: list[Call] = []
     cached = 0
     for stage in stages:
-        spared = [stage.restored or call.cached for call in stage.calls]
-        cached += sum(spared)
-        paid += [call for call, free in zip(stage.calls, spared, strict=True) if not free]
+        free = [stage.restored or call.cached for call in stage.calls]
+        cached += sum(free)
+        paid += [call for call, is_free in zip(stage.calls, free, strict=True) if not is_free]
     seconds = sorted(call.seconds for call in paid)
     return Cost(
         calls=len(paid),

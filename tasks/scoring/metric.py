@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 Rows = Sequence[tuple[Any, ...]]
 Compare = Callable[[Rows, Rows], float]
 QuestionValue = float | str | None
-"""A question's value; None where the gold does not finish, a text that says why the metric's function failed."""
+"""A question's value; None if the gold does not finish, an error message if the metric's function failed."""
 Better = Literal["higher", "lower"] | None
 SHARE = "share"
 

@@ -121,13 +121,13 @@ class LinkingScore:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The bill. Tokens and money count paid calls only; what the cache served is counted apart.
+    """Cost of a run. Tokens and money are of paid calls only; cached calls are counted separately.
 
     Attributes:
         calls: calls paid for in this run.
-        cached_calls: calls answered from the reply cache, or spared by a restored stage result.
+        cached_calls: calls answered from the reply cache, or part of a restored stage result.
         retries: attempts beyond the first.
-        input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None when the API did not say.
+        input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None if the API did not report them.
         cost_usd: None when any paid call has no price.
         p50_s, p95_s: seconds per paid call; None without one.
     """
@@ -155,7 +155,7 @@ class Measurement:
         by_question: a cell per question id for the table of predictions; a question that is not named has none.
         further: further values by their name in MLflow.
         series: stepped values by their name in MLflow, from step 1 on.
-        data: what the JSON summary says; None: the value, with the metric's unit and which way is better.
+        data: its object in the JSON summary; None: the value, with the metric's unit and which way is better.
         lines: lines of the terminal's summary and of the run's description; None: one with the title and the value.
         tables: what `--details` prints.
     """
@@ -184,7 +184,7 @@ class Report:
         linking: linking scores, by link.
         cost: the whole bill; `stage_cost`: per stage label.
         failures: questions without an answer, counted by the failure's kind.
-        mendable: how many of those a re-run can repair.
+        mendable: how many of those are retryable.
         missing_databases: question count per missing database.
         gold_faults: ids of scored questions whose gold fails or times out, with the status.
         rows: one entry per selected question, in benchmark order.

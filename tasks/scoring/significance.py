@@ -76,14 +76,14 @@ class PairedTest:
 
     @property
     def headline(self) -> str:
-        """What the numbers allow to say, in a few words; it refuses to rank inside the noise."""
+        """Conclusion in a few words; no ranking if the difference is not significant."""
         if not self.differing:
             return "No difference"
         return f"{self.better} is better" if self.better else "Inside the noise"
 
     @property
     def reason(self) -> str:
-        """Why, with every number that it rests on."""
+        """Reason of the conclusion, with its numbers."""
         if not self.differing:
             return (
                 f"both runs are right on the same {self.both_right:,} and wrong on the same {self.both_wrong:,} of "

@@ -1,4 +1,4 @@
-"""From names and options to the settings of one evaluation."""
+"""Assembly of an evaluation's settings from names and options."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ def evaluation_settings(
     """Read the named settings and put them together.
 
     Raises:
-        ConfigurationError: an unknown name, key or value, in the user's words.
+        ConfigurationError: an unknown name, key or value.
     """
     for override in overrides:
         parse_override(override)

@@ -1,4 +1,4 @@
-"""Settings of a backbone: which model, where, and how to ask it."""
+"""Settings of a backbone: model, endpoint, sampling, retries, prices."""
 
 import datetime
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ ResponseMode = Annotated[str, AfterValidator(_demand_response_mode)]
 
 
 class Prices(Settings):
-    """Money per million tokens, with the day it was true."""
+    """Prices in USD per million tokens, with their date."""
 
     input: float = Field(ge=0)
     """USD per million input tokens."""
@@ -37,7 +37,7 @@ class Prices(Settings):
     output: float = Field(ge=0)
     """USD per million output tokens, reasoning included."""
     model: str | None = None
-    """Model these are the prices of: with another one, money is unknown. None: whatever the model is."""
+    """Model of these prices; the cost of any other model is unknown. None: they hold for every model."""
     as_of: datetime.date = Field(strict=False)
     """Day on which the price was looked up."""
     source: str = ""
@@ -83,7 +83,7 @@ class BackboneSettings(Settings):
     prices: Prices | None = None
     """None: money is reported as unknown."""
     epoch: str | None = None
-    """Name of a period, e.g. a night: replies and stage results of another epoch are not reused. It is never sent."""
+    """Name of a period, e.g. a date: replies and stage results of another epoch are not reused. It is never sent."""
     recording: str | None = None
     """File that "replay" serves."""
     match: Literal["request", "stage"] = "stage"

@@ -11,12 +11,12 @@ Only = Literal["errors", "wrong", "empty", "timeouts"]
 
 
 class TrackingSettings(Settings):
-    """Which questions have a trace in MLflow. No answer and no score depends on it."""
+    """Which questions have a trace in MLflow; without effect on answers and scores."""
 
     failed_traces: int = Field(100, ge=0)
     """Most failed questions that are traced: those without an answer, or with SQL that fails; 0: none."""
     sample_traces: int = Field(20, ge=0)
-    """Questions that are traced whatever came of them, the same ones in every run; 0: none."""
+    """Number of sampled questions that are traced independent of their outcome, the same in every run; 0: none."""
     genai_evaluation: bool = False
     """Give every other scored question a trace as well, without its stages, and list the run among MLflow's
     evaluation runs."""
@@ -26,11 +26,11 @@ class EvaluationSettings(Settings):
     """A benchmark, a backbone and a pipeline, and which questions to ask."""
 
     benchmark: AnyBenchmark
-    """What is asked, and how it is scored."""
+    """The benchmark."""
     backbone: AnyBackbone
-    """Who answers."""
+    """The backbone."""
     pipeline: AnyPipeline
-    """How."""
+    """The pipeline."""
     questions: str | None = None
     """Ids and ranges of ids, `717-845,900`, or `@file` with one id per line; None: all."""
     limit: int | None = Field(None, ge=1)
@@ -38,7 +38,7 @@ class EvaluationSettings(Settings):
     shards: int = Field(1, ge=1, le=256)
     """Parts into which the questions are divided, each answered by a worker of the pool; 1: all are answered here."""
     tracking: TrackingSettings = TrackingSettings()
-    """What MLflow is told beyond scores."""
+    """What is logged to MLflow besides scores."""
     record: str | None = None
     """File that a recording of every reply is written to; None: none."""
     data: str
@@ -58,7 +58,7 @@ class RerunSettings(Settings):
     run: str
     """The run: its id or the beginning of it, MLflow's id, or `latest`, `latest~1`, ..."""
     only: Only = "errors"
-    """errors: no answer, for a reason that can be mended or was a bug; wrong: an answer that is not right; empty: an
+    """errors: no answer, after a retryable failure or a bug; wrong: an answer that is not right; empty: an
     answer that returned no row; timeouts: an answer that was stopped."""
     questions: str | None = None
     """These instead: ids and ranges of ids, `717-845,900`, or `@file`; None: those that `only` names."""

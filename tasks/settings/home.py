@@ -1,4 +1,4 @@
-"""Where Crosscheck keeps what it writes, and where it finds what it reads: the only place that knows defaults."""
+"""Paths of everything that Crosscheck reads and writes, with their defaults."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_BENCHMARK = "demo"
 DEFAULT_BACKBONE = "offline"
 DEFAULT_PIPELINE = "rsl-sql"
-"""What is evaluated where nothing is said: on the command line, in Prefect's forms, by `answer` and `prepare`."""
+"""Defaults of the command line, of Prefect's forms, and of `answer` and `prepare`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def find_home(option: str | None = None) -> Home:
 def find_data(option: str | None = None) -> Path:
     """Return the benchmarks' data location: `--data`, else CROSSCHECK_DATA, else `data` in the current folder.
 
-    Whether the files are there is for the loader to say: it knows which benchmark wants what.
+    The loader checks whether the files are there: it knows which ones a benchmark needs.
     """
     return Path(option or os.environ.get("CROSSCHECK_DATA") or "data").expanduser().resolve()
 

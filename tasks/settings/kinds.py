@@ -1,7 +1,7 @@
-"""What settings refer to by name: pipelines, kinds of backbones, benchmark layouts.
+"""Registries that settings refer to by name: pipelines, kinds of backbones, benchmark layouts.
 
-Each of them says with which settings model it is configured (its attribute `settings`), so the model of a file of
-settings follows from the name that stands in it.
+Each implementation has an attribute `settings`, its settings model, so the model of a settings file follows from the
+name of the implementation in it.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Kind:
         """Return the model for the content of a file; the base where the content names no implementation.
 
         Raises:
-            ConfigurationError: there is no such implementation, or it says nothing of its settings.
+            ConfigurationError: there is no such implementation, or it has no settings model.
         """
         name = content.get(self.key)
         if not isinstance(name, str):

@@ -1,4 +1,4 @@
-"""Reads `conf/` into settings models: names to files, `--set` overrides, and errors that say what was meant."""
+"""Loading of `conf/` into settings models, with `--set` overrides and errors that suggest corrections."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -52,7 +52,7 @@ def load_pipeline_settings(conf: Path, name: str, overrides: Iterable[str] = ())
 
 
 def load_tracking_settings(overrides: Iterable[str] = ()) -> TrackingSettings:
-    """Return what MLflow is told: there is no file of it, only `--set tracking.*`. Raises as `load_settings` does."""
+    """Return the tracking settings, which have no file, only `--set tracking.*`. Raises as `load_settings` does."""
     return _validated("tracking", Path("--set"), {}, overrides)  # type: ignore[no-any-return]
 
 
@@ -67,7 +67,7 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
         overrides: `kind.key.key=value` texts, as `--set` takes them; those of other kinds are ignored.
 
     Raises:
-        ConfigurationError: an unknown name, key or value; says which file, which key, and what it may have meant.
+        ConfigurationError: an unknown name, key or value; the message names file, key and the most similar name.
     """
     chosen = KINDS[kind]
     if chosen and is_in_file(name):

@@ -31,12 +31,12 @@ class StorageBlock:
 
 
 def find_replies(home: Home) -> Path | str:
-    """Return where bought replies are kept: a SQLite file, or the address of a PostgreSQL database.
+    """Return the place of the reply cache: a SQLite file, or the address of a PostgreSQL database.
 
-    CROSSCHECK_REPLIES says so, else it is a file in the working folder.
+    It is the value of CROSSCHECK_REPLIES, or else a file in the working folder.
 
     Raises:
-        ConfigurationError: it names a database of another kind. Nothing of the address is repeated.
+        ConfigurationError: it names a database of another kind. The message does not repeat the address.
     """
     named = os.environ.get(REPLIES, "")
     if not named:
@@ -54,8 +54,8 @@ def find_replies(home: Home) -> Path | str:
 def find_stages(home: Home) -> Path | StorageUrl | StorageBlock:
     """Return where results of stages are persisted: a folder, a folder for fsspec, or a block of Prefect's.
 
-    CROSSCHECK_STAGES says so, else it is a folder in the working folder. What looks like the slug of a block is one:
-    a folder with one slash in its name is written with `./` before it.
+    It is the value of CROSSCHECK_STAGES, or else a folder in the working folder. `type/name` is the slug of a block:
+    write a relative folder of that form with `./` before it.
 
     Raises:
         ConfigurationError: the URL lacks a bucket or host, or has a password in it.
@@ -70,7 +70,7 @@ def find_stages(home: Home) -> Path | StorageUrl | StorageBlock:
         return Path(unquote(parts.path)).resolve()
     if parts.password is not None:
         raise ConfigurationError(
-            f"{STAGES} has a password in it, which everybody who reaches Prefect's UI could read. Leave it to the "
+            f"{STAGES} has a password in it, which all users of Prefect's UI could read. Leave it to the "
             "environment or files that the storage's own library reads, or save a storage block in Prefect and name "
             "it here: block-type/name."
         )

@@ -28,7 +28,7 @@ def submission(report: Report, layout: str, questions_in_benchmark: int | None =
     """Return the submission of a run, questions in benchmark order.
 
     BIRD (and everything laid out like it): a JSON object, question id -> SQL, tab, `----- bird -----`, tab,
-    database. Spider: one SQL per line. A run over a part of the benchmark says "partial" in the file name,
+    database. Spider: one SQL per line. A run over a part of the benchmark has "partial" in the file name,
     since line numbers of Spider's format then no longer are question ids.
     """
     part = questions_in_benchmark is not None and len(report.rows) < questions_in_benchmark

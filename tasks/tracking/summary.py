@@ -48,7 +48,7 @@ def summary(
     """Return the summary as plain JSON; what is not known is null, never 0."""
     linking = headline_link(report)
     runs = prefect or TaskRuns()
-    said = {
+    facts = {
         "run_id": run.run_id,
         "benchmark": run.benchmark,
         "backbone": run.backbone,
@@ -96,7 +96,7 @@ def summary(
         "started": run.started.isoformat(timespec="seconds"),
     }
     metrics = {name: found.data if found else None for name, found in report.details.items()}
-    return said | {name: data for name, data in metrics.items() if name not in said}
+    return facts | {name: data for name, data in metrics.items() if name not in facts}
 
 
 def headline_link(report: Report) -> LinkingScore | None:

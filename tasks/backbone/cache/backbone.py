@@ -1,4 +1,4 @@
-"""A backbone with a reply cache: every request is looked up before it is sent, every reply stored before it is used."""
+"""Backbone with a reply cache."""
 
 import asyncio
 import logging
@@ -12,11 +12,11 @@ from tasks.backbone.protocol import Backbone, Reply, Request, request_key
 log = logging.getLogger(__name__)
 
 GRACE_S = 15.0
-"""How long calls in flight may still bring their replies after a Ctrl-C."""
+"""Seconds to wait for calls in flight after a Ctrl-C."""
 
 
 class CachedBackbone:
-    """A backbone that looks every request up before it is sent, and stores every reply before it is returned.
+    """Backbone that looks up every request before sending it, and stores every reply before returning it.
 
     Any reply may be reused: the sample index is part of every key, so a repeated sample is requested as such
     (`Request.sample`), and at temperature 0 it changes nothing. Identical requests at the same time are sent
@@ -52,7 +52,7 @@ class CachedBackbone:
 
         Raises:
             BackboneError: there is no answer; see the inner backbone.
-            StoreError: the cache cannot be read, so nothing is bought.
+            StoreError: the cache cannot be read; no request is sent.
         """
         key = request_key(self.identity, request)
         call = self._in_flight.get(key)
@@ -64,14 +64,14 @@ class CachedBackbone:
         return await asyncio.shield(call)
 
     async def drain(self, grace_s: float = GRACE_S, stop_now: asyncio.Event | None = None) -> int:
-        """Send nothing more, wait for the replies that are under way, and give up the rest.
+        """Send no further requests, wait for calls in flight, and cancel those that take too long.
 
         Args:
             grace_s: seconds to wait.
-            stop_now: waits no longer once this is set.
+            stop_now: ends the wait when set.
 
         Returns:
-            How many calls were given up: their replies may have been paid for and are lost.
+            Number of cancelled calls; their replies may have been paid for and are lost.
         """
         if wind_down := getattr(self._inner, "wind_down", None):
             wind_down()
@@ -102,7 +102,7 @@ class CachedBackbone:
     def _landed(self, key: str, call: asyncio.Task[Reply]) -> None:
         self._in_flight.pop(key, None)
         if not call.cancelled() and call.exception() is not None:
-            # Read here, or asyncio complains when every caller has been cancelled.
+            # Retrieve the exception, or asyncio logs it if every caller has been cancelled.
             log.debug("%s: a call failed: %s", self._name, call.exception())
 
 

@@ -1,4 +1,4 @@
-"""The reply cache, whatever its database: replies of models by request, so that each is paid for once."""
+"""Base class of the reply caches: replies of models by request, so that each is paid for once."""
 
 import datetime
 import json
@@ -34,15 +34,14 @@ _STREAMED = 200
 class ReplyCache(ABC):
     """Replies by request, in a database that several processes may use at once.
 
-    A reply that `put` has returned from survives the death of the process (kill -9 included), unless the database
-    could not be written just then. The first reply to a request stays. There are no locks: two processes that send
-    the same request at the same moment both pay for it, and each goes on with its own reply; every later lookup
-    returns the one that was saved first.
+    Once `put` has returned, the reply survives a crash of the process (kill -9 included), unless the database could
+    not be written. The first reply to a request is kept. There are no locks: two processes that send the same
+    request at the same time both pay for it and use their own reply; later lookups return the one saved first.
 
-    Threads may share it. In an event loop use `aget` and `aput`: they do not block it.
+    Thread-safe. In an event loop use `aget` and `aput`, which do not block it.
 
     Attributes:
-        place: its file or address, as it may be printed: without a password.
+        place: its file or address without a password.
     """
 
     def __init__(self, place: str, engine: Engine) -> None:
@@ -54,7 +53,7 @@ class ReplyCache(ABC):
         self.place = place
         self._engine = engine
         self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
-        # Not `on_conflict_do_nothing` for both: SQLAlchemy compiles that anew each time, longer than SQLite takes.
+        # `on_conflict_do_nothing` only for PostgreSQL: SQLAlchemy compiles it on each call, slower than SQLite's write.
         self._put: Insert = (
             postgresql.insert(table).on_conflict_do_nothing()
             if engine.dialect.name == "postgresql"
@@ -78,19 +77,19 @@ class ReplyCache(ABC):
 
     @abstractmethod
     def _unusable(self, error: DBAPIError) -> CrosscheckError:
-        """Return the error that explains to a user why the database cannot be used."""
+        """Return the user error for a database that cannot be used."""
 
     @abstractmethod
     def _damaged(self, what: str) -> CrosscheckError:
-        """Return the error that explains to a user that an entry cannot be read."""
+        """Return the user error for an entry that cannot be read."""
 
     @abstractmethod
     def _bytes(self) -> int:
-        """Return the bytes that the replies take."""
+        """Return the size of the stored replies in bytes."""
 
     @abstractmethod
     def _reclaim_space(self) -> None:
-        """Return the space of deleted replies to the file system, as far as that is possible now."""
+        """Release the disk space of deleted replies if possible."""
 
     @abstractmethod
     def _with_retry(self, work: Callable[[], T]) -> T:
@@ -109,7 +108,7 @@ class ReplyCache(ABC):
         self.close()
 
     def close(self) -> None:
-        """Try once more to save what could not be saved, and close the connections."""
+        """Retry to save unsaved replies, and close the connections."""
         try:
             self._with_retry(self._save)
         except DBAPIError as error:
@@ -117,10 +116,10 @@ class ReplyCache(ABC):
         self._engine.dispose()
 
     def get(self, key: str) -> Reply | None:
-        """Return the reply to a request as it was bought (`cached` False); None when there is none.
+        """Return the reply to a request as first received (`cached` False); None if there is none.
 
         Raises:
-            StoreError: the database cannot be read. Asking again in silence would pay twice.
+            StoreError: the database cannot be read; sending the request again could pay for it twice.
         """
         with self._lock:
             unsaved = self._unsaved.get(key)
@@ -133,7 +132,7 @@ class ReplyCache(ABC):
         return None if row is None else reply_of(row)
 
     async def aget(self, key: str) -> Reply | None:
-        """Do as `get`, without blocking the event loop."""
+        """Call `get` without blocking the event loop."""
         return await self._in_thread(partial(self.get, key))
 
     def _row(self, key: str) -> Mapping[str, Any] | None:
@@ -142,7 +141,7 @@ class ReplyCache(ABC):
         return row._asdict() if row else None
 
     def entry(self, key: str) -> Entry | None:
-        """Return the whole entry of a request, what was asked included; None when there is none.
+        """Return the entry of a request, with the request's text; None if there is none.
 
         Raises:
             StoreError: the database cannot be read.
@@ -150,11 +149,10 @@ class ReplyCache(ABC):
         return next(self._entries(select(table).where(table.c.key == key)), None)
 
     def put(self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = "") -> None:
-        """Keep a reply under its `call.request`.
+        """Store a reply under its `call.request`.
 
-        Never raises for a database that cannot be written (full disk, lock, no connection): the reply stays in
-        memory, is served from there, and is saved with the next one that can be. The first such failure is logged
-        as a warning.
+        Does not raise if the database cannot be written (full disk, lock, no connection): the reply stays in memory,
+        is served from there, and is saved with the next write that succeeds. The first failure is logged as a warning.
         """
         self._hold(row_of(reply, request, identity, backbone))
         self._save_or_warn()
@@ -162,7 +160,7 @@ class ReplyCache(ABC):
     async def aput(
         self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = ""
     ) -> None:
-        """Do as `put`, without blocking the event loop; a caller that is cancelled meanwhile loses no reply."""
+        """Call `put` without blocking the event loop; if the caller is cancelled, the reply is still stored."""
         self._hold(row_of(reply, request, identity, backbone))
         await self._in_thread(self._save_or_warn)
 
@@ -177,20 +175,20 @@ class ReplyCache(ABC):
             except DBAPIError as error:
                 if not error.connection_invalidated:
                     raise
-                self._save()  # that connection had broken while it was idle, and this one is new
+                self._save()  # the pooled connection had been closed while idle; this call opens a new one
         except DBAPIError as error:
             if not self._warned:
                 self._warned = True
                 log.warning(
                     "The reply cache %s cannot be written (%s). Replies are kept in memory and saved as soon as it "
-                    "can be; if the run ends before, they have to be bought again.",
+                    "can be; if the run ends before, they have to be paid for again.",
                     self.place,
                     error.orig,
                 )
 
     def _save(self) -> None:
         with self._lock:
-            # In one order everywhere, so that processes that save the same replies wait for each other in no circle.
+            # The same order in every process, so that concurrent saves of the same replies cannot deadlock.
             rows = [self._unsaved[key] for key in sorted(self._unsaved)]
         if not rows:
             return
@@ -260,7 +258,7 @@ class ReplyCache(ABC):
         if older_than is None and model is None and not all:
             raise ConfigurationError(
                 "Say which replies to delete: older than an age, of a model, or all of them. Deleted replies "
-                "have to be bought again."
+                "have to be paid for again."
             )
         try:
             with self._engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""One stored reply: its record and its row in the reply cache; counts of what a cache holds."""
+"""Records of stored replies, their database rows, and statistics of a reply cache."""
 
 import datetime
 import json
@@ -64,7 +64,7 @@ class ModelStats:
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache holds.
+    """Statistics of a reply cache.
 
     Attributes:
         place: its file, or the address of its database without a password.
@@ -89,7 +89,7 @@ _COPIED = ("model", "seconds", "retries", "cost_usd")
 
 
 def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> dict[str, Any]:
-    """Return the row of a reply that came now."""
+    """Return the database row of a new reply."""
     call = reply.call
     return {
         "key": call.request,
@@ -104,12 +104,12 @@ def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone
 
 
 def timestamp(age: datetime.timedelta = datetime.timedelta()) -> str:
-    """Return the time that long ago as the cache writes it: UTC, ISO 8601, to the millisecond."""
+    """Return the time that long ago as stored in the cache: UTC, ISO 8601, to the millisecond."""
     return (datetime.datetime.now(datetime.UTC) - age).isoformat(timespec="milliseconds")
 
 
 def entry_of(row: Mapping[str, Any]) -> Entry:
-    """Return a row as a record, its request unpacked."""
+    """Return the record of a row, its request decompressed."""
     request = json.loads(zlib.decompress(row["request"]))
     return _entries().validate_python({**row, "usage": _usage(row), "request": request})
 

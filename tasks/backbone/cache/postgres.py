@@ -1,4 +1,4 @@
-"""The reply cache of a team: a PostgreSQL database that any number of machines use."""
+"""Reply cache in a PostgreSQL database that several machines share."""
 
 import asyncio
 import time
@@ -22,34 +22,33 @@ T = TypeVar("T")
 CONNECTIONS = 8
 """Connections, and threads that wait for them: more than enough for a thousand calls a second."""
 RECONNECT_S = 30.0
-"""How long a connection may be gone before the run ends for it."""
+"""Seconds during which a lost connection is retried before the run ends."""
 CONNECTION = {
     "connect_timeout": 10,
     "application_name": "crosscheck",
-    # A server that vanished without a word is noticed after half a minute instead of two hours.
+    # Detect a dead connection after 30 seconds instead of two hours.
     "keepalives_idle": 15,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
 _MAKING = 0x43_52_4F_53_53
-"""Advisory lock of those who make the table: PostgreSQL fails where two do at the same moment."""
+"""Advisory lock for creating the table: PostgreSQL fails if two connections do so at the same time."""
 
 
 class PostgresReplyCache(ReplyCache):
     """Replies in one table of a PostgreSQL database.
 
-    Every call is a round trip over the network, so in an event loop it is made in a thread, on one of a few
-    connections. A connection that breaks is made anew: reading waits for that for RECONNECT_S, writing does not wait,
-    since a reply in memory is as good until the run ends; then it is waited for once more.
+    Every call is a network round trip, so in an event loop it runs in a thread, on one of a few pooled connections.
+    After a lost connection, reads are retried for RECONNECT_S. Writes are not: unsaved replies stay in memory, and
+    `close` retries them.
     """
 
     def __init__(self, url: str) -> None:
-        """Connect, and make the table where it is missing.
+        """Connect, and create the table if it is missing.
 
         Raises:
-            ConfigurationError: the address cannot be read, the driver is missing, or the database is not to be used
-                as it is.
+            ConfigurationError: the address is invalid, the driver is missing, or the database cannot be used.
         """
         address = _address(url)
         self._gone_since: float | None = None
@@ -59,7 +58,7 @@ class PostgresReplyCache(ReplyCache):
         self._opened = True
 
     def close(self) -> None:
-        """Wait for replies that are being saved, try once more to save the others, and close the connections."""
+        """Wait for running saves, retry to save unsaved replies, and close the connections."""
         self._threads.shutdown()
         super().close()
 
@@ -70,11 +69,11 @@ class PostgresReplyCache(ReplyCache):
                 if self._layout(connection) is None:
                     connection.execute(CreateTable(table))
                     connection.execute(SetTableComment(table))
-        with self._engine.connect() as connection:  # left without a commit: nothing of it stays
+        with self._engine.connect() as connection:  # never committed
             connection.execute(self._put, _trial())
 
     def _layout(self, connection: Connection) -> int | None:
-        """Return the version of the table's layout, None where there is no table."""
+        """Return the version of the table's layout, None if there is no table."""
         seen = inspect(connection)
         if not seen.has_table(table.name):
             return None
@@ -115,28 +114,28 @@ class PostgresReplyCache(ReplyCache):
             return size
 
     def _reclaim_space(self) -> None:
-        """Leave it to PostgreSQL, which does so by itself (autovacuum)."""
+        """Do nothing: PostgreSQL's autovacuum reclaims the space."""
 
     def _unusable(self, error: DBAPIError) -> CrosscheckError:
-        said = " ".join(str(error.orig).split()).rstrip(".")
+        message = " ".join(str(error.orig).split()).rstrip(".")
         if not self._opened:
             return ConfigurationError(
-                f"The reply cache {self.place} ({REPLIES}) cannot be opened: {said}. {_advice(said)}"
+                f"The reply cache {self.place} ({REPLIES}) cannot be opened: {message}. {_advice(message)}"
             )
         return StoreError(
-            f"The reply cache {self.place} cannot be used: {said}. Nothing more is asked, since it may have been paid "
-            "for already. When the database answers again, the same command continues."
+            f"The reply cache {self.place} cannot be used: {message}. No further request is sent, since its reply may "
+            "be paid for already. When the database is reachable again, the same command continues."
         )
 
     def _damaged(self, what: str) -> CrosscheckError:
         return StoreError(
             f"The reply cache {self.place} is damaged: {what}. Delete that row of the table {table.name}; the reply is "
-            "then bought anew."
+            "then paid for again."
         )
 
 
 def _address(url: str) -> URL:
-    """Read an address; what cannot be read is not repeated, since it may be part of a password."""
+    """Parse an address; error messages do not repeat it, since it may hold a password."""
     _, _, rest = url.partition("://")
     try:
         address = make_url(f"postgresql+psycopg://{rest}")
@@ -151,7 +150,7 @@ def _address(url: str) -> URL:
 
 
 def _shown(address: URL) -> str:
-    """Return an address for people: without a password, and without parameters, one of which may be another."""
+    """Return an address without password and parameters, which may hold another password."""
     return address.set(drivername="postgresql", query={}).set(password=None).render_as_string()
 
 
@@ -167,12 +166,12 @@ def _engine(address: URL) -> Engine:
         ) from None
 
 
-def _advice(said: str) -> str:
-    if "password" in said:
+def _advice(message: str) -> str:
+    if "password" in message:
         return "Put the right password into PGPASSWORD or ~/.pgpass, in the environment of this command."
-    if "database" in said and "does not exist" in said:
+    if "database" in message and "does not exist" in message:
         return "Create it with `createdb`, or correct the name."
-    if "permission denied" in said or "read-only" in said:
+    if "permission denied" in message or "read-only" in message:
         return f"Its role has to read and write the table {table.name}, and to create it the first time."
     return (
         "Check that PostgreSQL runs there and lets this machine in, or unset the variable to keep the replies in the "
@@ -181,7 +180,7 @@ def _advice(said: str) -> str:
 
 
 def _trial() -> dict[str, Any]:
-    """Return a row that is written to find out whether that is allowed, before anything is paid for."""
+    """Return a row to test write permission with, before the first paid call."""
     row: dict[str, Any] = dict.fromkeys(table.c.keys())
     texts = ("model", "backbone", "created_at", "text", "finish")
     return (

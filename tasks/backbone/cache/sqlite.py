@@ -1,4 +1,4 @@
-"""The reply cache of one machine: a SQLite file."""
+"""Reply cache in a SQLite file, for one machine."""
 
 import logging
 import sqlite3
@@ -26,9 +26,9 @@ T = TypeVar("T")
 class SqliteReplyCache(ReplyCache):
     """Replies in one SQLite file: WAL, synchronous NORMAL.
 
-    A reply that `put` has returned from survives the death of the process, though not necessarily of the machine.
-    Calls are made inline, also in an event loop: they take a fraction of a millisecond. The replies are kept as text,
-    for people who look with `sqlite3`.
+    Once `put` has returned, the reply survives a crash of the process, but not necessarily of the machine. Calls are
+    made inline, also in an event loop: they take a fraction of a millisecond. Replies are stored as text, readable
+    with `sqlite3`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +59,7 @@ class SqliteReplyCache(ReplyCache):
                 connection.exec_driver_sql(f"PRAGMA user_version = {LAYOUT}")
 
     def _switch_to_wal(self) -> None:
-        # SQLite does not wait for this lock, whatever the busy timeout; processes that start together race.
+        # SQLite ignores the busy timeout for this lock, and processes that start together compete for it.
         deadline = time.monotonic() + BUSY_TIMEOUT_S
         while True:
             try:
@@ -100,7 +100,7 @@ class SqliteReplyCache(ReplyCache):
     def _damaged(self, what: str) -> CrosscheckError:
         return StoreError(
             f"The reply cache {self.path} is damaged: {what}. Move the file away (with its -wal and -shm) "
-            "and run the command again; its replies are then bought anew. "
+            "and run the command again; its replies are then paid for again. "
             f'`sqlite3 "{self.path}" .recover` may save them.'
         )
 

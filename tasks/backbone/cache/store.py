@@ -11,7 +11,7 @@ def open_reply_cache(location: Path | str) -> ReplyCache:
     """Open the reply cache in a file, or at the address of a PostgreSQL database (`find_replies`).
 
     Raises:
-        CrosscheckError: it cannot be used; says why, and shows no password.
+        CrosscheckError: it cannot be used; the message holds no password.
     """
     if isinstance(location, Path):
         from tasks.backbone.cache.sqlite import SqliteReplyCache

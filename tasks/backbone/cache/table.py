@@ -1,4 +1,4 @@
-"""The table of bought replies, the same in SQLite and in PostgreSQL."""
+"""Table of paid replies, the same in SQLite and in PostgreSQL."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ COMMENT = "Crosscheck's replies, layout "
 
 
 class ReplyText(TypeDecorator[str]):
-    """Whatever a model wrote: text where people look at it with `sqlite3`, its bytes in PostgreSQL.
+    """Column type for any text of a model: text in SQLite, bytes in PostgreSQL.
 
-    PostgreSQL's text holds no NUL, and neither database holds half of a surrogate pair; a model may write both.
+    PostgreSQL's text type rejects NUL, and both databases reject lone surrogates (SQLite then stores bytes).
     """
 
     impl = Text
@@ -25,7 +25,7 @@ class ReplyText(TypeDecorator[str]):
         return dialect.type_descriptor(BYTEA() if dialect.name == "postgresql" else Text())
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | bytes | None:
-        """Return what is written."""
+        """Return the stored form of a text."""
         if value is None:
             return None
         content = value.encode("utf-8", "surrogatepass")
@@ -33,7 +33,7 @@ class ReplyText(TypeDecorator[str]):
         return value if readable else content
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
-        """Return what was written."""
+        """Return the text of a stored value."""
         return (
             bytes(value).decode("utf-8", "surrogatepass") if isinstance(value, bytes | memoryview) else value
         )
@@ -58,4 +58,4 @@ reply = Table(
     Column("request", LargeBinary, nullable=False),
     comment=f"{COMMENT}{LAYOUT}",
 )
-"""One row is one bought reply; the request is kept compressed."""
+"""One row per paid reply; the request is compressed."""

@@ -19,11 +19,11 @@ _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class GarbledAnswerError(ValueError):
-    """The body is not a whole chat completion: cut off, not JSON, or without a choice."""
+    """Invalid response body: truncated, not JSON, or without a choice."""
 
 
 class RefusedInBodyError(ValueError):
-    """An answer with status 200 whose body is an `error` object.
+    """Response with status 200 whose body is an `error` object.
 
     Attributes:
         status: the status that the object names, 502 when it names none.
@@ -36,12 +36,12 @@ class RefusedInBodyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a chat completion holds, as far as it is used.
+    """Content of a chat completion.
 
     Attributes:
         text: the message's content, or its refusal; "" when it has neither. Storable everywhere, see `storable`.
-        model: the model that answered; "" when the endpoint does not say. Storable as well.
-        usage: tokens; None where the endpoint does not say, or says something implausible.
+        model: name of the model in the response, "" if missing. Storable as well.
+        usage: token counts; None for a missing or implausible one.
         truncated: True when the model stopped at its token limit.
     """
 
@@ -83,7 +83,7 @@ def public_url(url: str) -> str:
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """Return the request's body.
 
-    A backbone whose temperature is None never gets one, whatever the request says: its model refuses it.
+    If the backbone's temperature is None, none is sent, also if the request has one: the model rejects it.
     `max_tokens` goes under the name that the endpoint knows: OpenAI deprecates `max_tokens` and its reasoning
     models refuse it; Ollama, DeepSeek and older servers know no other and ignore `max_completion_tokens`.
     The seed moves on with the sample index, or asking again would bring the same reply.

@@ -1,4 +1,4 @@
-"""The backbone that speaks the OpenAI chat protocol: retries, rate limits, time-outs, and when to give up."""
+"""Client of OpenAI-compatible endpoints: retries, rate limits and timeouts."""
 
 import asyncio
 import logging
@@ -32,22 +32,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 1.0
-"""Pause before the second attempt; each further one doubles, up to the settings' `max_wait_s`."""
+"""Pause before the first retry; it doubles with each further one, up to the settings' `max_wait_s`."""
 LONGEST_RETRY_AFTER_S = 900.0
-"""An endpoint that wants to be left alone for longer ends the run: continuing it later costs nothing."""
+"""A longer `Retry-After` ends the run, which can be continued later at no cost."""
 
 
 class OpenAIBackbone:
-    """A model behind an OpenAI-compatible endpoint, for one event loop, one run long.
+    """Model behind an OpenAI-compatible endpoint, for one run in one event loop.
 
     Use it as `async with OpenAIBackbone(settings) as backbone`; it opens its connections on entry. Replies
     are not cached here, see `tasks.backbone.cache.backbone`.
 
-    Attempts after a rate limit, a server error, a time-out, a lost connection or a cut-off body are repeated
-    with jittered exponential pauses; `Retry-After` and `retry-after-ms` are obeyed. At most
-    `settings.concurrency` requests are in flight, fewer while the endpoint answers 429 (see `AdaptiveLimit`);
-    a request that pauses holds no place. After a refusal that every further request would meet too (bad key,
-    unknown model, exhausted quota) all requests, waiting ones included, fail at once without a call.
+    Rate limits, server errors, timeouts, lost connections and truncated bodies are retried with jittered
+    exponential backoff; `Retry-After` and `retry-after-ms` are respected. At most `settings.concurrency` requests
+    are in flight, fewer after a 429 (see `AdaptiveLimit`); a request that waits for its retry is not in flight.
+    After a fatal failure (bad key, unknown model, exhausted quota) all other requests fail without being sent.
     """
 
     def __init__(self, settings: BackboneSettings) -> None:
@@ -73,9 +72,9 @@ class OpenAIBackbone:
     async def __aenter__(self) -> Self:
         from openai import DEFAULT_CONNECTION_LIMITS, AsyncOpenAI, DefaultAsyncHttpxClient
 
-        # By default no more than 100 connections are kept open: above that, every request would make its own.
+        # The default keeps at most 100 connections open; beyond that, each request would open its own.
         limits = type(DEFAULT_CONNECTION_LIMITS)(max_keepalive_connections=self._settings.concurrency)
-        # A base_url of ours always wins over OPENAI_BASE_URL, so that what is recorded is what was asked.
+        # Pass base_url always, so that OPENAI_BASE_URL cannot differ from the recorded endpoint.
         self._client = AsyncOpenAI(
             api_key=self._key or "none",
             base_url=self._settings.base_url or OPENAI_URL,
@@ -98,16 +97,16 @@ class OpenAIBackbone:
             self._client = None
 
     def wind_down(self) -> None:
-        """Send nothing more; what is in flight may come back, what waits fails."""
+        """Send no further requests: those in flight may finish, those that wait fail."""
         if self._over is None:
             closing = self._message("it is closing, no further request is sent.")
             self._end(BackboneError(closing, transient=True))
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request, after as many attempts as it takes and the settings allow.
+        """Answer one request, with the retries that the settings allow.
 
         Raises:
-            BackboneError: no attempt brought a reply. `fatal` when no other request can succeed either.
+            BackboneError: every attempt failed; `fatal` if every other request would fail too.
         """
         loop = asyncio.get_running_loop()
         body = body_of(request, self._settings)
@@ -131,12 +130,12 @@ class OpenAIBackbone:
             self._raise_unless_worth_repeating(outcome, attempt)
             pause = self._pause(outcome, attempt)
             attempt += 1
-            log.info("%s: %s; attempt %d in %.1f s", self._settings.name, outcome.said, attempt + 1, pause)
+            log.info("%s: %s; attempt %d in %.1f s", self._settings.name, outcome.message, attempt + 1, pause)
             await self._sleep(pause)
 
     def _post(self, body: Mapping[str, Any]) -> Awaitable[str]:
         assert self._client is not None, "used outside of `async with`"
-        # The bare post: the typed method spends a quarter of its time on checking what we know to be right.
+        # `post`, because the typed method spends a quarter of its time on validation that is not needed here.
         return self._client.post("/chat/completions", cast_to=str, body=body)
 
     def _answer_of(self, text: str) -> Answer | Refusal:
@@ -146,7 +145,7 @@ class OpenAIBackbone:
             return self._refusal(error.status, {}, text)
 
     def _refusal_of(self, error: Exception) -> Refusal:
-        """Return why an attempt brought no answer; raise the error again where it is none of the endpoint's."""
+        """Classify an error of the endpoint or the network; raise any other error again."""
         import openai
 
         match error:
@@ -154,14 +153,14 @@ class OpenAIBackbone:
                 hint = "If every answer is like that, check base_url: it usually ends in /v1."
                 return Refusal("garbled", self._clean(str(error)), hint)
             case TimeoutError() | openai.APITimeoutError():
-                said = f"no reply within {self._settings.timeout_s:g} s"
-                return Refusal("timeout", said, "Raise timeout_s if that is usual.")
+                message = f"no reply within {self._settings.timeout_s:g} s"
+                return Refusal("timeout", message, "Raise timeout_s if that is usual.")
             case openai.APIStatusError():
                 return self._refusal(error.status_code, error.response.headers, error.response.text)
             case openai.APIConnectionError():
                 reason = self._clean(str(error.__cause__ or error)) or type(error.__cause__).__name__
-                said = f"connection failed ({reason})"
-                return Refusal("connection", said, "Is the endpoint up, and base_url right?")
+                message = f"connection failed ({reason})"
+                return Refusal("connection", message, "Is the endpoint up, and base_url right?")
         raise error
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
@@ -183,8 +182,8 @@ class OpenAIBackbone:
     def _raise_unless_worth_repeating(self, refusal: Refusal, attempt: int) -> None:
         self._raise_if_over()
         if refusal.fatal:
-            kept = "Everything answered so far is kept: run the same command again once that is mended."
-            self._end(self._error(refusal, f"{refusal.mend} {kept}", fatal=True))
+            kept = "Everything answered so far is kept: run the same command again once that is fixed."
+            self._end(self._error(refusal, f"{refusal.advice} {kept}", fatal=True))
         elif refusal.retry_after_s is not None and refusal.retry_after_s > LONGEST_RETRY_AFTER_S:
             minutes = f"{refusal.retry_after_s / 60:.0f}"
             wait = f"It asks to wait {minutes} minutes: run the same command again then."
@@ -193,14 +192,14 @@ class OpenAIBackbone:
             return
         elif refusal.transient:
             tried = f"Given up after {attempt + 1} attempts; run the same command again later."
-            raise self._error(refusal, f"{tried} {refusal.mend}".strip())
+            raise self._error(refusal, f"{tried} {refusal.advice}".strip())
         else:
-            raise self._error(refusal, refusal.mend)
+            raise self._error(refusal, refusal.advice)
         self._raise_if_over()
 
     def _error(self, refusal: Refusal, advice: str, *, fatal: bool = False) -> BackboneError:
-        said = self._clean(refusal.said).rstrip(".")
-        return BackboneError(self._message(f"{said}. {advice}"), transient=refusal.transient, fatal=fatal)
+        message = self._clean(refusal.message).rstrip(".")
+        return BackboneError(self._message(f"{message}. {advice}"), transient=refusal.transient, fatal=fatal)
 
     def _message(self, text: str) -> str:
         endpoint = public_url(self._settings.base_url or OPENAI_URL)

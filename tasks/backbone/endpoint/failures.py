@@ -1,4 +1,4 @@
-"""What an endpoint's "no" means: worth another attempt, this request's own fault, or the end of the run."""
+"""Classification of failed HTTP responses: retryable, specific to one request, or fatal for the run."""
 
 import email.utils
 import json
@@ -32,9 +32,9 @@ _MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagge
 _COME_BACK = re.compile(r"(?:try again|retry) in ((?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
 _SPAN = re.compile(r"([\d.]+)\s*(ms|h|m|s)", re.IGNORECASE)
 LONGEST_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
-"""A `Retry-After` beyond it is a mistake of the endpoint, and counts as none."""
+"""A longer `Retry-After` is taken for an error of the endpoint and ignored."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-# Parameters of ours that a model may refuse, and the setting that mends it.
+# Request parameters that a model may reject, and the setting to change.
 _SETTING_OF = {
     "temperature": "temperature: null",
     "max_tokens": "max_tokens_field: max_completion_tokens",
@@ -46,33 +46,33 @@ _SETTING_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why one attempt brought no reply.
+    """Failure of one attempt.
 
     Attributes:
-        kind: what the answer means; `TRANSIENT` and `FATAL` sort the kinds.
-        said: what the endpoint or the network said, one line.
-        mend: what the user can do, "" when nothing but waiting.
-        retry_after_s: seconds after which the endpoint wants to be asked again, None when it did not say.
+        kind: class of the failure; retryable if in `TRANSIENT`, fatal for the run if in `FATAL`.
+        message: error message of the endpoint or the network, one line.
+        advice: what the user can do, "" when only waiting helps.
+        retry_after_s: seconds that the endpoint asks to wait; None if it gives none.
     """
 
     kind: Kind
-    said: str
-    mend: str = ""
+    message: str
+    advice: str = ""
     retry_after_s: float | None = None
 
     @property
     def transient(self) -> bool:
-        """Whether asking again can help."""
+        """Whether a retry can succeed."""
         return self.kind in TRANSIENT
 
     @property
     def fatal(self) -> bool:
-        """Whether no other request can succeed either."""
+        """Whether every other request would fail too."""
         return self.kind in FATAL
 
 
 def refusal_of(status: int, headers: Mapping[str, str], body: str, api_key_env: str | None = None) -> Refusal:
-    """Read an HTTP answer that is no reply.
+    """Classify an HTTP response that holds no reply.
 
     Args:
         status: the HTTP status, or the one that a 200's `error` object names.
@@ -82,45 +82,44 @@ def refusal_of(status: int, headers: Mapping[str, str], body: str, api_key_env: 
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
-    said = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_one_line(error, body)}"
-    wait = retry_after(headers, said)
+    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_one_line(error, body)}"
+    wait = retry_after(headers, message)
     codes = {str(error.get("code")), str(error.get("type"))}
     key = f"the key in {api_key_env}" if api_key_env else "the key (no api_key_env is set for this backbone)"
 
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
-    broke = status in (403, 429) and wait is None and _QUOTA_WORDS.search(said)
-    if status == 402 or codes & _QUOTA_CODES or broke or (status == 400 and _NO_CREDIT.search(said)):
+    broke = status in (403, 429) and wait is None and _QUOTA_WORDS.search(message)
+    if status == 402 or codes & _QUOTA_CODES or broke or (status == 400 and _NO_CREDIT.search(message)):
         return Refusal(
-            "quota", said, f"The quota of {key} is used up: add credit or raise it at the provider."
+            "quota", message, f"The quota of {key} is used up: add credit or raise it at the provider."
         )
-    if status == 401 or (status == 403 and not _MODERATED.search(said)):
+    if status == 401 or (status == 403 and not _MODERATED.search(message)):
         return Refusal(
-            "access", said, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
+            "access", message, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
         )
-    refused = _refused_parameter(codes, error, said) if status in (400, 422) else None
+    refused = _refused_parameter(codes, error, message) if status in (400, 422) else None
     if refused is not None:
-        return Refusal("settings", said, f"The model does not take {refused}: set {_SETTING_OF[refused]}.")
-    unknown_model = "model_not_found" in codes or (status in (400, 422) and _NO_MODEL.search(said))
+        return Refusal("settings", message, f"The model does not take {refused}: set {_SETTING_OF[refused]}.")
+    unknown_model = "model_not_found" in codes or (status in (400, 422) and _NO_MODEL.search(message))
     if status in (404, 405) or unknown_model:
-        return Refusal("access", said, "Check the backbone's model and base_url (it usually ends in /v1).")
+        return Refusal("access", message, "Check the backbone's model and base_url (it usually ends in /v1).")
     if status == 429:
-        return Refusal("rate_limit", said, retry_after_s=wait)
+        return Refusal("rate_limit", message, retry_after_s=wait)
     if status >= 500 or status in (408, 409, 425):
-        return Refusal("server", said, retry_after_s=wait)
-    if "context_length_exceeded" in codes or status == 413 or _TOO_LONG.search(said):
+        return Refusal("server", message, retry_after_s=wait)
+    if "context_length_exceeded" in codes or status == 413 or _TOO_LONG.search(message):
         return Refusal(
-            "request", said, "The prompt exceeds the model's context: show fewer tables, rows, examples."
+            "request", message, "The prompt exceeds the model's context: show fewer tables, rows, examples."
         )
-    if _MODERATED.search(said):
-        return Refusal("request", said, "The endpoint's content filter refused this prompt.")
-    return Refusal("request", said, "The endpoint does not accept this request as it is.")
+    if _MODERATED.search(message):
+        return Refusal("request", message, "The endpoint's content filter refused this prompt.")
+    return Refusal("request", message, "The endpoint does not accept this request as it is.")
 
 
 def retry_after(headers: Mapping[str, str], message: str = "", now: float | None = None) -> float | None:
     """Return the seconds to wait that the headers, or else the message, ask for.
 
-    None where they do not say, or say something implausible: not a number, or longer than
-    `LONGEST_PLAUSIBLE_WAIT_S`.
+    None if there is no such number or it exceeds `LONGEST_PLAUSIBLE_WAIT_S`.
 
     >>> retry_after({"retry-after-ms": "1500"})
     1.5
@@ -171,10 +170,10 @@ def scrub(text: str, secret: str | None) -> str:
     return re.sub(r"(?<=://)[^\s/@]+@", "***@", text)
 
 
-def _refused_parameter(codes: set[str], error: Mapping[str, Any], said: str) -> str | None:
+def _refused_parameter(codes: set[str], error: Mapping[str, Any], message: str) -> str | None:
     if codes & {"unsupported_parameter", "unsupported_value"} and error.get("param") in _SETTING_OF:
         return str(error["param"])
-    return "response_format" if "response_format" in said else None
+    return "response_format" if "response_format" in message else None
 
 
 def _error_of(body: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How many requests are in flight at once: a semaphore that gives way to rate limits."""
+"""Concurrency limit for requests that adapts to the endpoint's rate limits."""
 
 import asyncio
 import logging
@@ -10,15 +10,13 @@ log = logging.getLogger(__name__)
 
 
 class AdaptiveLimit:
-    """A first-come, first-served semaphore whose size follows the endpoint.
+    """FIFO semaphore with additive increase and multiplicative decrease of its size.
 
-    Additive increase, multiplicative decrease: it starts at `most`. A rate limit halves it, once per burst:
-    of the requests that were in flight together only the first refused one counts, as in TCP. Every success
-    adds 1/size, so the size grows by about one per round of answers, up to `most` again. An endpoint that
-    names a time to come back holds everybody until then, because a request sent earlier would only be
-    refused as well.
+    It starts at `most`. A rate limit halves it, once per burst: of the requests in flight together only the first
+    refused one counts, as in TCP. Every success adds 1/size, so the size grows by about one per round of replies,
+    up to `most`. After a `Retry-After`, no request is admitted before that time.
 
-    Belongs to one event loop.
+    Use it in one event loop only.
     """
 
     def __init__(self, most: int, name: str = "") -> None:
@@ -43,10 +41,10 @@ class AdaptiveLimit:
 
     @asynccontextmanager
     async def slot(self, *, ahead: bool = False) -> AsyncIterator[float]:
-        """Wait for a place and hold it; yields the loop's time at which it was granted.
+        """Acquire a slot for the block; yield the loop time at which it was acquired.
 
         Args:
-            ahead: go before those that wait, for requests that have been in flight already.
+            ahead: enter at the front of the queue, for retries.
         """
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
@@ -64,12 +62,17 @@ class AdaptiveLimit:
             self._leave()
 
     def succeeded(self) -> None:
-        """Grow a little."""
+        """Increase the size after a success."""
         self._size = min(self._most, self._size + 1 / self._size)
         self._admit()
 
     def rate_limited(self, granted_at: float, retry_after_s: float | None = None) -> None:
-        """Halve, unless the request was sent before the last halving; hold everybody when told how long."""
+        """Halve the size, unless the request was sent before the last halving.
+
+        Args:
+            granted_at: loop time at which the refused request acquired its slot.
+            retry_after_s: seconds during which no request is admitted; None for no pause.
+        """
         loop = asyncio.get_running_loop()
         if granted_at > self._halved_at:
             self._halved_at = loop.time()
@@ -82,7 +85,7 @@ class AdaptiveLimit:
             self._wake_up = loop.call_at(self._held_until, self._admit)
 
     def open_up(self) -> None:
-        """Admit everybody at once: nothing is left to protect, they are about to fail without a call."""
+        """Admit all waiting requests, which then fail without being sent."""
         self._held_until = float("-inf")
         self._size = self._most = self._most + len(self._waiting)
         if self._wake_up is not None:
@@ -101,5 +104,5 @@ class AdaptiveLimit:
                 turn.set_result(None)
 
     def _held(self) -> bool:
-        # A timer may fire a hair early; without the tolerance nobody would wake the queue again.
+        # A timer may fire slightly early; without the tolerance the queue would not be woken again.
         return asyncio.get_running_loop().time() < self._held_until - 0.001

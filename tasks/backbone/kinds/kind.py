@@ -1,4 +1,4 @@
-"""Kind of a backbone: how it is made, configured and checked."""
+"""Kinds of backbones: how each is created, configured and checked."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def kind_of(settings: BackboneSettings) -> BackboneKind:
 
 
 def check_backbone(settings: BackboneSettings) -> None:
-    """Find what would keep the backbone from being asked, before anything is paid.
+    """Check before the first paid call that a backbone can be used.
 
     Raises:
         ConfigurationError: the API key is missing, or there is no recording to serve.

@@ -1,4 +1,4 @@
-"""Recordings: what a model said, one JSON object a line, in a file that can be searched, cut and put together."""
+"""Recordings: JSON lines files of a model's replies, which can be searched, cut and concatenated."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is in
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a run a reply belongs.
+    """Position of a reply in a run.
 
     Attributes:
         question: id of the question.
@@ -64,7 +64,7 @@ class RecordedReply:
 
     @property
     def place(self) -> Place:
-        """Where in a run it belongs."""
+        """Its position in a run."""
         return Place(self.question, self.stage, self.round)
 
 
@@ -91,7 +91,7 @@ def read_recording(path: Path) -> Recording:
 
     Raises:
         ConfigurationError: there is no such file.
-        DataError: a line is malformed, or two lines give different replies for one place; says which.
+        DataError: a line is malformed, or two lines give different replies for one place.
     """
     try:
         content = Path(path).read_bytes()
@@ -118,7 +118,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def write_recording(path: Path, replies: Iterable[RecordedReply]) -> int:
-    """Write a recording, whole or not at all, in place of what is there; return how many lines it has.
+    """Write a recording atomically, replacing an existing file; return its number of lines.
 
     Raises:
         CrosscheckError: the file cannot be written.
@@ -146,7 +146,7 @@ def write_recording(path: Path, replies: Iterable[RecordedReply]) -> int:
 
 
 def check_writable(path: Path, option: str = "--record") -> None:
-    """Find before anything is paid whether a recording can be written there.
+    """Check before the first paid call that a recording can be written to a file.
 
     Args:
         path: where.

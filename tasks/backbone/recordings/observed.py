@@ -1,4 +1,4 @@
-"""A backbone that is observed: what it was asked and replied is kept, for a recording or for traces."""
+"""Backbone that keeps requests and replies, for a recording or for traces."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -71,14 +71,14 @@ class ObservedBackbone:
         return reply
 
     def exchange(self, question: str, key: str) -> Exchange | None:
-        """Return what a question asked with the request of that key; None where nothing is kept of it."""
+        """Return the messages and the reply of a question's request by its key; None if they are not kept."""
         for observation in reversed(self._observed.get(question, [])):
             if observation.key == key and observation.exchange.messages:
                 return observation.exchange
         return None
 
     def __iter__(self) -> Iterator[Observation]:
-        """Yield everything that is kept, question by question, in the order of asking."""
+        """Yield all observations by question, in the order of their requests."""
         return chain.from_iterable(self._observed.values())
 
     def drop(self, question: str) -> None:

@@ -1,4 +1,4 @@
-"""The backbone that serves a recording: what a model said once, said again, and nothing else."""
+"""Backbone that answers from a recording only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Match = Literal["request", "stage"]
 
 @dataclass
 class Served:
-    """How requests were answered.
+    """Counts of requests by how they were answered.
 
     Attributes:
         by_request: the recording has a reply to exactly this request.
@@ -36,15 +36,15 @@ class Served:
 
 
 class RecordedBackbone:
-    """Serves recorded replies: by exact request first, else, unless `match` is "request", by where it was asked.
+    """Backbone that serves recorded replies: by exact request, else, unless `match` is "request", by position.
 
-    A reply that the recording does not have is an error on that question, never made up. Nothing is paid: the
-    calls are marked as cached, take no time and cost nothing, and keep the tokens of the recorded ones.
+    A missing reply is an error of that question. Calls are marked as cached, have no time and no cost, and keep the
+    recorded token counts.
 
     Attributes:
-        recording: what is served.
+        recording: the recording.
         match: "request": exact requests only; "stage": also by question, stage and round.
-        served: how many requests were answered which way so far.
+        served: counts of requests by how they were answered.
     """
 
     def __init__(self, recording: Recording, match: Match = "stage") -> None:
@@ -59,14 +59,14 @@ class RecordedBackbone:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What is served and how; where the file is does not matter."""
+        """Digest of the recording and how it is matched; independent of the file's path."""
         return {"kind": "replay", "recording": self.recording.digest, "match": self.match}
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request from the recording.
 
         Raises:
-            BackboneError: the recording has no reply to it; a repetition would find none either.
+            BackboneError: the recording has no reply to it; not retryable.
         """
         found = self._by_request(request)
         if found is not None:
@@ -88,7 +88,7 @@ class RecordedBackbone:
 
     def _by_request(self, request: Request) -> RecordedReply | None:
         digest = request_digest(request)
-        # A model that is asked the same for two questions may have said two things: its own first.
+        # Two questions may have sent the same request and received different replies: prefer the question's own.
         own = self._by_stage(request.origin) if request.origin else None
         return own if own and own.request == digest else self._to.get(digest)
 

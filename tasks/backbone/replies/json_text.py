@@ -1,4 +1,4 @@
-"""Finds JSON in what a model wrote: unchanged, fenced, within prose, or in need of repair."""
+"""Extraction of JSON from replies: unchanged, fenced, within prose, or repaired."""
 
 import ast
 import json
@@ -46,7 +46,7 @@ def read_json(text: str) -> ParsedReply:
 
 
 def readings(text: str) -> Iterator[ParsedReply]:
-    """Yield every object or list that can be read in a reply, the most trustworthy first."""
+    """Yield every object or list in a reply, the most reliable reading first."""
     for whole in (text, without_thoughts(text)):
         value = _strict(whole)
         if value is not None:

@@ -1,4 +1,4 @@
-"""Reads a reply as what was asked for: leniently, and saying how."""
+"""Lenient parsing of replies into their types, with notes on the repairs."""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Reading(Generic[T]):
 
 
 def read_reply(text: str, reply_type: type[T]) -> Reading[T]:
-    """Read a reply as an object of a type, the first that fits of all that can be read in it.
+    """Parse a reply as an object of a type: the first JSON value in it that fits.
 
     Keys are matched without regard to case and punctuation; a text stands for a list of names or of one; a
     bare list stands for an object with one list field. A type whose only field is `sql` also takes plain SQL; one

@@ -1,4 +1,4 @@
-"""Finds the SQL in what a model wrote."""
+"""Extraction of SQL from replies."""
 
 import re
 
@@ -12,7 +12,7 @@ _START_OF_LINE = re.compile(
 )
 _ANYWHERE = re.compile(rf"\b(?P<sql>SELECT\b(?=\s+\S)|{_CTE})")
 _LOWER = re.compile(r"\b(?P<sql>select\s)", re.IGNORECASE)
-# What tells "select name from users where" from "select a database from the list below".
+# Distinguishes "select name from users where" from "select a database from the list below".
 _FROM = re.compile(
     r"\bfrom\s+(?:[\w.]+|\"[^\"]+\"|`[^`]+`|\[[^\]]+\]|\()\s*"
     r"(?:$|[;,)`]|\w\s*$|\b(?:as|where|join|inner|left|cross|group|order|limit|union|having|except|intersect)\b)",

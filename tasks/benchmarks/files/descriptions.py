@@ -138,15 +138,16 @@ def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
             for what, place in places.items()
         }
         if cells["column"]:
-            told = (cells[what] for what in ("description", "name") if _tells(cells[what], cells["column"]))
+            name = cells["column"]
+            texts = (cells[what] for what in ("description", "name") if _is_informative(cells[what], name))
             yield (
                 cells["column"].lower(),
-                ColumnDescription(description=next(told, ""), value_description=cells["values"]),
+                ColumnDescription(description=next(texts, ""), value_description=cells["values"]),
             )
 
 
-def _tells(text: str, column: str) -> bool:
-    """Whether a description says more than the column's name in other letters."""
+def _is_informative(text: str, column: str) -> bool:
+    """Return whether a description differs from the column's name in more than case and punctuation."""
     plain, name = (re.sub(r"[\W_]+", "", part).lower() for part in (text, column))
     return plain not in {"", name}
 

@@ -23,7 +23,7 @@ def read_generated(home: Path, digest: str) -> dict[tuple[str, str], ColumnDescr
     """Read what was generated for a database, by lower-cased table and column; nothing where no file is.
 
     Raises:
-        DataError: the file is damaged; says which to remove.
+        DataError: the file is damaged; the message names the file to remove.
     """
     path = generated_path(home, digest)
     if not path.is_file():
@@ -71,10 +71,10 @@ def write_generated(
             {
                 "table": table,
                 "column": column,
-                "description": told.description,
-                "value_description": told.value_description,
+                "description": described.description,
+                "value_description": described.value_description,
             }
-            for (table, column), told in descriptions.items()
+            for (table, column), described in descriptions.items()
         ],
     }
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-", suffix=".json")

@@ -1,4 +1,4 @@
-"""Reads a benchmark's JSON and Parquet files into rows, with errors that say where."""
+"""Reading of a benchmark's JSON and Parquet files into rows; errors name file and position."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -54,7 +54,7 @@ class Places:
 
 
 class Layout:
-    """How a benchmark's files are laid out and read: BIRD's layout, unless a subclass says otherwise."""
+    """Layout of a benchmark's files: BIRD's, which subclasses override."""
 
     settings: ClassVar[type[BenchmarkSettings]] = BenchmarkSettings
     """Model of the benchmark's settings."""

@@ -76,7 +76,7 @@ def read_predictions(path: Path) -> PredictionFile:
     """Read a file of predictions.
 
     Raises:
-        DataError: the file cannot be read, has none of the formats, or says something it cannot mean.
+        DataError: the file cannot be read, has none of the formats, or has an invalid value.
     """
     text = read_text(path)
     if not text.strip():
@@ -212,7 +212,7 @@ def sql_or_none(text: str | None) -> str | None:
 
 
 def _text(path: Path, place: str, what: str, value: Any) -> str | None:
-    """Return a text; None for null, and for the 0 that BIRD's own baseline writes where its model said nothing."""
+    """Return a text; None for null, and for the 0 that BIRD's own baseline writes for an empty reply."""
     if value is None or (type(value) is int and value == 0):
         return None
     if not isinstance(value, str):

@@ -27,8 +27,8 @@ class Predictions:
 def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     """Pair a file of predictions with all questions of a benchmark.
 
-    Lines belong to positions in the whole question file, whichever questions are scored. Ids that the
-    benchmark does not have are left out, and a note says so.
+    Lines are matched with positions in the whole question file, independent of which questions are scored. Ids that
+    the benchmark does not have are left out, with a note.
 
     Raises:
         DataError: an id comes twice, none is known, a prediction names another database than its question,

@@ -1,15 +1,15 @@
-"""The RSL-SQL authors' released GPT-4o outputs for BIRD dev, and the recording they amount to.
+"""Conversion of the RSL-SQL authors' released GPT-4o outputs for BIRD dev to a recording.
 
-The release has no replies, only what was read from them, so the recording holds the shortest reply that reads as
-that. Item or line N (from 0) belongs to the question with id N.
+The release has no replies, only their parsed content, so the recording holds the shortest reply with that content.
+Item or line N (from 0) is of the question with id N.
 
 What each stage is given:
 
 - `forward_link`, `preliminary_sql`, the three `augmentation_*`, `augmented_sql` and `binary_selection`: one reply
   each, for every question.
 - `self_correction`: SQL4 as the reply of round 0, and only where it differs from SQL3. Where both are the same, the
-  authors corrected nothing or in vain; which of the two, and what the model said, is not known. So where our
-  executor finds fault with a SQL3 that theirs passed, or with a SQL4, the reply is missing and the question fails.
+  authors' correction did not run or changed nothing; which of the two is unknown, and so is the reply. If SQL3 or
+  SQL4 fails in our executor but not in theirs, the reply is missing and the question fails.
 
 No tokens are recorded: the release has none.
 """
@@ -88,8 +88,8 @@ def recorded_replies(release: Release, questions: Sequence[Question]) -> Iterato
             question.id.isascii() and question.id.isdigit() and int(question.id) < len(release.forward_link)
         ):
             raise DataError(
-                f"{release.folder} tells of the questions 0 to {len(release.forward_link) - 1}, not of {question.id}. "
-                "It belongs to BIRD dev, revision 20240627."
+                f"{release.folder} has the questions 0 to {len(release.forward_link) - 1}, not {question.id}. "
+                "It is made for BIRD dev, revision 20240627."
             )
         for stage, reply in _replies(release, int(question.id)).items():
             yield RecordedReply(
@@ -103,14 +103,14 @@ def recorded_replies(release: Release, questions: Sequence[Question]) -> Iterato
 
 
 def _replies(release: Release, index: int) -> dict[str, Mapping[str, Any]]:
-    linked, told = release.forward_link[index], release.augmentation[index]
+    linked, augmentation = release.forward_link[index], release.augmentation[index]
     sql1, sql2, sql3, sql4 = (release.sql[name][index] for name in SQLS)
     replies: dict[str, Mapping[str, Any]] = {
         "forward_link": {"tables": linked["tables"], "columns": linked["columns"]},
         "preliminary_sql": {"sql": sql1},
-        "augmentation_elements": {"tables": told["tables"], "columns": told["columns"]},
-        "augmentation_keywords": {"sql_keywords": told["sql_keywords"]},
-        "augmentation_conditions": {"conditions": told["conditions"]},
+        "augmentation_elements": {"tables": augmentation["tables"], "columns": augmentation["columns"]},
+        "augmentation_keywords": {"sql_keywords": augmentation["sql_keywords"]},
+        "augmentation_conditions": {"conditions": augmentation["conditions"]},
         "augmented_sql": {"sql": sql2},
         "binary_selection": {"sql": sql3},
     }

@@ -22,7 +22,7 @@ INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
 
 
 class WorkerDiedError(Exception):
-    """The process ended before it answered; `started` says whether the job can have begun."""
+    """The process ended before it replied; `started` is whether the job may have begun."""
 
     def __init__(self, message: str, *, started: bool) -> None:
         super().__init__(message)

@@ -19,8 +19,8 @@ MOST_WORKERS = 4
 CLOSED = "the SqlWorkers were closed before the query was done"
 
 
-class WorkerLost(Exception):  # noqa: N818 - an outcome, no fault
-    """A function inside a worker was not finished: it overran its time, or took the worker's memory.
+class WorkerLost(Exception):  # noqa: N818 - an outcome, not an error
+    """Signal that a function in a worker did not finish: it exceeded its time or the worker's memory.
 
     Attributes:
         status: "timeout" or "too_large", as in `tasks.records.Execution`.
@@ -32,7 +32,7 @@ class WorkerLost(Exception):  # noqa: N818 - an outcome, no fault
 
 
 class SqlWorkers:
-    """Runs SQL on databases, each query in one of N processes that are killed and replaced when they overrun.
+    """Pool of N processes that run SQL on databases; one that exceeds its limits is killed and replaced.
 
     Use it as an async context manager, in any thread, from one loop at a time. Processes start with the
     first query that finds none idle; queries are served in order of arrival. A query costs 0.3 ms on top of its
@@ -105,7 +105,7 @@ class SqlWorkers:
             timeout_s: seconds that its queries may take together; the function has the limits' grace more.
 
         Raises:
-            WorkerLost: the worker overran, ran out of memory or died, and has been replaced.
+            WorkerLost: the worker exceeded its time or memory or crashed, and has been replaced.
             Exception: what the function raised, with the worker's traceback as a note.
         """
         job = Job(_name(function), str(Path(database.path).absolute()), args, timeout_s)
@@ -135,13 +135,13 @@ class SqlWorkers:
                 raise WorkerLost(
                     "timeout", f"The query did not finish within {timeout_s:g} s and its process was stopped."
                 ) from None
-            except WorkerDiedError as death:
+            except WorkerDiedError as error:
                 self._discard(worker)
                 if self._places is None:
                     raise RuntimeError(CLOSED) from None
-                if death.started:
+                if error.started:
                     raise WorkerLost(
-                        "too_large", f"{self._memory_message()} (It ended with {death}.)"
+                        "too_large", f"{self._memory_message()} (It ended with {error}.)"
                     ) from None
             except BaseException:
                 self._discard(worker)

@@ -20,10 +20,10 @@ LIKENESS = 0.85
 OVERHANG = 3
 """Characters that the words may go on after the run."""
 SHORTEST_RUN = 2
-"""One common character says nothing."""
+"""A single common character is no evidence."""
 
 COMMON = frozenset({"yes", "no", "true", "false", "none", "other", "unknown", "all"})
-"""Values that questions say without meaning them: only the very word counts."""
+"""Values that are also common words: only an exact occurrence counts."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NOT_WORD_AT_ENDS = re.compile(r"^[\W_]+|[\W_]+$")
@@ -169,7 +169,7 @@ def required_run(length: int) -> int:
 
 
 def required_score(value: str) -> float:
-    """Return how like a value must be, whatever its column: 1 for all capitals and very common words."""
+    """Return the required similarity of a value in any column: 1 for all capitals and very common words."""
     return 1.0 if value.isupper() or value.lower() in COMMON else LIKENESS
 
 

@@ -2,7 +2,7 @@
 
 For each column the texts are ranked by BM25 against the question; of the best 1,000, those that the question
 mentions (`tasks.retrieval.values.bridging`) move to the front; the first k are kept. Ties are broken by value. A
-number that the question says comes before others of its column.
+number in the question comes before others of its column.
 
 There is one index per database, kept on disk under the database's digest: a changed database gets a new one. FTS5
 finds the texts that share a word with the question; a word that too many share is left out. What the question mentions
@@ -39,7 +39,7 @@ TOP = 1000
 """Texts of a column that bridging looks at."""
 MOST_MATCHES = 1000
 """Texts of the whole database that BM25 scores. The question's rarest words come first; a common one whose texts
-would be too many is left out: finding it says little."""
+would be too many is left out as uninformative."""
 MOST_OPEN = 16
 """Indexes that a process keeps open."""
 _SUFFIX = re.compile(r"(?<=\w)['’]\w{1,2}\b")
@@ -124,14 +124,14 @@ class ValueIndex:
         question_text = question_text.encode("utf-8", "replace").decode()  # half a character is none
         with self._lock:
             found = self._find(question_text)
-            said = self._find_numbers(question_text)
+            mentioned = self._find_numbers(question_text)
         by_place: dict[int, list[int]] = {}
         for number in sorted(found.values):
             by_place.setdefault(self._with_texts[bisect(self._first_ids, number) - 1], []).append(number)
         result = {}
         for place, column in self._columns.items():
             chosen = column.choose(by_place[place], found, bm25_top_k) if place in by_place else ()
-            every = dict.fromkeys((*chosen, *said.get(place, ()), *column.first))
+            every = dict.fromkeys((*chosen, *mentioned.get(place, ()), *column.first))
             result[column.name] = tuple(every)[:k]
         return result
 
@@ -272,7 +272,7 @@ def _ranges(span: Span) -> list[tuple[int, str]]:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file is an index of this format, and as long as it says."""
+    """Return whether a file is an index of this format and not truncated."""
     try:
         with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
             application, version, pages, size = (

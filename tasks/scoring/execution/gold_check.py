@@ -1,4 +1,4 @@
-"""Runs gold SQL and classifies it: a gold that fails or is slow is a fault of the benchmark, not of a prediction."""
+"""Execution and classification of gold SQL: finds gold that fails or is slow."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ FAULTS: frozenset[GoldClass] = frozenset({"error", "timeout", "too_large"})
 
 @dataclass(frozen=True, slots=True)
 class GoldCheck:
-    """What running one gold SQL gave.
+    """Outcome of one gold SQL.
 
     Attributes:
         id: its id, as in `Gold`.
@@ -44,7 +44,7 @@ class GoldCheck:
 
 @dataclass(frozen=True, slots=True)
 class GoldReport:
-    """What running the gold of a split gave.
+    """Outcomes of the gold SQL of a split.
 
     Attributes:
         checks: one per gold, in file order.

@@ -74,8 +74,8 @@ async def measure_results(
 ) -> Mapping[str, QuestionValue]:
     """Compute metrics of one question, by name; without SQL, or with one that does not finish, 0.
 
-    None where the gold does not finish: there is nothing to compare with, which is no fault of the prediction. A text
-    says why a metric's function failed.
+    None if the gold does not finish and there is nothing to compare with. An error message if a metric's function
+    failed.
     """
     from tasks.database.sandbox.workers import WorkerLost
 

@@ -53,13 +53,13 @@ def figures(run: ScoredRun) -> Measurement:
 def _lines(found: Mapping[str, Value]) -> Iterator[str]:
     """Yield a line per system."""
     for system in ("dac/", "sea/"):
-        said = [
+        parts = [
             f"{text} {counts(value) if isinstance(value, Ratio) else f'{value:.2f}'}"
             for name, text in HEADLINE.items()
             if name.startswith(system) and (value := found.get(name)) is not None
         ]
-        if said:
-            yield ", ".join(said)
+        if parts:
+            yield ", ".join(parts)
 
 
 def _table(found: Sequence[Figure]) -> TextTable:

@@ -36,7 +36,7 @@ class QuestionValues:
 
     Attributes:
         columns: the columns with a mentioned value, in schema order.
-        left_out: tables that could not be searched (a time-out, say): they keep their sample rows.
+        left_out: tables that could not be searched (e.g. a timeout); they keep their sample rows.
     """
 
     columns: tuple[ColumnValues, ...] = ()

@@ -29,7 +29,7 @@ def accuracy_chart(comparison: RunComparison) -> Markup:
 
 
 def difference_chart(result: PairedTest) -> Markup:
-    """Draw the difference with its interval, over the band in which the test cannot tell it from chance."""
+    """Draw the difference with its interval, over the band in which it is not significant."""
     net = needed_net(result.differing, result.level)
     needed = None if net is None else 100 * net / result.questions
     ends = [100 * result.low, 100 * result.high, needed or 0.0, -(needed or 0.0)]

@@ -34,10 +34,10 @@ def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
             )
         return wanted
     if a.run.rule != b.run.rule:
-        mend = f"Choose one that both were judged by: --rule {' or '.join(known)}." if known else ""
+        advice = f"Choose one that both were judged by: --rule {' or '.join(known)}." if known else ""
         raise ConfigurationError(
             f'The headline rule of {a.run.run_id} is "{a.run.rule}", that of {b.run.run_id} is "{b.run.rule}": '
-            f"their scores do not mean the same. {mend}".rstrip()
+            f"their scores do not mean the same. {advice}".rstrip()
         )
     return a.run.rule
 
@@ -87,7 +87,7 @@ def warnings(
 
 
 def left_out(comparison: RunComparison) -> tuple[str, ...]:
-    """Say which questions are not compared, in sentences; () when both runs scored the same ones."""
+    """List which questions are not compared, in sentences; () when both runs scored the same ones."""
     sentences = []
     for side in (comparison.a, comparison.b):
         if side.only:
@@ -103,7 +103,7 @@ def left_out(comparison: RunComparison) -> tuple[str, ...]:
 
 
 def why_not_ranked(a: StoredRun, b: StoredRun) -> str:
-    """Say why two runs must not be ranked, whatever the test says; "" when they may be."""
+    """Return why two runs must not be ranked, independent of the test; "" if they may be."""
     letters: dict[str, list[str]] = {}
     for letter, stored in (("A", a), ("B", b)):
         if why := why_unranked(stored.run.tags, stored.run.settings):
@@ -149,7 +149,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
     lost = [row for row in rows if row.outcome.failure is not None and row.outcome.failure.mendable]
     if lost:
         yield (
-            f"{letter} has no answer to {_counted(lost)} because of failures that a re-run can mend; "
+            f"{letter} has no answer to {_counted(lost)} because of retryable failures; "
             "they count as wrong. Run it again before you rank."
         )
 

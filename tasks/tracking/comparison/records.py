@@ -55,7 +55,7 @@ class Side:
         low, high: Wilson's interval of that share.
         cost: the bill of these questions: what this run paid for; what the cache served is counted apart.
         input_tokens, output_tokens: of these questions with what the cache served, as a run without a cache
-            would use them; None where a call does not say.
+            would use them; None if unknown for a call.
         only: ids that this run scored and the other did not: left out.
         not_executable: questions that this run could not score, their database was missing.
     """
@@ -132,7 +132,7 @@ class RunComparison:
         warnings: what a reader must know before trusting the numbers.
         quarantined: ids of compared questions whose gold is known to be wrong.
         without_quarantine: the test without these; None where there are none, or nothing else.
-        not_ranked: why these runs must not be ranked whatever the test says, "" when they may be.
+        not_ranked: why these runs must not be ranked, independent of the test; "" if they may be.
     """
 
     rule: str
@@ -157,7 +157,7 @@ class RunComparison:
 
     @property
     def headline(self) -> str:
-        """What may be said, in a few words."""
+        """Conclusion in a few words."""
         return "Not ranked" if self.not_ranked else self.result.headline
 
     @property

@@ -80,7 +80,7 @@ def show_sweep(store: Store, mlflow_run_id: str, sweep: str) -> str:
             experiment_id = client.get_run(mlflow_run_id).info.experiment_id
             shown = view(f"Sweep {sweep}", f"tags.sweep = '{sweep}'")
             client.set_experiment_tag(experiment_id, view_tag(name), shown)
-    except Exception as error:  # whatever MLflow throws: the sweep itself is done
+    except Exception as error:  # no error of MLflow may fail the sweep, which is done
         _LOG.warning("MLflow has no view of sweep %s: %s", sweep, error)
         return ""
     return ui_url(store, experiment_id, view=name)

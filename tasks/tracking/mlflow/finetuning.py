@@ -22,10 +22,10 @@ ADAPTER = "adapter"
 
 
 class FinetuningTracker:
-    """Tells MLflow of one fine-tuning. Where MLflow cannot be reached, training goes on, and `problem` says why.
+    """Logger of one fine-tuning to MLflow. If MLflow cannot be reached, training continues and `problem` is set.
 
     Attributes:
-        problem: why something was not logged, "" when all was.
+        problem: why something was not logged, "" if everything was.
     """
 
     def __init__(self, home: Home, output: Path) -> None:
@@ -118,6 +118,6 @@ class FinetuningTracker:
         try:
             with http_limits(retries=2, seconds=30):
                 work(self.store.client())
-        except Exception as error:  # whatever MLflow or the network throws must not take the training along
+        except Exception as error:  # no error of MLflow or the network may end the training
             _LOG.debug("MLflow failed", exc_info=True)
             self.problem = self.problem or reason_of(error)

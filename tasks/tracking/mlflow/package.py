@@ -78,7 +78,7 @@ def closing(
         summary: the command line's JSON object.
         status: the tag `status`.
         seconds: wall time.
-        remarks: what else the description says.
+        remarks: further sentences of the description.
         genai_evaluation: whether MLflow lists the run among its evaluation runs.
     """
     title = f"{run.name} on {run.benchmark}, revision {run.revision}"

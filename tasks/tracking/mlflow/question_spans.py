@@ -91,13 +91,13 @@ def _stage(score: QuestionScore, record: StageRecord, exchanges: Exchanges) -> Q
 
 def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator[QuestionSpan]:
     for call in record.calls:
-        said = exchanges(question, call.request)
+        exchange = exchanges(question, call.request)
         usage = call.usage
         yield QuestionSpan(
             name=call.model or "model",
             kind="CHAT_MODEL",
-            inputs={"messages": _messages(said)} if said else NOT_KEPT,
-            outputs=_reply(said) if said else NOT_KEPT,
+            inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
+            outputs=_reply(exchange) if exchange else NOT_KEPT,
             seconds=call.seconds,
             attributes=_known(
                 paid=not (call.cached or record.restored),
@@ -115,12 +115,12 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
         )
 
 
-def _messages(said: Exchange) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": _cut(message.content)} for message in said.messages]
+def _messages(exchange: Exchange) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": _cut(message.content)} for message in exchange.messages]
 
 
-def _reply(said: Exchange) -> dict[str, Any]:
-    return {"choices": [{"message": {"role": "assistant", "content": _cut(said.reply)}}]}
+def _reply(exchange: Exchange) -> dict[str, Any]:
+    return {"choices": [{"message": {"role": "assistant", "content": _cut(exchange.reply)}}]}
 
 
 def _links(score: QuestionScore) -> dict[str, list[str]]:

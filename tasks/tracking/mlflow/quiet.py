@@ -1,4 +1,4 @@
-"""MLflow without a word on the terminal: imported late, its log kept at DEBUG, its telemetry off."""
+"""Import of MLflow without output on the terminal: its log at DEBUG, its telemetry off."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ _DEFAULTS = {
 
 
 class Demoted(logging.Handler):
-    """Hands every record on as a DEBUG record of this module, with its own level and logger in the text."""
+    """Log handler that forwards every record at DEBUG, with its original level and logger in the text."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass one record on."""
@@ -25,7 +25,7 @@ class Demoted(logging.Handler):
 
 
 def import_mlflow() -> None:
-    """Import MLflow and take the handlers it gave itself; what the user has set in the environment stands."""
+    """Import MLflow and replace its log handlers; environment variables set by the user are kept."""
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     with warnings.catch_warnings():
@@ -39,11 +39,11 @@ def import_mlflow() -> None:
 
 @contextmanager
 def http_limits(retries: int, seconds: int) -> Iterator[None]:
-    """Bound how long MLflow's HTTP client tries: its own default is minutes for a server that is not there.
+    """Set timeout and retries of MLflow's HTTP client, whose defaults take minutes for an unreachable server.
 
     Args:
         retries: attempts after the first.
-        seconds: limit of one attempt.
+        seconds: timeout of one attempt.
     """
     wanted = {
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries),

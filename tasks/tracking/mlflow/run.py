@@ -37,11 +37,11 @@ Ending = Literal["FINISHED", "FAILED", "KILLED"]
 
 
 class Tracker:
-    """Logs one evaluation to MLflow.
+    """Logger of one evaluation to MLflow.
 
-    `check` before the first paid call, `start` when the evaluation begins, then one of `finish` and `abandon`.
-    Only `check` raises: when the server cannot be reached later, `Tracked.problem` of the result says why, the run
-    is kept in the working folder, and `log_again` sends it.
+    Call `check` before the first paid call, `start` when the evaluation begins, then `finish` or `abandon`.
+    Only `check` raises: if the server cannot be reached later, `Tracked.problem` of the result holds the reason, the
+    run is kept in the working folder, and `log_again` sends it.
     """
 
     def __init__(self, home: Home, store: Store | None = None) -> None:
@@ -57,7 +57,7 @@ class Tracker:
         """Open the store.
 
         Raises:
-            ConfigurationError: it cannot be used; says why, and how to go without it.
+            ConfigurationError: it cannot be used; the message explains how to run without it.
         """
         check(self.store)
 
@@ -107,8 +107,8 @@ class Tracker:
             prefect: its Prefect task runs.
             status: the tag `status`, e.g. "complete", or "partial" after a stop in mid-run.
             ending: MLflow's status.
-            facts: what else `summary.json` says.
-            remarks: what else the description says.
+            facts: further keys of `summary.json`.
+            remarks: further sentences of the description.
             genai_evaluation: whether MLflow lists the run among its evaluation runs.
         """
         run = self._started()
@@ -185,7 +185,7 @@ class Tracker:
         except ConfigurationError:
             raise
         except Exception as error:
-            # Whatever MLflow, SQLAlchemy or the network throws here must not take the evaluation with it.
+            # No error of MLflow, SQLAlchemy or the network may end the evaluation.
             _LOG.debug("MLflow failed", exc_info=True)
             return reason_of(error)
         return ""

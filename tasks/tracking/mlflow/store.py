@@ -95,7 +95,7 @@ def check(store: Store) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what MLflow or the network says as one short sentence, without passwords."""
+    """Return the error message of MLflow or the network as one short sentence, without passwords."""
     lines = str(redact(str(error))).strip().splitlines()
     text = lines[0] if lines else type(error).__name__
     unreachable = re.search(r"HTTPS?ConnectionPool\(host='([^']*)', port=(\d+)\).*?Caused by (\w+)", text)
@@ -134,7 +134,7 @@ def ui_url(
 ) -> str:
     """Return the address of an experiment with Crosscheck's columns, or of one run of it.
 
-    People may know a server by another name than its clients do; CROSSCHECK_MLFLOW_UI says by which.
+    CROSSCHECK_MLFLOW_UI overrides the server's address in links for users.
     """
     workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
     served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.shown

@@ -54,13 +54,13 @@ def log_traces(
     if not (choice.whole or choice.brief):
         return ""
     if tracked.run_id is None or tracked.experiment_id is None:
-        return "there is no MLflow run that they could belong to."
+        return "there is no MLflow run to link them with."
     maker = _Maker(run, tracked.run_id, tracked.experiment_id)
     try:
         with http_limits(retries=1, seconds=60):
             _send(store, maker, [(score, exchanges) for score in choice.whole])
             _send(store, maker, [(score, None) for score in choice.brief])
-    except Exception as error:  # whatever MLflow throws here must not take the evaluation with it
+    except Exception as error:  # no error of MLflow may end the evaluation
         _LOG.debug("traces were not written", exc_info=True)
         return reason_of(error)
     return ""
@@ -201,9 +201,13 @@ class _Maker:
         if span.kind != "CHAT_MODEL":
             return {}
         attributes = span.attributes
-        given, said = attributes.get("input_tokens"), attributes.get("output_tokens")
-        usage = {"input_tokens": given, "output_tokens": said, "total_tokens": (given or 0) + (said or 0)}
-        known = attributes["paid"] and given is not None and said is not None
+        sent, received = attributes.get("input_tokens"), attributes.get("output_tokens")
+        usage = {
+            "input_tokens": sent,
+            "output_tokens": received,
+            "total_tokens": (sent or 0) + (received or 0),
+        }
+        known = attributes["paid"] and sent is not None and received is not None
         return {
             "mlflow.llm.model": span.name,
             "mlflow.message.format": "openai",

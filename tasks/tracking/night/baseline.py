@@ -53,10 +53,10 @@ def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
 
 
 def compare_with(baseline: StoredRun, current: StoredRun, level: float) -> PairedTest:
-    """Compare a run (B) with its baseline (A), without questions that either has no answer to.
+    """Compare a run (B) with its baseline (A) on the questions that both have answered.
 
-    A question that an endpoint did not answer says nothing about the model: it stays in the denominator of the
-    score, but a network failure must not look like a regression of the model.
+    A question without an answer because of the endpoint stays in the denominator of the score, but not in this
+    comparison: a network failure is no regression of the model.
 
     Args:
         baseline: A.

@@ -23,7 +23,7 @@ _LEAST_REACH = 20.0
 
 
 def score_scale(entries: Sequence[Judged]) -> Scale:
-    """Return one scale for the scores of a night, from whole tens to whole tens around all intervals."""
+    """Return one scale for the scores of a nightly run, from whole tens to whole tens around all intervals."""
     ends = [100 * end for judged in entries for ratio in _scores(judged) for end in _interval(ratio)]
     low = floor(min(ends, default=0) / 10) * 10
     high = ceil(max(ends, default=100) / 10) * 10

@@ -58,7 +58,7 @@ class Detail:
         broken, fixed: questions that the two runs answer differently, both having answered.
         stages: the stages of both runs.
         causes: causes of wrong answers, what changed most first.
-        unanswered: questions without an answer that a re-run can mend.
+        unanswered: questions without an answer after a retryable failure.
     """
 
     judged: Judged

@@ -20,13 +20,13 @@ _SHOWN = 5
 
 
 def place(home: Home, name: str) -> Path:
-    """Return the file of a night; characters that not every file system takes are replaced."""
+    """Return the file of a nightly run; characters that not every file system accepts are replaced."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     return home.nights / f"{safe}.json"
 
 
 def write(night: Night, home: Home) -> Path:
-    """Write a night's file and return where it is."""
+    """Write the file of a nightly run and return its path."""
     file = place(home, night.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(as_object(night), ensure_ascii=False, indent=1), encoding="utf-8")
@@ -34,22 +34,22 @@ def write(night: Night, home: Home) -> Path:
 
 
 def read(file: Path) -> Night:
-    """Read a night's file.
+    """Read the file of a nightly run.
 
     Raises:
-        DataError: it is none.
+        DataError: the file is invalid.
     """
     try:
         return _from_object(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
         raise DataError(
-            f"The night {file} cannot be read ({type(error).__name__}: {error}): it is damaged, or another release "
-            "wrote it. Move it away to go on without it."
+            f"The nightly run {file} cannot be read ({type(error).__name__}: {error}): it is damaged, or another "
+            "release wrote it. Move it away to go on without it."
         ) from error
 
 
 def all_nights(home: Home) -> tuple[Night, ...]:
-    """Read every night there is, the latest first.
+    """Read all nightly runs, the latest first.
 
     Raises:
         DataError: one of them cannot be read.
@@ -63,19 +63,19 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
 
     Args:
         reference: its name or the beginning of it, as it is or as its file has it; or "latest", "latest~1", ...
-        nights: the nights there are, the latest first.
+        nights: all nightly runs, the latest first.
 
     Raises:
-        DataError: no night is meant, or several are.
+        DataError: no run or several runs match.
     """
     if not nights:
         raise DataError(
-            f'There is no night "{reference}": the deployment "nightly" has not ended one here yet.'
+            f'There is no nightly run "{reference}": the deployment "nightly" has not ended one here yet.'
         )
     if latest := _LATEST.fullmatch(reference):
         back = int(latest[1] or 0)
         if back >= len(nights):
-            raise DataError(f'There is no night "{reference}": there are {len(nights)} so far.')
+            raise DataError(f'There is no nightly run "{reference}": there are {len(nights)} so far.')
         return nights[back]
     meant = [night for night in nights if reference in _names(night)] or [
         night for night in nights if reference and any(name.startswith(reference) for name in _names(night))
@@ -86,10 +86,10 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
         some = ", ".join(night.name for night in meant[:_SHOWN])
         more = f" and {len(meant) - _SHOWN:,} more" if len(meant) > _SHOWN else ""
         raise DataError(
-            f'"{reference}" is the beginning of {len(meant)} nights: {some}{more}. Write more of it.'
+            f'"{reference}" is the beginning of {len(meant)} nightly runs: {some}{more}. Write more of it.'
         )
     raise DataError(
-        f'There is no night "{reference}". {did_you_mean(reference, [night.name for night in nights])}'
+        f'There is no nightly run "{reference}". {did_you_mean(reference, [night.name for night in nights])}'
     )
 
 
@@ -98,7 +98,7 @@ def _names(night: Night) -> tuple[str, str]:
 
 
 def as_object(night: Night) -> dict[str, Any]:
-    """Return a night as plain JSON; null is what is not known or does not apply."""
+    """Return a nightly run as plain JSON; null for what is unknown or does not apply."""
     plain = _nights().dump_python(night, mode="json")
     return {
         "night": night.name,

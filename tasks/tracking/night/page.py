@@ -1,4 +1,4 @@
-"""A night as one self-contained HTML page."""
+"""A nightly run as one self-contained HTML page."""
 
 from tasks.tracking.night import charts
 from tasks.tracking.night import sentences as words
@@ -12,11 +12,11 @@ BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN = 20, 10, 10
 
 
 def render(night: Night, warehouse: Warehouse) -> str:
-    """Return the page.
+    """Return the HTML page.
 
     Args:
-        night: what was found; the scores and verdicts on the page are its.
-        warehouse: where its runs are, for questions, stages and causes; the page says which of them it lacks.
+        night: the nightly run with its scores and verdicts.
+        warehouse: the runs' questions, stages and causes; the page lists missing runs.
     """
     placed = list(enumerate(details(night.entries, warehouse), 1))
     return fill(
@@ -40,7 +40,7 @@ def render(night: Night, warehouse: Warehouse) -> str:
 
 
 def _changes(detail: Detail) -> list[tuple[str, int, tuple[object, ...]]]:
-    """Return what is shown of the broken and the fixed questions: the word, how many there are, the first ones."""
+    """Return the label, the number and the first items of the broken and of the fixed questions."""
     found = detail.judged.entry.comparison
     if found is None:
         return []
@@ -56,7 +56,7 @@ def _badge(judged: Judged) -> str:
 
 
 def _spent(night: Night) -> float | None:
-    """Return what the night paid; None where that of one evaluation is not known."""
+    """Return the cost of the nightly run; None if that of one evaluation is unknown."""
     costs = [each.entry.cost_usd for each in night.entries if each.entry.calls is not None]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None

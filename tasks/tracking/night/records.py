@@ -11,7 +11,7 @@ from tasks.settings.night import Gate
 
 NightVerdict = Literal["regression", "infrastructure", "better", "no worse", "no baseline", "not ranked"]
 CONFIDENCE = 0.95
-"""Of the interval of a score; that of a difference has the confidence of the gate's test."""
+"""Confidence of a score's interval; a difference has the confidence of the gate's test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Entry:
         run_id: of the run; None where the evaluation did not start.
         rule: by which its answers are right; "" likewise.
         ex: its execution accuracy; None likewise.
-        unanswered: questions without an answer for reasons that a re-run can mend.
+        unanswered: questions without an answer after a retryable failure.
         failures: questions without an answer by the kind of their failure.
         calls: paid calls; None likewise.
         cached_calls: calls answered from a cache or an earlier run; None likewise.
@@ -98,7 +98,7 @@ class Judged:
 
     Attributes:
         entry: the evaluation.
-        verdict: whether it is worse or better than its baseline, or why that cannot be said.
+        verdict: whether it is worse or better than its baseline, or why that is unknown.
         p_value: of the comparison, adjusted for the number of comparisons of the nightly run; None where there is none.
     """
 
@@ -135,7 +135,7 @@ class Night:
 
     @property
     def red(self) -> tuple[Judged, ...]:
-        """The entries for which the nightly run fails."""
+        """Entries that fail the nightly run."""
         return tuple(each for each in self.entries if each.red)
 
     @property
@@ -189,7 +189,7 @@ def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Judged, ...]:
 
 
 def _verdict(entry: Entry, p_value: float | None, gate: Gate) -> NightVerdict:
-    # A regression of what was answered is one, whatever else is wrong.
+    # A regression on the answered questions comes before an infrastructure failure.
     if entry.comparison is not None and p_value is not None and p_value < gate.level:
         points = 100 * entry.comparison.difference
         if points < 0 and -points >= gate.threshold:

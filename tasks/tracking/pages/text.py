@@ -41,6 +41,6 @@ def answer_in_words(score: QuestionScore, rule: str) -> str:
         return f"right{rows}"
     if final.status == "ok":
         return f"wrong{rows}"
-    said = _STATUS.get(final.status, final.status)
+    status = _STATUS.get(final.status, final.status)
     why = failure.message if failure else final.error
-    return f"{said}: {why}" if why else said
+    return f"{status}: {why}" if why else status

@@ -19,7 +19,7 @@ MIGRATIONS: dict[str, Migration] = {}
 
 
 class UnknownFileError(Exception):
-    """A DuckDB file that no release up to this one has written; the message says what it is."""
+    """DuckDB file that no release up to this one has written."""
 
 
 def migration(function: Migration) -> Migration:

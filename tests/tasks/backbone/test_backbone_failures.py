@@ -45,12 +45,12 @@ def test_an_answer_is_taken_for_what_it_means(status: int, error: dict[str, str]
 )
 def test_any_body_can_be_read(body: str) -> None:
     refusal = refusal_of(500, {}, body)
-    assert refusal.kind == "server" and refusal.said.startswith("HTTP 500")
+    assert refusal.kind == "server" and refusal.message.startswith("HTTP 500")
 
 
 def test_a_long_message_is_cut_and_on_one_line() -> None:
-    said = refusal_of(500, {}, "line\n" * 1000).said
-    assert len(said) < 400 and "\n" not in said
+    message = refusal_of(500, {}, "line\n" * 1000).message
+    assert len(message) < 400 and "\n" not in message
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_replies_belong_to_ids_and_not_to_the_order_of_questions(released: Path)
 
 
 def test_a_question_that_the_release_does_not_know_is_refused(released: Path) -> None:
-    with pytest.raises(DataError, match="questions 0 to 1, not of 2"):
+    with pytest.raises(DataError, match="questions 0 to 1, not 2"):
         list(recorded_replies(read_release(released), [question("2")]))
 
 

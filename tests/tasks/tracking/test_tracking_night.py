@@ -154,7 +154,7 @@ def test_a_night_goes_by_many_names(reference: str, meant: str) -> None:
 
 @pytest.mark.parametrize(("reference", "message"), [
     ("latest~7", "there are 3 so far"),
-    ("2026-11-2", "the beginning of 2 nights: 2026-11-22T01:30Z, 2026-11-21T01:30Z"),
+    ("2026-11-2", "the beginning of 2 nightly runs: 2026-11-22T01:30Z, 2026-11-21T01:30Z"),
     ("2026-11-21T01:31Z", 'Did you mean "2026-11-21T01:30Z"'),
     ("", "There is no night"),
 ])  # fmt: skip

@@ -206,7 +206,7 @@ def test_traces_that_cannot_be_written_are_a_sentence_and_no_failure(
     assert store.sqlite_file is not None
     lost = Tracker(Home(store.sqlite_file.parent), CLOSED)
     lost.start(make_run())
-    assert lost.trace(choice, said) == "there is no MLflow run that they could belong to."
+    assert lost.trace(choice, said) == "there is no MLflow run to link them with."
 
     def broken(question: str, key: str) -> Exchange | None:
         raise OSError("the disk is gone")
