@@ -69,8 +69,8 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
     """Return the counts of a re-run in sentences."""
     sentences = [
         f"Re-run of {facts['parent']} ({facts['selection']}): {facts['asked']:,} of {questions:,} questions were asked "
-        f"again, {facts['changed']:,} answers changed ({facts['mended']:,} failures resolved; {facts['fixed']:,} became "
-        f"right, {facts['broken']:,} wrong); all others are as they were."
+        f"again, {facts['changed']:,} answers changed ({facts['mended']:,} failures resolved; {facts['fixed']:,} "
+        f"became right, {facts['broken']:,} wrong); all others are as they were."
     ]
     if facts["kept"]:
         sentences.append(f"{facts['kept']:,} questions failed now and keep the answer that they had.")
