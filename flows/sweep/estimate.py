@@ -49,7 +49,7 @@ class _Measuring:
 
     def __init__(self) -> None:
         self._inner = OfflineBackbone()
-        self.calls = self.asked = self.said = 0
+        self.calls = self.input_tokens = self.output_tokens = 0
 
     @property
     def identity(self) -> Any:
@@ -58,8 +58,8 @@ class _Measuring:
     async def complete(self, request: Request) -> Reply:
         reply = await self._inner.complete(request)
         self.calls += 1
-        self.asked += sum(tokens(len(message.content)) for message in request.messages)
-        self.said += tokens(len(reply.text))
+        self.input_tokens += sum(tokens(len(message.content)) for message in request.messages)
+        self.output_tokens += tokens(len(reply.text))
         return reply
 
 
@@ -96,8 +96,8 @@ async def _measure(preparation: Preparation, workers: SqlWorkers) -> Estimate:
     return Estimate(
         len(asked),
         round(measuring.calls * factor),
-        round(measuring.asked * factor),
-        round(measuring.said * factor),
+        round(measuring.input_tokens * factor),
+        round(measuring.output_tokens * factor),
         None,
     )
 

@@ -71,7 +71,7 @@ def reply(text: str, **more: Any) -> Behaviour:
 
 
 def rate_limit(retry_after: float | None = None) -> Behaviour:
-    """429, with a Retry-After header if `retry_after` (seconds) is given."""
+    """429, with the header retry-after-ms if `retry_after` (seconds) is given."""
     headers = {} if retry_after is None else {"retry_after_ms": str(retry_after * 1000)}
     return error(
         429, "Rate limit reached for requests", code="rate_limit_exceeded", type_="requests", **headers
