@@ -1,1 +1,1 @@
-"""The `answer` command: one question on a database of the user's own."""
+"""The `answer` command: one question on a user's database."""

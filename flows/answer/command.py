@@ -47,7 +47,7 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
     )
 
     def settings(self) -> "EvaluationSettings":
-        """Return the settings that the options stand for.
+        """Return the settings of the options.
 
         Raises:
             ConfigurationError: an unknown name, key or value.

@@ -1,4 +1,4 @@
-"""How one question's answer is shown."""
+"""Output of one question's answer."""
 
 import math
 from typing import Any, TextIO
@@ -17,7 +17,7 @@ from tasks.records import Execution
 def print_answer(answered: Answered, stream: TextIO) -> None:
     """Print the SQL, its result and the remarks."""
     terminal = stream.isatty()
-    # A file or a pipe gets every line whole.
+    # Lines for a file or a pipe are not wrapped.
     console = Console(file=stream, highlight=False, emoji=False, width=None if terminal else BOUNDLESS)
     outcome, execution = answered.outcome, answered.execution
     if outcome.failure:
@@ -60,12 +60,12 @@ def _print_records(console: Console, execution: Execution) -> None:
 
 
 def _shown(value: Any) -> str:
-    """Write a value on one line."""
+    """Return the text of a value on one line."""
     return "NULL" if value is None else _printable(str(value))
 
 
 def _printable(text: str, keep: str = "") -> str:
-    """Escape what a terminal would take for a command: databases and models may send any character."""
+    """Escape control characters, which databases and models may contain."""
     return "".join(sign if sign.isprintable() or sign in keep else repr(sign)[1:-1] for sign in text)
 
 
@@ -93,7 +93,7 @@ def as_object(answered: Answered) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON has: it knows neither infinity nor bytes."""
+    """Return a value that JSON can represent; infinity and bytes become text."""
     if isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     return value

@@ -1,4 +1,4 @@
-"""One question on a database of the user's own, run in this process: no Prefect, no MLflow, no gold SQL."""
+"""One question on a user's database, run in this process without Prefect, MLflow and gold SQL."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ RAN, DID_NOT_RUN, TRY_AGAIN = 0, 1, 3
 
 @dataclass(frozen=True)
 class Asked:
-    """A question to a database of the user's own.
+    """Question on a user's database.
 
     Attributes:
         text: the question.
@@ -42,12 +42,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered:
-    """A question's answer.
+    """Answer to a question.
 
     Attributes:
-        question: what was asked.
-        outcome: what the pipeline's stages made of it, the final SQL included.
-        execution: what the SQL returned; None when there is no SQL.
+        question: the question.
+        outcome: results of the pipeline's stages, with the final SQL.
+        execution: result of the SQL; None if there is no SQL.
     """
 
     question: Question
@@ -56,19 +56,19 @@ class Answered:
 
     @property
     def exit_code(self) -> int:
-        """0 when the SQL ran, 1 when there is none that runs, 3 when trying again can help."""
+        """0 if the SQL ran, 1 if there is none or it failed, 3 if the question can be retried."""
         if self.outcome.failure and self.outcome.failure.mendable:
             return TRY_AGAIN
         return RAN if self.execution and self.execution.ok else DID_NOT_RUN
 
 
 async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progress) -> Answered:
-    """Take one question through the pipeline and run its SQL.
+    """Answer one question with the pipeline and run its SQL.
 
     Args:
         settings: backbone and pipeline; the benchmark's training questions are the demonstrations.
         asked: the question and the database.
-        progress: display of what is being done.
+        progress: display of the current step.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.

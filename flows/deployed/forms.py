@@ -23,14 +23,14 @@ PipelineName = Annotated[str, Field(json_schema_extra={"enum": _names("pipeline"
 
 
 class Choice(Settings):
-    """What several evaluations have in common."""
+    """Parameters that all evaluations of a form share."""
 
     overrides: list[str] = Field([])
     """Settings to change, as `crosscheck evaluate --set` takes them: `pipeline.demonstrations.k=5`."""
     questions: str | None = None
     """Ids and ranges of ids, `717-845,900`; left out: all."""
     limit: int | None = Field(None, ge=1)
-    """The first so many questions; left out: all."""
+    """Number of questions, from the first; left out: all."""
     data: str | None = None
     """Folder of the benchmarks' files on the worker; left out: its CROSSCHECK_DATA."""
     shards: int = Field(1, ge=1, le=256)
@@ -41,25 +41,24 @@ class EvaluationForm(Choice):
     """One evaluation."""
 
     benchmark: BenchmarkName = DEFAULT_BENCHMARK
-    """What is asked."""
+    """Name of the benchmark."""
     backbone: BackboneName = DEFAULT_BACKBONE
-    """Who answers."""
+    """Name of the backbone."""
     pipeline: PipelineName = DEFAULT_PIPELINE
-    """How."""
+    """Name of the pipeline."""
 
 
 class Matrix(Choice):
     """Every combination of benchmarks, backbones and pipelines, evaluated one after the other."""
 
     benchmarks: list[BenchmarkName] = Field([DEFAULT_BENCHMARK], min_length=1)
-    """What is asked."""
+    """Names of the benchmarks."""
     backbones: list[BackboneName] = Field([DEFAULT_BACKBONE], min_length=1)
-    """Who answers."""
+    """Names of the backbones."""
     pipelines: list[PipelineName] = Field([DEFAULT_PIPELINE], min_length=1)
-    """How."""
+    """Names of the pipelines."""
     baselines: dict[str, str] = Field({})
-    """Run to compare with, by "benchmark | backbone | pipeline"; what is not named here is compared with its previous
-    complete run."""
+    """Run to compare with, by "benchmark | backbone | pipeline"; left out: the previous complete run."""
 
     @property
     def evaluations(self) -> list[EvaluationForm]:
@@ -74,18 +73,18 @@ class Matrix(Choice):
 
 
 class Rerun(Settings):
-    """Which questions of which run are asked again."""
+    """Parameters of a re-run: the run, and the questions to ask again."""
 
     run: str = "latest"
     """The run: its id or the beginning of it, MLflow's id, or `latest`, `latest~1`, ..."""
     only: Only = "errors"
-    """errors: no answer, for a reason that can be mended; wrong: an answer that is not right, which changes what the
-    score means; empty: an answer that returned no row; timeouts: an answer that was stopped."""
+    """errors: failed, and can be retried; wrong: scored wrong, which changes what the score means; empty: the SQL
+    returned no row; timeouts: the SQL exceeded the time limit."""
     questions: str | None = None
-    """These instead: ids and ranges of ids, `717-845,900`."""
+    """Questions to ask instead: ids and ranges of ids, `717-845,900`."""
     from_stage: str | None = None
-    """Drop the results of this stage and of later ones; left out: keep every result there is."""
+    """Stage from which results are discarded; left out: all results are kept."""
     fresh: bool = False
-    """Ask the model for new replies instead of using those that were paid for."""
+    """Request new replies from the model instead of cached ones."""
     data: str | None = None
     """Folder of the benchmarks' files on the worker; left out: its CROSSCHECK_DATA."""

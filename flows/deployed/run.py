@@ -25,20 +25,20 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_home
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
-    # A worker's process for one flow run. Where results go is decided when the flow begins, so it is set before.
+    # A worker's process for one flow run. The flow reads its result storage when it begins, so it is set before.
     apply({**local_settings(find_home()), **DEPLOYED})
     use_stage_storage(find_home())
 
 
 def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:
-    """Return the settings that the names of a form stand for.
+    """Return the settings of a form.
 
     Args:
         evaluation: the form.
-        epoch: where given, no reply of another epoch is reused.
+        epoch: only cached replies of this epoch are used; None: all.
 
     Raises:
-        ConfigurationError: an unknown name, key or value, in the user's words.
+        ConfigurationError: an unknown name, key or value.
     """
     settings = evaluation_settings(
         benchmark=evaluation.benchmark,
@@ -56,9 +56,9 @@ def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> Eval
 
 
 async def open_home() -> Home:
-    """Return the worker's working folder, with runs that were killed there marked as ended.
+    """Return the worker's working folder, and mark runs that were killed there as ended.
 
-    Prefect's automation does the same for runs of other machines.
+    Prefect's automation marks those of other machines.
     """
     home = find_home()
     await clear_leftovers(home)
@@ -83,7 +83,7 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
     Args:
         home: the working folder.
         control: progress and stop requests of the evaluations in the block.
-        ids: flow runs to mark as crashed should this process be killed: `nightly` of a nightly run, `parent` of
+        ids: flow runs to mark as crashed if this process is killed: `nightly` of a nightly run, `parent` of
             another flow run around the evaluation, `flow_run` of one that asks questions itself.
     """
     with (
@@ -96,16 +96,16 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
         yield
 
 
-def message_of(found: EvaluationResult) -> str:
-    """Return an evaluation in one line: the message of its flow run.
+def message_of(result: EvaluationResult) -> str:
+    """Return the message of an evaluation's flow run: score and page in MLflow.
 
     Raises:
         BackboneError: not every question was asked.
     """
-    if found.fatal:
-        raise BackboneError(found.fatal, transient=True, fatal=True)
-    ex = found.report.ex
+    if result.fatal:
+        raise BackboneError(result.fatal, transient=True, fatal=True)
+    ex = result.report.ex
     score = (
         "nothing to score" if ex.value is None else f"EX {100 * ex.value:.2f} % ({ex.correct:g}/{ex.total:g})"
     )
-    return f"{score}; {found.mlflow_page}"
+    return f"{score}; {result.mlflow_page}"

@@ -1,1 +1,1 @@
-"""The `prepare` command: column descriptions, written once per database by a backbone."""
+"""The `prepare` command: column descriptions, generated once per database by a backbone."""

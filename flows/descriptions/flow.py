@@ -26,15 +26,15 @@ from tasks.trail import Stopped, Trail, on_trail
 
 @dataclass
 class Prepared:
-    """What preparing came to.
+    """Counts and failures of a preparation.
 
     Attributes:
-        databases: databases looked at.
+        databases: number of databases.
         undescribed: columns that had no description.
-        described: of those, the ones that have one now.
-        left_out: of those, the ones that the model's replies leave out.
-        calls: model calls paid for.
-        failures: why tables were left out, by `database.table`.
+        described: of those, the columns that have one now.
+        left_out: of those, the columns missing in the model's replies.
+        calls: paid model calls.
+        failures: error messages by `database.table`.
     """
 
     databases: int
@@ -52,7 +52,7 @@ def describing(
 
     Args:
         control: progress and stop requests, which Prefect could not store as parameters.
-        preparation: what the preparation of the settings found.
+        preparation: the prepared benchmark.
     """
 
     @flow(
@@ -62,13 +62,13 @@ def describing(
         persist_result=False,
     )
     async def prepare(settings: EvaluationSettings) -> Prepared:
-        """Describe every column that neither the benchmark nor an earlier preparation describes.
+        """Describe every column without a description.
 
-        One call per table, kept once per database; an interrupted preparation continues where it was.
+        One call per table; descriptions are stored per database, so an interrupted preparation can continue.
 
         Raises:
             CrosscheckError: what is wrong and what to do about it.
-            Interrupted: the user asked to stop; what was described is kept.
+            Interrupted: the user asked to stop; descriptions so far are kept.
         """
         control.begin_flow_run(str(flow_run.id))
         databases = preparation.databases
@@ -87,7 +87,7 @@ def describing(
                 control,
             )
         if control.stop.is_set():
-            raise Interrupted("stopped. What was described is kept: the same command continues.")
+            raise Interrupted("stopped. The descriptions so far are kept: the same command continues.")
         if describer.fatal and not prepared.calls:
             raise ConfigurationError(describer.fatal)
         await session.recorded(describer.executed)
@@ -97,7 +97,7 @@ def describing(
 
 
 class _Describer:
-    """Describes tables, as many at a time as the backbone takes, and keeps each description at once."""
+    """Describer of tables, limited to the backbone's concurrency; stores each description at once."""
 
     def __init__(self, session: Session, prepared: Prepared) -> None:
         self._settings = session.settings
@@ -110,7 +110,7 @@ class _Describer:
         self.fatal = ""
 
     async def describe(self, database: Database, table: Table) -> None:
-        """Describe one table, unless the user asked to stop; a failure is noted, never raised."""
+        """Describe one table, unless the user asked to stop; record a failure instead of raising it."""
         async with self._gate:
             if not self._control.stop.is_set():
                 await self._describe(database, table)

@@ -24,8 +24,8 @@ DEMO = EvaluationForm()
 async def evaluate_by_name(evaluation: EvaluationForm = DEMO) -> State[Any]:
     """Take every question of a benchmark through a pipeline, score each stage, and log the run to MLflow.
 
-    Fails where the backbone stopped answering; what it answered until then is kept, and another run of the same
-    parameters continues.
+    Fails if the backbone stops answering; answers so far are kept, and another run with the same parameters
+    continues.
 
     Args:
         evaluation: What is evaluated.

@@ -64,7 +64,7 @@ def evaluation(
 
 
 def _note(session: ScoredSession, answers: Answers) -> dict[str, Any]:
-    """Write the recording, note what a user should know of recorded replies, and return it for the summary."""
+    """Write the recording, add notes on recorded replies, and return their counts for the summary."""
     prepared, progress, served = session.preparation, session.session.control.progress, session.session.served
     if recorder := session.session.recorder:
         progress.note(recorder.write(prepared.asked, answers.outcomes))

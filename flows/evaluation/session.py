@@ -1,4 +1,4 @@
-"""What evaluations and re-runs hold open: a session, the scorer, and the records in MLflow and the warehouse."""
+"""Resources of evaluations and re-runs: a session, the scorer, and the records in MLflow and the warehouse."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
@@ -29,7 +29,7 @@ class ScoredSession:
         session: models, caches and SQL workers.
         tracking: the run's records.
         scorer: scores answers while others are still being asked.
-        started: when the session was opened, by `time.monotonic`.
+        started: time of opening, by `time.monotonic`.
     """
 
     preparation: Preparation
@@ -43,7 +43,7 @@ class ScoredSession:
     async def open(
         cls, preparation: Preparation, control: Control, tags: Mapping[str, str]
     ) -> "AsyncIterator[ScoredSession]":
-        """Open everything; should the block be left by an exception, the records say how the run ended, and why.
+        """Open everything; if the block raises, the records contain the status and the reason.
 
         Args:
             preparation: what is evaluated.
@@ -92,12 +92,12 @@ class ScoredSession:
     async def finish(
         self, answers: Answers, *, facts: Mapping[str, Any], elsewhere: int = 0, recorded: int = 0
     ) -> EvaluationResult:
-        """Wait for Prefect, log everything, and return what the command line shows.
+        """Wait for Prefect, log the run, and return its result.
 
         Args:
             answers: outcomes of all questions.
             facts: further keys of the summary, which MLflow and the warehouse get as well.
-            elsewhere: task runs of other flow runs (shards), contained in those of the answers.
+            elsewhere: task runs of other flow runs (shards), included in `answers.task_runs`.
             recorded: how many of these Prefect has recorded.
         """
         recorded += await self.session.recorded(answers.task_runs - elsewhere)
@@ -107,7 +107,7 @@ class ScoredSession:
 
 
 def raise_if_nothing_was_answered(answers: Answers) -> None:
-    """Raise the reason where every question failed: that is more use than a score of 0 %.
+    """Raise the reason if every question failed, instead of a score of 0 %.
 
     Raises:
         ConfigurationError: the backbone refused every request.

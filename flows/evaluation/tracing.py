@@ -12,18 +12,18 @@ from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
 
 
 class PaidReplies(Protocol):
-    """Where replies that were paid for are kept."""
+    """Cache of paid replies."""
 
     def entry(self, key: str) -> Entry | None:
-        """Return the whole entry of a request, what was asked included; None when there is none."""
+        """Return the entry of a request key, with the request; None if it is not cached."""
         ...
 
 
 class Tracing:
     """The traces of one evaluation.
 
-    What a model replied is in the reply cache. What the offline backbone or a recording replied is in none, so the
-    backbone is observed, and what it replied is dropped as soon as its question turns out not to be traced.
+    Replies of models are read from the reply cache. Those of the offline backbone and of recordings are not cached, so
+    the backbone is observed; replies to a question are dropped when scoring shows that it is not traced.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class Tracing:
         )
 
     def scored(self, score: QuestionScore) -> None:
-        """Drop what is kept of a scored question that is not traced."""
+        """Drop the replies to a scored question that is not traced."""
         if self._observed and not (score.question.id in self._sample or is_failed(score)):
             self._observed.drop(score.question.id)
 
     def write(self, tracker: Tracker, report: Report) -> tuple[str, str]:
-        """Write the traces; return a remark for the run's description, and what kept them from being written."""
+        """Write the traces; return a remark for the run's description, and the error message or ""."""
         wanted = self._settings
         choice = choose(
             report,

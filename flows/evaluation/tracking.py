@@ -30,12 +30,12 @@ from tasks.tracking.warehouse.runs import Warehouse
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 5.0
-"""A crash loses the scores of at most this long from the warehouse; the answers are in the caches before that."""
+"""Interval of writes to the warehouse: a crash loses at most these scores; the answers are cached before."""
 
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How asking and scoring went.
+    """Results of asking and scoring.
 
     Attributes:
         answers: outcomes of all questions.
@@ -70,14 +70,14 @@ class Tracking:
     async def open(
         cls, preparation: Preparation, home: Home, session: Session, tags: Mapping[str, str]
     ) -> "AsyncIterator[Tracking]":
-        """Begin a run in MLflow and in the warehouse, with the status of a running one.
+        """Start a run in MLflow and in the warehouse, with the status "running".
 
-        Should the block be left by an exception, both say how the run ended, and why.
+        If the block raises, both record the status and the reason.
 
         Args:
             preparation: what is evaluated.
             home: the working folder.
-            session: what the run holds open.
+            session: models, caches and SQL workers.
             tags: further MLflow tags.
         """
         settings, benchmark = preparation.settings, preparation.benchmark
@@ -114,12 +114,12 @@ class Tracking:
         self._writing = asyncio.create_task(self._write_periodically())
 
     def record(self, score: QuestionScore) -> None:
-        """Put a scored question into the warehouse, with the next write."""
+        """Queue a scored question for the next write to the warehouse."""
         self._unwritten.append(score)
         self._tracing.scored(score)
 
     async def finish(self, report: Report, end: RunEnd) -> EvaluationResult:
-        """Log everything, and return what the command line shows."""
+        """Log the run, and return its result."""
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
         answers, prefect = end.answers, TaskRuns(end.answers.task_runs, end.recorded)
@@ -161,7 +161,7 @@ class Tracking:
         try:
             await asyncio.to_thread(self._warehouse.abandon, self.run.run_id)
         except CrosscheckError as error:
-            log.warning("the warehouse does not know that run %s was abandoned: %s", self.run.run_id, error)
+            log.warning("the warehouse cannot record that run %s was abandoned: %s", self.run.run_id, error)
 
     async def _write_periodically(self) -> None:
         while not self._ending.is_set():
@@ -176,11 +176,11 @@ class Tracking:
         try:
             await asyncio.to_thread(self._warehouse.append_questions, self.run.run_id, scores)
         except CrosscheckError as error:
-            log.warning("%d scores wait for the warehouse: %s", len(scores), error)
+            log.warning("%d scores could not be written to the warehouse yet: %s", len(scores), error)
             self._unwritten = scores + self._unwritten
 
     async def _stop_writing(self) -> None:
-        """Wait for a write that is under way, too: a cancelled one would go on in its thread, past the final one."""
+        """Stop periodic writing and wait for the current write, whose thread would otherwise outlast the final one."""
         self._ending.set()
         if self._writing:
             await self._writing

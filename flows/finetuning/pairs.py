@@ -1,4 +1,4 @@
-"""Training pairs for SEA-SQL's eliminator: the pre-SQL stage over a training split, judged by its gold."""
+"""Training pairs for SEA-SQL's eliminator: preliminary SQL of a training split, compared with its gold SQL."""
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -33,19 +33,19 @@ _VALUES = TypeAdapter(tuple[ColumnValues, ...])
 
 @dataclass
 class Pairs:
-    """What came of making training pairs.
+    """Counts of training pairs.
 
     Attributes:
         questions: training questions whose database is present.
         like_evaluated: of those, the ones left out because the evaluated split has their text or their gold.
         without_sql: questions without a preliminary SQL, failed ones included.
-        gold_faults: questions whose gold does not run.
-        duplicates: pairs left out because their prompt had come before.
+        gold_faults: questions whose gold SQL does not run.
+        duplicates: pairs left out because their prompt occurred before.
         right: pairs whose preliminary SQL is right.
         pairs: pairs to train on.
-        held_out: pairs to judge by.
-        failed: questions that a repetition of the command can still answer.
-        calls: model calls paid for.
+        held_out: pairs for the evaluation.
+        failed: questions that can be retried.
+        calls: paid model calls.
     """
 
     questions: int
@@ -68,7 +68,7 @@ def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
 
     Args:
         control: progress and stop requests, which Prefect could not store as parameters.
-        preparation: what the preparation of the settings found.
+        preparation: the prepared training split.
     """
 
     @flow(
@@ -80,7 +80,7 @@ def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
     async def finetune_dataset(
         settings: EvaluationSettings, evaluated: BenchmarkSettings, output: str, held_out: float
     ) -> Pairs:
-        """Write training pairs, and held-out ones beside them; an interrupted run continues where it was.
+        """Write training pairs and held-out pairs; an interrupted run can continue.
 
         Args:
             settings: the training split, the backbone, and SEA-SQL as `pairs_settings` gives it.
@@ -115,11 +115,11 @@ def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
 
 @dataclass
 class PairMaker:
-    """Makes a pair of each answered question.
+    """Builder of training pairs from answered questions.
 
     Attributes:
         preparation: the training split.
-        workers: where SQL runs.
+        workers: processes that run SQL.
         pairs: by question id.
         gold_faults: questions whose gold does not run.
     """
@@ -130,7 +130,7 @@ class PairMaker:
     gold_faults: int = 0
 
     async def add(self, question: Question, outcome: Outcome) -> None:
-        """Run the preliminary SQL, compare it with the gold, and show it as the eliminator will see it."""
+        """Run the preliminary SQL, compare it with the gold SQL, and render the eliminator's prompt."""
         settings = self.preparation.settings
         assert isinstance(settings.pipeline, SeaSqlSettings)
         if outcome.sql is None:

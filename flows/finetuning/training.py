@@ -72,7 +72,7 @@ def run_training(
 
 @dataclass(frozen=True)
 class EliminatorEvaluation:
-    """What an eliminator is judged by.
+    """Settings of an eliminator's evaluation.
 
     Attributes:
         pairs_file: the held-out pairs.

@@ -1,4 +1,4 @@
-"""What `crosscheck verify-gold` prints."""
+"""Output of `crosscheck verify-gold`."""
 
 import json
 import sqlite3
@@ -28,7 +28,7 @@ CLASSES = {
 
 
 def as_object(verified: Verified) -> dict[str, Any]:
-    """Return everything as plain JSON; queries that return rows in time are only counted."""
+    """Return the result as plain JSON; queries that return rows in time are only counted."""
     report, benchmark = verified.report, verified.benchmark
     listed: dict[str, list[dict[str, Any]]] = {
         name: [_object(check) for check in report.checks if check.found == name]
@@ -51,7 +51,7 @@ def as_object(verified: Verified) -> dict[str, Any]:
 
 
 def print_gold(verified: Verified, stream: TextIO) -> None:
-    """Print the counts, then what is listed, at most so many of each kind, then the suggested quarantine."""
+    """Print the counts, a limited list of queries of each kind, and the suggested quarantine."""
     console = open_console(stream)
     report, benchmark = verified.report, verified.benchmark
     console.print(

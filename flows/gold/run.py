@@ -1,4 +1,4 @@
-"""Runs every gold query of a benchmark: no model, no Prefect, no MLflow."""
+"""Run of all gold queries of a benchmark, without a model, Prefect and MLflow."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from tasks.settings.home import Home, find_conf
 
 @dataclass(frozen=True)
 class GoldSettings:
-    """What is verified.
+    """Settings of a verification.
 
     Attributes:
         benchmark: its settings.
-        split: which gold queries.
-        file: a file of gold queries instead; None for the split's own.
-        slow_s: seconds from which on a query counts as slow.
+        split: split of the gold queries.
+        file: file of other gold queries; None for those of the split.
+        slow_s: seconds above which a query counts as slow.
         data: the benchmarks' files.
         home: the working folder.
     """
@@ -38,12 +38,12 @@ class GoldSettings:
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of verifying a benchmark's gold.
+    """Result of verifying a benchmark's gold SQL.
 
     Attributes:
         benchmark: its settings.
-        golds: what was run.
-        report: what running it gave.
+        golds: the gold queries.
+        report: their results.
         digest: sha256 of the evaluated questions' file.
     """
 
@@ -54,7 +54,7 @@ class Verified:
 
     @property
     def suggested(self) -> tuple[str, ...]:
-        """Ids for the benchmark's quarantine list: gold under which no prediction can be right, and what is there."""
+        """Ids for the benchmark's quarantine list: the present ones, and those whose gold SQL fails."""
         found = {check.id for check in self.report.faults}
         if self.golds.by_question:
             found |= set(self.benchmark.quarantine)
@@ -66,7 +66,7 @@ def run_verify_gold(settings: GoldSettings, progress: Progress) -> Verified:
     """Run every gold query and classify it.
 
     Raises:
-        DataError: a file is missing or malformed, or no database is there.
+        DataError: a file is missing or malformed, or there is no database.
     """
     name = settings.benchmark.name
     progress.step(f"Reading {name}")

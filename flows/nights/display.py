@@ -1,4 +1,4 @@
-"""Prints nightly runs: the verdict first, then scores and costs, then what failed and how to continue."""
+"""Terminal output of nightly runs: verdict, scores and costs, failures and commands to continue."""
 
 from collections.abc import Sequence
 from typing import TextIO

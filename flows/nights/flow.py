@@ -1,4 +1,4 @@
-"""The `nightly` flow: evaluates a matrix, compares each run with its baseline, and fails only for a reason."""
+"""The `nightly` flow: evaluates a matrix and compares each run with its baseline."""
 
 import asyncio
 import datetime
@@ -39,7 +39,7 @@ def _flow_run_name() -> str:
 
 
 def _name(night: str | None) -> str:
-    """Return the name of the running night."""
+    """Return the name of the nightly run: the given one, or its scheduled time."""
     return night or f"{flow_run.scheduled_start_time:%Y-%m-%dT%H:%MZ}"
 
 
@@ -52,15 +52,15 @@ async def nightly(
 ) -> State[Any]:
     """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
 
-    Fails on a significant regression beyond the threshold, and on failed infrastructure; on nothing else.
+    Fails only on a significant regression beyond the threshold, and on failed infrastructure.
 
     Args:
-        matrix: What is evaluated.
-        gate: When a difference is a regression.
-        ask_again: Whether the models are asked again in every night, which costs as much as the first time; else
-            what was answered before is reused, and only changes of Crosscheck, prompts and settings are noticed.
-        night: Name of the night; left out: the time for which it was scheduled. A night that was killed continues
-            under its name: with `ask_again`, replies that it had already paid for are reused.
+        matrix: Evaluations to run.
+        gate: Thresholds of a regression.
+        ask_again: Whether to request new, paid replies in every nightly run, which detects changes of hosted models;
+            else cached replies are reused, and only changes of Crosscheck, prompts and settings are detected.
+        night: Name of the nightly run; left out: its scheduled time. A killed nightly run continues under the same
+            name: with `ask_again`, its paid replies are reused.
     """
     return await as_prefect_state(_nightly(matrix, gate, _name(night), ask_again=ask_again))
 
@@ -81,7 +81,7 @@ async def _nightly(matrix: Matrix, gate: Gate, name: str, *, ask_again: bool) ->
 
 
 def _named_baselines(matrix: Matrix, warehouse: Warehouse) -> Mapping[str, StoredRun]:
-    """Read the runs named as baselines, before anything is paid."""
+    """Read the runs named as baselines, before the first paid call."""
     names = {f"{each.benchmark} | {each.backbone} | {each.pipeline}" for each in matrix.evaluations}
     if unknown := matrix.baselines.keys() - names:
         raise CrosscheckError(
@@ -92,7 +92,7 @@ def _named_baselines(matrix: Matrix, warehouse: Warehouse) -> Mapping[str, Store
 
 
 async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -> Entry:
-    """Run one evaluation; whatever goes wrong is part of the entry and leaves the others alone."""
+    """Run one evaluation; an error becomes part of the entry and does not affect the others."""
     names = (evaluation.benchmark, evaluation.backbone, evaluation.pipeline)
     try:
         settings = settings_of(evaluation, epoch=epoch)
@@ -127,7 +127,7 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -
 
 
 def _command(evaluation: EvaluationForm, epoch: str | None) -> str:
-    """Return the command that evaluates one combination again, with what the night had paid for."""
+    """Return the command that evaluates one combination again, reusing the paid replies."""
     words = ["crosscheck", "evaluate"]
     for name in ("benchmark", "backbone", "pipeline", "questions", "limit", "data"):
         value = getattr(evaluation, name)

@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 TAG = "crosscheck"
-"""The tag of every deployed flow run: by it the automation tells ours from those of other projects."""
+"""Tag of every deployed flow run: the automation ignores flow runs of other projects."""
 NAME = "crosscheck: crash flow runs that nobody runs any more"
 SILENT_S = 90
-"""Three heartbeats (`flows.orchestration.settings.DEPLOYED`) are missed."""
+"""Seconds without a heartbeat: three are missed (`flows.orchestration.settings.DEPLOYED`)."""
 
 
 async def watch_over_flow_runs() -> None:
-    """Have Prefect's server mark deployed flow runs as crashed once their heartbeats stop, if it does not yet."""
+    """Create the automation that marks deployed flow runs as crashed once their heartbeats stop, if there is none."""
     from prefect.automations import Automation
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.objects import StateType

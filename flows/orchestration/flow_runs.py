@@ -19,12 +19,12 @@ ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 @dataclass(frozen=True, slots=True)
 class FlowRunState:
-    """State of a flow run, as last seen.
+    """Last known state of a flow run.
 
     Attributes:
         state: type of its state: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLED, CANCELLING.
         message: of the state.
-        percent: how much of it is done, by its progress artifact; 0 where it has none.
+        percent: progress, from its progress artifact; 0 if it has none.
     """
 
     state: str
@@ -33,15 +33,15 @@ class FlowRunState:
 
     @property
     def ended(self) -> bool:
-        """Whether no process runs it any more."""
+        """Whether the flow run has ended."""
         return self.state in ENDED
 
 
 def check_shards(settings: EvaluationSettings) -> None:
-    """Check, before a server starts, that shards are possible.
+    """Check, before a server starts, that the settings allow shards.
 
     Raises:
-        ConfigurationError: there is no server that workers could know, or a recording is asked for.
+        ConfigurationError: PREFECT_API_URL is not set, or the replies are to be recorded.
     """
     if settings.shards == 1:
         return
@@ -58,7 +58,7 @@ def check_shards(settings: EvaluationSettings) -> None:
 
 
 async def require_workers(deployment: str = SHARDS) -> None:
-    """Check that a worker would run a deployment.
+    """Check that a worker is online for a deployment.
 
     Raises:
         ConfigurationError: it is not deployed, or no worker of its pool is online.
@@ -85,7 +85,7 @@ async def require_workers(deployment: str = SHARDS) -> None:
 
 
 async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> UUID:
-    """Have a worker run a deployment, as a part of the running flow; return the id of the flow run."""
+    """Start a deployment as a child of the running flow; return the id of its flow run."""
     from prefect.deployments import arun_deployment
 
     run = await arun_deployment(deployment, parameters=dict(parameters), flow_run_name=name, timeout=0)
@@ -93,7 +93,7 @@ async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> U
 
 
 async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
-    """Return states of flow runs, by id; a deleted one counts as crashed. Empty while Prefect does not answer."""
+    """Return states of flow runs, by id; a deleted one counts as crashed. Empty if Prefect cannot be reached."""
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import (
@@ -112,7 +112,7 @@ async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
             states = {run.id: run.state for run in await client.read_flow_runs(flow_run_filter=chosen)}
             artifacts = await client.read_artifacts(artifact_filter=kind, flow_run_filter=chosen)
     except httpx.HTTPError as error:
-        log.warning("Prefect does not say how %d flow runs stand: %s", len(flow_runs), error)
+        log.warning("The states of %d flow runs cannot be read from Prefect: %s", len(flow_runs), error)
         return {}
     percents = {each.flow_run_id: float(str(each.data or 0)) for each in artifacts}
     gone = FlowRunState("CRASHED", "It was deleted.")
@@ -123,7 +123,7 @@ async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
 
 
 async def cancel(flow_runs: Sequence[UUID]) -> None:
-    """Have flow runs stop: workers end the processes of those that run."""
+    """Cancel flow runs; workers end the processes of running ones."""
     from prefect.client.orchestration import get_client
     from prefect.states import Cancelled, Cancelling
 
@@ -137,7 +137,7 @@ async def cancel(flow_runs: Sequence[UUID]) -> None:
 
 
 async def abandon(flow_runs: Sequence[UUID], message: str) -> None:
-    """Have flow runs count as cancelled at once, so that none of them begins any more."""
+    """Set flow runs to cancelled at once, so that none of them starts."""
     from prefect.client.orchestration import get_client
     from prefect.states import Cancelled
 
@@ -147,7 +147,7 @@ async def abandon(flow_runs: Sequence[UUID], message: str) -> None:
 
 
 async def cancel_launched_by(flow_run: UUID) -> None:
-    """Cancel what a flow run launched, once the flow run itself is gone."""
+    """Cancel the deployed child runs of a flow run whose process has ended."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
 

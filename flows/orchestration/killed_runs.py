@@ -1,4 +1,4 @@
-"""Runs whose process was killed: found by the files they left, and marked as ended in Prefect, MLflow and warehouse."""
+"""Runs whose process was killed: found by their files, and marked as ended in Prefect, MLflow and the warehouse."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ FLOW_RUNS = ("flow_run", "parent", "nightly", "night")
 
 
 class RunFile:
-    """File about what this process is running; a kill leaves it behind for `clear_leftovers`."""
+    """File with the ids of the runs of this process; if the process is killed, `clear_leftovers` reads it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,7 +34,7 @@ class RunFile:
 
 @contextmanager
 def registered(home: Home, control: Control) -> Iterator[RunFile]:
-    """Keep a file about this process in the working folder, to which the control's `register` adds ids."""
+    """Keep a `RunFile` of this process in the working folder, to which the control's `register` adds ids."""
     home.runs.mkdir(parents=True, exist_ok=True)
     path = home.runs / f"{socket.gethostname()}-{os.getpid()}.json"
     file = RunFile(path)
@@ -75,10 +75,10 @@ async def clear_leftovers(home: Home) -> int:
 
 
 async def _gone(left: Mapping[str, str]) -> bool:
-    """Return whether the process that a file is about is gone.
+    """Return whether the process of a file has ended.
 
-    One of another machine, or of a container that was made anew, cannot be looked at: it is gone when Prefect, which
-    no longer hears from it, has its flow run as crashed.
+    A process of another machine or an earlier container cannot be checked: it has ended if Prefect has marked its flow
+    run as crashed, because its heartbeats stopped.
     """
     from flows.orchestration.task_runs import has_crashed
 
@@ -103,12 +103,12 @@ def _read(path: Path) -> dict[str, str] | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError) as error:
-        log.warning("%s cannot be read and is left alone: %s", path, error)
+        log.warning("%s cannot be read and is skipped: %s", path, error)
         return None
     return content if isinstance(content, dict) and "pid" in content else None
 
 
 def _write(path: Path, content: dict[str, object]) -> None:
-    aside = path.with_suffix(".tmp")
-    aside.write_text(json.dumps(content), encoding="utf-8")
-    aside.replace(path)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(content), encoding="utf-8")
+    temporary.replace(path)

@@ -1,4 +1,4 @@
-"""How to look at a flow run in Prefect's UI."""
+"""Commands and addresses that show a flow run in Prefect's UI."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ PORT = 4200
 
 
 def prefect_command(home: Home, *, own_server: bool) -> str:
-    """Return the shell command that opens Prefect's UI on what was recorded.
+    """Return the shell command that starts Prefect's UI, or the address of the UI that runs.
 
     Args:
         home: the working folder.
@@ -34,7 +34,7 @@ def prefect_page(flow_run_id: str, *, own_server: bool = False) -> str:
 def _external_ui() -> str:
     """Return the UI's address where the user's own server is used, "" where it is ours.
 
-    Prefect's own setting PREFECT_UI_URL wins: people may know the server by another name than its clients do.
+    Prefect's own setting PREFECT_UI_URL takes precedence: browsers may need another address than clients.
     """
     named = os.environ.get("PREFECT_API_URL", "")
     if not named:

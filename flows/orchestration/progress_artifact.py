@@ -1,4 +1,4 @@
-"""How far a deployed flow run is, as Prefect's progress artifact."""
+"""Progress of a deployed flow run, as a Prefect artifact."""
 
 import asyncio
 import logging
@@ -16,8 +16,8 @@ class ProgressArtifact:
     """Progress artifact of the running flow: a percentage on its page, also read by the flow that launched it.
 
     Args:
-        what: what there is progress of.
-        total: how much there is of it.
+        what: name of the shard or evaluation.
+        total: number of questions.
     """
 
     def __init__(self, what: str, total: int) -> None:
@@ -28,7 +28,7 @@ class ProgressArtifact:
         self._showing: asyncio.Task[None] | None = None
 
     def count(self) -> None:
-        """Count one."""
+        """Count one question."""
         self._done += 1
 
     async def __aenter__(self) -> Self:

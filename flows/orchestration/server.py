@@ -161,7 +161,7 @@ def _free_port() -> int:
 
 
 def _serve(port: int) -> None:
-    """Serve Prefect's API until standard input closes, because the parent process stops the server or has died."""
+    """Serve Prefect's API until standard input closes, which the parent process closes, or its end."""
     import uvicorn
 
     server = uvicorn.Server(

@@ -1,4 +1,4 @@
-"""Prefect's settings for an evaluation: where it keeps things, how it records, what it prints."""
+"""Prefect's settings for an evaluation: stores, recording, logs."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ SERVER = {
 }
 
 CLIENT = {
-    # Each task run would send two log lines to the API; its state changes already say the same.
+    # Each task run would send two log lines to the API, which repeat its state changes.
     "PREFECT_LOGGING_LEVEL": "WARNING",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
@@ -31,15 +31,15 @@ CLIENT = {
 }
 
 DEPLOYED = {
-    # By these the server notices that the process of a flow run is gone (`flows.orchestration.crashed_runs`).
+    # From these the server detects that the process of a flow run has ended (`flows.orchestration.crashed_runs`).
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
 }
 
 
 def local_settings(home: Home) -> dict[str, str]:
-    """Return the settings of stores on this machine: in the working folder, stage results also elsewhere.
+    """Return the settings of local stores: the working folder, and the folder of stage results.
 
-    Stage results that no folder holds need a server that answers (`flows.orchestration.storage`).
+    Other storage of stage results needs a running server (`flows.orchestration.storage`).
 
     Raises:
         ConfigurationError: CROSSCHECK_STAGES cannot be read.
@@ -54,10 +54,7 @@ def local_settings(home: Home) -> dict[str, str]:
 
 
 def apply(settings: Mapping[str, str]) -> None:
-    """Put settings into the environment, where neither the user nor an earlier call has, and refresh Prefect's.
-
-    Prefect reads its environment when it is imported; where that has happened, its settings are refreshed.
-    """
+    """Set environment variables that are not set yet, and refresh Prefect's settings if it has been imported."""
     for name, value in settings.items():
         os.environ.setdefault(name, value)
     if "prefect.context" in sys.modules:

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RETRY_DELAYS_S = (0.5, 2.0, 8.0)
-"""Pauses before storage that could not be reached is asked again."""
+"""Seconds before each retry of a read that failed."""
 PROBE, ABSENT = "probe/here", "probe/absent"
 
 
 class PersistedResults:
-    """Results that Prefect persisted, wherever its result storage is; what was read once is kept in memory.
+    """Results in Prefect's result storage; each is read once and kept in memory.
 
     Prefect's own `ResultStore.aread` takes ten times as long for a file on disk (a thread for each), so bytes are read
     here and deserialised by Prefect's `ResultRecord`.
     """
 
     def __init__(self, home: Home) -> None:
-        """Find the storage, and check that results can be kept in it, before one is paid for.
+        """Find the storage, and check that it can be read and written, before the first paid call.
 
         Raises:
-            ConfigurationError: they cannot.
+            ConfigurationError: it cannot.
         """
         from prefect.filesystems import LocalFileSystem
 
@@ -47,13 +47,13 @@ class PersistedResults:
         self._store.check()
 
     async def read(self, key: str) -> Mapping[str, Any] | None:
-        """Return the result under that key, None when there is none.
+        """Return the result under a key, None if there is none.
 
-        A record that was cut off (a full disk, a kill in the middle of writing) is removed, since Prefect would fail
-        on it too: the stage runs again, and a model call in it is answered by the reply cache.
+        A truncated record (full disk, killed while writing) is removed, since Prefect would fail on it too: the stage
+        runs again, and the reply cache answers its model calls.
 
         Raises:
-            StoreError: whether there is one cannot be found out just now.
+            StoreError: the storage cannot be reached.
         """
         if key in self._read:
             return self._read[key]
@@ -64,8 +64,8 @@ class PersistedResults:
             return None
         try:
             result: Any = ResultRecord.deserialize(content).result
-        except Exception as error:  # each serializer raises its own on content that was cut off
-            log.warning("%s was cut off and is made anew: %s", key, error)
+        except Exception as error:  # each serializer raises its own on truncated content
+            log.warning("%s is truncated and is computed again: %s", key, error)
             await self._store.remove(key)
             return None
         if not isinstance(result, Mapping) or "value" not in result:
@@ -75,13 +75,13 @@ class PersistedResults:
 
 
 class _Folder:
-    """Results in a folder of this machine, read at a tenth of what the storage block costs."""
+    """Results in a local folder, read in a tenth of the time that a storage block takes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def check(self) -> None:
-        """Check that files can be written there."""
+        """Check that the folder is writable."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self._folder):
@@ -93,7 +93,7 @@ class _Folder:
             ) from error
 
     async def read(self, key: str) -> bytes | None:
-        """Return a file, None where there is none."""
+        """Return the content of a file, None if there is none."""
         try:
             return (self._folder / key).read_bytes()
         except FileNotFoundError:
@@ -107,14 +107,14 @@ class _Folder:
 
 
 class _Storage:
-    """Results behind one of Prefect's storage blocks."""
+    """Results in one of Prefect's storage blocks."""
 
     def __init__(self, storage: "WritableFileSystem") -> None:
         self._storage: Any = storage
         self._name = str(getattr(storage, "basepath", None) or storage.get_block_type_slug())
 
     def check(self) -> None:
-        """Check writing, reading, and that an absent result differs from storage that cannot be reached."""
+        """Check writing, reading, and that a missing result is distinguished from unreachable storage."""
         try:
             self._storage.write_path(PROBE, b"here", _sync=True)
             if self._storage.read_path(PROBE, _sync=True) != b"here":
@@ -135,7 +135,7 @@ class _Storage:
         )
 
     async def read(self, key: str) -> bytes | None:
-        """Return what is kept under a key, None where nothing is."""
+        """Return the content under a key, None if there is none."""
         read: Callable[[str], Awaitable[bytes]] = getattr(
             self._storage, "aread_path", self._storage.read_path
         )
@@ -147,20 +147,20 @@ class _Storage:
                     return None
                 if delay is None:
                     raise _unreachable(self._name, error) from error
-                log.warning("%s cannot be read just now: %s", self._name, _said(error))
+                log.warning("%s cannot be read: %s", self._name, _said(error))
                 await asyncio.sleep(delay)
         raise AssertionError("the last attempt returns or raises")
 
     async def remove(self, key: str) -> None:
-        """Replace what cannot be read by what Prefect takes for nothing."""
+        """Overwrite an unreadable result with content that Prefect treats as missing."""
         write = getattr(self._storage, "awrite_path", self._storage.write_path)
         await write(key, b"")
 
 
 def is_absence(error: Exception) -> bool:
-    """Return whether a storage library says that something is not there, not that it cannot be reached.
+    """Return whether a storage error means a missing object, not unreachable storage.
 
-    Each library has its own way: files and fsspec raise FileNotFoundError, Prefect's local storage ValueError,
+    Each library has its own error: files and fsspec raise FileNotFoundError, Prefect's local storage ValueError,
     Amazon's answers carry a code, Google's and Microsoft's exceptions the status of HTTP.
     """
     if isinstance(error, FileNotFoundError):

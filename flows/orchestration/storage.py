@@ -1,4 +1,4 @@
-"""Where Prefect persists the results of stages: what CROSSCHECK_STAGES names, made Prefect's default."""
+"""Result storage of stages: the location in CROSSCHECK_STAGES, set as Prefect's default."""
 
 import hashlib
 import os
@@ -24,29 +24,29 @@ BLOCK = "PREFECT_RESULTS_DEFAULT_STORAGE_BLOCK"
 class StageStorage(RemoteFileSystem):
     """Prefect's RemoteFileSystem, except that it never blocks the event loop with network requests.
 
-    Prefect's opens and closes files in the event loop, which is when an object store is asked, and asks twice to read.
-    It also hands one file system to all threads and never names the host to those that want one (`ftp://host/folder`).
+    Prefect's class opens and closes files in the event loop, which sends requests to an object store, and sends two for
+    a read. It also shares one file system among all threads and ignores the host of a URL (`ftp://host/folder`).
     """
 
     _block_type_name = "Crosscheck stages"
 
     @property
     def filesystem(self) -> AbstractFileSystem:
-        """The file system that this thread may use; fsspec keeps it."""
+        """File system of this thread, cached by fsspec."""
         found: AbstractFileSystem = url_to_fs(self.basepath, **self.settings)[0]
         return found
 
     async def aread_path(self, path: str) -> bytes:
-        """Return what is kept under a path.
+        """Return the content of a path.
 
         Raises:
-            FileNotFoundError: nothing is.
+            FileNotFoundError: there is none.
         """
         content: bytes = await run_sync_in_worker_thread(self._get, self._resolve_path(path))
         return content
 
     async def awrite_path(self, path: str, content: bytes) -> str:
-        """Keep something under a path."""
+        """Write content to a path."""
         whole = self._resolve_path(path)
         await run_sync_in_worker_thread(self._put, whole, content)
         return whole
@@ -61,13 +61,13 @@ class StageStorage(RemoteFileSystem):
 
 
 def use_stage_storage(home: Home) -> None:
-    """Have the flows of this process persist results where CROSSCHECK_STAGES says; to be called before they begin.
+    """Set the result storage of this process's flows to CROSSCHECK_STAGES; to be called before they begin.
 
-    Prefect wants to know where results are by the name of a block on its server, so that is where a URL is saved.
-    Where the variable is not set, Prefect's own settings decide, and without them the working folder.
+    Prefect identifies a result storage by a block on its server, so a URL is saved as a block there. If the variable is
+    not set, Prefect's own settings apply, and without them the working folder.
 
     Raises:
-        ConfigurationError: Prefect's settings name another place, there is no such block, or a library is missing.
+        ConfigurationError: Prefect's settings name another location, there is no such block, or a library is missing.
     """
     if not os.environ.get(STAGES):
         return
@@ -83,10 +83,10 @@ def use_stage_storage(home: Home) -> None:
 
 
 def storage_in_use(home: Home) -> WritableFileSystem:
-    """Return where Prefect persists results, its server's own default considered.
+    """Return Prefect's result storage, the default of its server included.
 
     Raises:
-        ConfigurationError: that is not where CROSSCHECK_STAGES says.
+        ConfigurationError: it differs from CROSSCHECK_STAGES.
     """
     storage: WritableFileSystem = _now(get_default_result_storage)
     if (
@@ -110,12 +110,12 @@ def _demand_agreement(prefects: str, ours: str) -> None:
 
 
 def _saved(place: StorageUrl) -> str:
-    """Save a URL on Prefect's server, once for everybody who names the same; return the slug of its block."""
+    """Save a URL as a block on Prefect's server, unless there is one; return its slug."""
     name = f"stages-{hashlib.sha256(place.url.encode()).hexdigest()[:12]}"
     block = StageStorage(basepath=place.url)
     try:
         _ = block.filesystem
-    except (ImportError, ValueError, OSError) as error:  # no such library, no such protocol, no such host
+    except (ImportError, ValueError, OSError) as error:  # unknown library, protocol or host
         raise ConfigurationError(f"{STAGES}: {place.url} cannot be used: {error}") from error
     try:
         _now(StageStorage.load, name)
@@ -127,9 +127,7 @@ def _saved(place: StorageUrl) -> str:
 def _demand_block(slug: str) -> None:
     try:
         block = _now(Block.load, slug)
-    except (
-        Exception
-    ) as error:  # a block that is not there, of a type that is not there, whose library is missing
+    except Exception as error:  # a missing block, block type or library
         raise ConfigurationError(
             f"{STAGES}: the storage block {slug} cannot be loaded from Prefect's server: {error} Save it there, "
             f"install what it needs, or write ./{slug} if a folder is meant."
@@ -139,5 +137,5 @@ def _demand_block(slug: str) -> None:
 
 
 def _now(method: Any, *arguments: Any, **more: Any) -> Any:
-    """Call one of Prefect's methods that are a coroutine in an event loop, and wait for it there too."""
+    """Call a method of Prefect that is a coroutine inside of an event loop, and wait for its result."""
     return method(*arguments, _sync=True, **more)

@@ -1,4 +1,4 @@
-"""Task runs that Prefect has recorded, and flow runs whose process is gone."""
+"""Task runs that Prefect has recorded, and flow runs whose process has ended."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from flows.runtime.control import Control
 log = logging.getLogger(__name__)
 
 RECORDING_S = 60.0
-"""How long the count of recorded task runs may stay the same before the rest counts as dropped."""
+"""Seconds without a new recorded task run after which the missing ones count as dropped."""
 MOST_UNRECORDED = 2_000
 FINISHED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
@@ -18,9 +18,8 @@ FINISHED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:
     """Wait until Prefect has recorded the end of as many task runs as were executed; return how many it has.
 
-    The server records events in batches, behind what happens. The count is returned as it is when it stops growing
-    for long: events that the server dropped are not coming, and the caller says so. Neither are they waited for
-    when the user asks to stop.
+    The server records events in batches, with a delay. Waiting ends early, with a lower count, if the count has not
+    grown for RECORDING_S seconds (the server has dropped events), or if the user asks to stop.
     """
     recorded, since = 0, time.monotonic()
     while recorded < executed and time.monotonic() - since < RECORDING_S and not control.stop.is_set():
@@ -36,8 +35,8 @@ async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control
 class RecorderBackpressure:
     """Backpressure from Prefect's recorder of task runs.
 
-    Its server drops events once 10,000 of them wait (a task run is three), which a fast backbone on a busy machine
-    reaches. With a model that takes its time this never waits.
+    The server drops events once 10,000 of them are queued (a task run is three), which happens with a fast backbone on
+    a busy machine. With a slow model this never waits.
     """
 
     def __init__(self, flow_run_id: UUID) -> None:
@@ -58,7 +57,7 @@ class RecorderBackpressure:
 
 
 async def count_finished_task_runs(flow_run_id: UUID) -> int:
-    """Return how many task runs of a flow run Prefect knows to have ended; 0 when it does not answer just now."""
+    """Return the number of a flow run's task runs that have ended; 0 if Prefect cannot be reached."""
     import httpx
     from prefect.client.orchestration import get_client
 
@@ -72,12 +71,12 @@ async def count_finished_task_runs(flow_run_id: UUID) -> int:
             response.raise_for_status()
             return int(response.json())
     except httpx.HTTPError as error:
-        log.warning("Prefect does not say how many task runs it has recorded: %s", error)
+        log.warning("The number of recorded task runs cannot be read from Prefect: %s", error)
         return 0
 
 
 async def has_crashed(flow_run_id: UUID) -> bool:
-    """Return whether Prefect knows a flow run to have crashed."""
+    """Return whether Prefect has marked a flow run as crashed."""
     from prefect.client.orchestration import get_client
     from prefect.exceptions import ObjectNotFound
 
@@ -90,7 +89,7 @@ async def has_crashed(flow_run_id: UUID) -> bool:
 
 
 async def crash_flow_run(flow_run_id: UUID, message: str) -> bool:
-    """Mark a flow run that its process left behind as crashed; return whether Prefect still thought it was running."""
+    """Mark a flow run as crashed; return whether it still had the state of a running one."""
     from prefect.client.orchestration import get_client
     from prefect.exceptions import ObjectNotFound
     from prefect.states import Crashed

@@ -1,4 +1,4 @@
-"""What a pipeline gets for one question, and what it records of it."""
+"""Input of a pipeline for one question, and the record of its steps."""
 
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
@@ -41,7 +41,7 @@ class PipelineRecord:
 
 @dataclass(frozen=True)
 class Context(Generic[S]):
-    """Everything a pipeline needs beside the question.
+    """Input of a pipeline besides the question.
 
     Attributes:
         settings: the pipeline's own settings.
@@ -50,7 +50,7 @@ class Context(Generic[S]):
         backbone: the model.
         record: where the pipeline records its steps.
         grounded: the demonstrations with schema and alignment, as many as DAC's sub-tasks and the pipeline ask for.
-        oracle: right answers to DAC's sub-tasks, in an analysis; None in every run that is scored.
+        oracle: gold answers to DAC's sub-tasks, for analysis; None in scored runs.
         values: the values of the question's database; needed where the prompt shows retrieved ones.
         eliminator: the model that eliminates bias (SEA-SQL); None where none is configured.
     """
@@ -66,14 +66,14 @@ class Context(Generic[S]):
     eliminator: MeteredBackbone | None = None
 
     def with_demonstrations(self, question: Question) -> FewShotQuestion:
-        """Return the question with its demonstrations, these with or without their evidence as the settings say."""
+        """Return the question with its demonstrations; the settings decide whether they show evidence."""
         shown = self.demonstrations
         if not self.settings.demonstrations.evidence:
             shown = tuple(replace(one, evidence="") for one in shown)
         return FewShotQuestion(question, shown)
 
     def grounded_demonstrations(self, count: int) -> tuple[GroundedDemonstration, ...]:
-        """Return the first demonstrations with their schemas, with or without their evidence as the settings say."""
+        """Return the first demonstrations with their schemas; the settings decide whether they show evidence."""
         shown = self.grounded[:count]
         if not self.settings.demonstrations.evidence:
             shown = tuple(replace(one, evidence="") for one in shown)

@@ -103,7 +103,7 @@ async def select(candidates: SqlPair, question: Question, view: SchemaView, cont
 async def correct(
     name: str, sql: str | None, question: Question, view: SchemaView, context: RslSql
 ) -> str | None:
-    """Step 4: correct a SQL that fails or returns nothing; a note says when it still does."""
+    """Step 4: correct a SQL that fails or returns nothing; note if it still does."""
     asked, turns = context.with_demonstrations(question), context.settings.correction.turns
     correction = await self_correction(asked, view, sql, turns, context.runner, context.backbone)
     if correction.after != "ok":

@@ -34,7 +34,7 @@ async def sea_sql(question: Question, context: SeaSql) -> str | None:
 
 
 def has_eliminator(context: SeaSql) -> bool:
-    """Return whether bias can be eliminated; a note says when it cannot."""
+    """Return whether an eliminator is configured; add a note if not."""
     if context.eliminator is None:
         context.record.note("bias elimination was skipped: no eliminator is configured")
     return context.eliminator is not None
@@ -57,7 +57,7 @@ async def eliminate_bias(
 
 
 async def adjust(question: Question, view: SchemaView, sql: str | None, context: SeaSql) -> str | None:
-    """Step 4: reflect and correct while the SQL fails to execute; a note says when it still does."""
+    """Step 4: reflect and correct while the SQL fails to execute; note if it still does."""
     settings = context.settings.execution_adjustment
     adjustment = await execution_adjustment(question, view, sql, settings, context.runner, context.backbone)
     if adjustment.after not in ("ok", "empty"):

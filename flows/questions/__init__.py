@@ -1,1 +1,1 @@
-"""What all commands that ask questions share: preparation, session, the runner of a question, the pool of all."""
+"""Preparation, session, question runner and pool, shared by all commands that ask questions."""

@@ -17,12 +17,12 @@ from tasks.settings.pipeline import dac_of
 
 @dataclass(frozen=True)
 class QuestionExtras:
-    """What a pipeline is given for a question besides its database.
+    """Demonstrations and oracle of one question.
 
     Attributes:
         demonstrations: as many as the pipeline asks for, most similar first.
-        grounded: the same and perhaps more, with their schemas, for DAC's sub-tasks; () where the pipeline has none.
-        oracle: right answers to DAC's sub-tasks, in an analysis; None in every run that is ranked.
+        grounded: demonstrations with their schemas for DAC's sub-tasks; () for pipelines without DAC.
+        oracle: gold answers to DAC's sub-tasks, for analysis; None in ranked runs.
     """
 
     demonstrations: tuple[Demonstration, ...] = ()
@@ -33,7 +33,7 @@ class QuestionExtras:
 def demonstrations_for(
     questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings, progress: Progress
 ) -> tuple[Mapping[str, QuestionExtras], str]:
-    """Return each question's demonstrations, by its id, and a sentence on what the leak guard did.
+    """Return each question's demonstrations, by its id, and a sentence on the leak guard's removals.
 
     Raises:
         DataError: there are no training questions.

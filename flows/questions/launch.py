@@ -1,4 +1,4 @@
-"""Prefect for a command: its server, signals, the log, and the runs that a killed process left behind."""
+"""Prefect for a command: server, signals, log, and cleanup of killed runs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ from tasks.settings.home import Home
 
 @dataclass(frozen=True)
 class Launched:
-    """Prefect, ready to run a command's flow.
+    """Prepared evaluation, and an event loop for its flow.
 
     Attributes:
-        preparation: what the preparation of the settings found.
+        preparation: the prepared evaluation.
         loop: `loop.run(evaluation(...)(settings))` runs a flow to its end and returns its result.
     """
 
@@ -38,12 +38,11 @@ def launched(
 ) -> Iterator[Launched]:
     """Prepare an evaluation, and provide Prefect for as long as the block lasts.
 
-    The server starts in the background first, since it takes the longest; meanwhile settings, files and keys are
-    checked, before anything is asked or recorded. Modules with flows are imported inside of the block: Prefect reads
-    its settings when it is imported.
+    The server starts in the background, while settings, files and keys are checked. Modules with flows are imported
+    inside of the block, since Prefect reads its settings when it is imported.
 
     Args:
-        settings: what is prepared.
+        settings: settings of the evaluation.
         control: progress, stop requests, tags and budget.
         server: Prefect's server; None: one is started, and stopped at the end of the block.
 
@@ -56,7 +55,7 @@ def launched(
     check_shards(settings)
     check_backbone(
         settings.backbone
-    )  # a missing key is the most frequent mistake: found before a server starts
+    )  # finds the most frequent mistake, a missing key, before a server starts
     apply(CLIENT)
     with logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
         preparation = prepare(settings, control.progress)

@@ -19,13 +19,13 @@ from tasks.records import Failure, Outcome, Question
 from tasks.trail import Stopped
 
 DEAD_AFTER = 3
-"""Questions that fail without a reply before the endpoint counts as dead, at least."""
+"""Minimum number of questions that fail without a reply before the endpoint counts as dead."""
 MOST_RESTORING = 64
-"""Questions whose results are looked up at a time: where storage is remote, each waits for the network."""
+"""Number of questions restored at a time; remote storage has a network delay."""
 GRACE_S = 20.0
-"""How long calls in flight are waited for after the user asked to stop."""
+"""Timeout for calls in flight after the user asked to stop."""
 SCORERS = 4
-"""Outcomes that are scored at a time."""
+"""Number of outcomes scored at a time."""
 
 
 @dataclass
@@ -33,10 +33,10 @@ class Answers:
     """Outcomes of a pool.
 
     Attributes:
-        outcomes: by question id; those given at the beginning are not asked for again.
+        outcomes: outcomes by question id; those given at the beginning are not asked again.
         restored: questions answered completely from persisted results.
         task_runs: Prefect task runs that this took.
-        fatal: why no further question was asked, "" when all were.
+        fatal: error message that ended asking, "" if all questions were asked.
     """
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -61,7 +61,7 @@ async def answer_all(
         questions: those whose database, or at least its schema, is present.
         runner: runs one question.
         control: progress and stop requests.
-        score: awaited with each outcome, outside of the pool: scoring never keeps the backbone waiting.
+        score: awaited with each outcome, outside of the pool, so that scoring does not delay the backbone.
         given: outcomes of shards: questions without an answer, which are not asked again.
 
     Raises:
@@ -96,10 +96,10 @@ async def answer_all(
 
 
 class Restoring:
-    """Input and result of the restoring task; a plain class, so that Prefect does not walk through it.
+    """Input and result of the restoring task; a plain class, so that Prefect does not inspect its fields.
 
     Attributes:
-        questions: what to look for.
+        questions: questions to restore.
         runner: restores one question.
         found: outcomes of the questions whose every stage has a persisted result, by question id.
     """
@@ -112,7 +112,7 @@ class Restoring:
 
 @task(name="restore", task_run_name="restore persisted results", cache_policy=NO_CACHE)
 async def restore_answers(work: Restoring) -> str:
-    """Restore in bulk what earlier runs answered; return how much that was, as a sentence."""
+    """Restore the answers of earlier runs in bulk; return their number in a sentence."""
     gate = asyncio.Semaphore(MOST_RESTORING)
 
     async def restore(question: Question) -> None:
@@ -126,7 +126,7 @@ async def restore_answers(work: Restoring) -> str:
 
 
 class _Pool:
-    """The workers of one pool, which share a queue of questions."""
+    """Pool of workers that share a queue of questions."""
 
     def __init__(
         self,
@@ -171,10 +171,10 @@ class _Pool:
 
 
 class DeadEndpointDetector:
-    """Detector of an endpoint that does not answer at all: asking it again for each question would take hours.
+    """Detector of an endpoint that does not answer, which would take hours of retries for all questions.
 
     Args:
-        most: questions that may fail without a single reply.
+        most: number of failures without a single reply at which the endpoint counts as dead.
     """
 
     def __init__(self, most: int) -> None:
@@ -194,7 +194,7 @@ class DeadEndpointDetector:
 
 
 async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Control) -> None:
-    """Wait until all tasks are done; once the user asks to stop, only as long as calls in flight may take."""
+    """Wait until all tasks are done; after a stop request, at most GRACE_S seconds."""
     done: asyncio.Future[Any] = asyncio.gather(*pool)
     async with _waiting_for(control.stop) as stop:
         await asyncio.wait((stop, done), return_when=asyncio.FIRST_COMPLETED)

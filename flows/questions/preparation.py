@@ -34,14 +34,14 @@ class Preparation:
     """An evaluation that is ready to start.
 
     Attributes:
-        settings: what was asked for.
+        settings: settings of the evaluation.
         benchmark: the whole split.
         questions: the selected questions, in the benchmark's order, also those without a database.
         databases: the opened databases, by id.
         extras: what each question is given besides its database, by question id.
-        notes: what a user should know before reading the scores.
-        schema_only: absent databases whose schema is known, by id. Only a replay runs their questions, through the
-            stages that execute no SQL: a model would be paid for answers that cannot be scored.
+        notes: remarks for the summary.
+        schema_only: missing databases whose schema is known, by id. Their questions run only in a replay, through the
+            stages that execute no SQL, since paid answers could not be scored.
     """
 
     settings: EvaluationSettings
@@ -54,23 +54,23 @@ class Preparation:
 
     @property
     def inputs(self) -> QuestionInputs:
-        """What the questions are answered from, those about a schema alone included."""
+        """Databases, schemas without a database, and demonstrations."""
         return QuestionInputs({**self.databases, **self.schema_only}, self.extras)
 
     @property
     def asked(self) -> tuple[Question, ...]:
-        """The selected questions that are asked: about a database, or a schema."""
+        """The selected questions whose database or schema is known."""
         known = self.inputs.databases
         return tuple(question for question in self.questions if question.database_id in known)
 
     @property
     def executable(self) -> tuple[Question, ...]:
-        """The selected questions whose database is present: the ones that are scored."""
+        """The selected questions whose database is present, which are scored."""
         return tuple(question for question in self.questions if question.database_id in self.databases)
 
 
 def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
-    """Read and check everything; each call reads the files as they are then.
+    """Prepare an evaluation; files are read again at every call.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
@@ -95,8 +95,8 @@ def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
     ]
     if not present and not schemas:
         raise DataError(
-            f"{settings.benchmark.name}: none of the databases of the selected questions is at hand; the first would "
-            f"be {benchmark.database_path(next(iter(wanted)))}. Put them there, or say where they are with --data "
+            f"{settings.benchmark.name}: none of the databases of the selected questions exists; the first would "
+            f"be {benchmark.database_path(next(iter(wanted)))}. Put them there, or name their folder with --data "
             f"FOLDER or CROSSCHECK_DATA.{settings.benchmark.source and f' They come from {settings.benchmark.source}.'}"
         )
     progress.step(f"Reading {len(present)} databases")
@@ -121,7 +121,7 @@ def _with_oracles(
     databases: Mapping[str, Database],
     settings: EvaluationSettings,
 ) -> dict[str, QuestionExtras]:
-    """Give each question the parts of its gold SQL that the settings ask for: for analysis only."""
+    """Add the parts of the gold SQL that the settings ask for, for analysis only."""
     dac = dac_of(settings.pipeline)
     return {
         question.id: replace(

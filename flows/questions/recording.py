@@ -15,8 +15,8 @@ from tasks.settings.evaluation import EvaluationSettings
 
 
 @dataclass(frozen=True)
-class _Said:
-    """A reply without its bill; `request` is the `request_digest` of what was asked."""
+class _RecordedText:
+    """Reply without its cost; `request` is the `request_digest` of its request."""
 
     request: str
     text: str
@@ -25,15 +25,15 @@ class _Said:
 
 @dataclass(frozen=True)
 class Recorder:
-    """Writer of an evaluation's recording, once every question has its outcome.
+    """Writer of an evaluation's recording, after every question has its outcome.
 
-    Replies that were asked for in this run come from the observed backbone; those of restored stages come from the
-    reply cache. The replies of a backbone that is not cached there are all asked for anew, which costs nothing.
+    Replies of this run come from the observed backbone, those of restored stages from the reply cache. Backbones
+    without cached replies are free, and are asked again for all replies.
 
     Attributes:
         path: the recording.
         backbone: the observed backbone.
-        cache: replies that were paid for.
+        cache: cache of paid replies.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class Recorder:
     cache: ReplyCache
 
     def write(self, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> str:
-        """Write the recording and return what came of it, in a sentence.
+        """Write the recording and return a sentence on it.
 
         Raises:
             CrosscheckError: the file cannot be written, or the reply cache cannot be read.
@@ -62,11 +62,11 @@ class Recorder:
     ) -> Iterator[RecordedReply]:
         by_place, by_key = {}, {}
         for seen in self.backbone:
-            said = _Said(seen.digest, seen.exchange.reply, seen.truncated)
-            by_place[seen.place] = by_key[seen.key] = said
+            recorded = _RecordedText(seen.digest, seen.exchange.reply, seen.truncated)
+            by_place[seen.place] = by_key[seen.key] = recorded
         for question in questions:
             for record in outcomes[question.id].stages:
-                # A stage that was repeated after an error has met its first replies again.
+                # A stage that was retried after an error has received its first replies again.
                 for call in {call.round: call for call in record.calls}.values():
                     place = Place(question.id, record.label, call.round)
                     found = by_place.get(place) or by_key.get(call.request) or self._cached(call)
@@ -85,15 +85,15 @@ class Recorder:
                         truncated=found.truncated,
                     )
 
-    def _cached(self, call: Call) -> _Said | None:
+    def _cached(self, call: Call) -> _RecordedText | None:
         entry = self.cache.entry(call.request)
         if entry is None:
             return None
-        return _Said(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
+        return _RecordedText(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
 
 
 def check_record(settings: EvaluationSettings) -> None:
-    """Find what would keep the recording from being written, before anything is paid.
+    """Check, before the first paid call, that the recording can be written.
 
     Raises:
         ConfigurationError: it cannot be written there, or would replace the one that is replayed.

@@ -30,12 +30,12 @@ INTERNAL = "internal_error"
 
 @dataclass(frozen=True, slots=True)
 class RerunSpec:
-    """How a question is asked again; the default is how it is asked for the first time.
+    """Specification of asking a question again; the default is that of the first time.
 
     Attributes:
         attempt: index of the sampling of the model, 0 for the first.
         earlier: samplings whose persisted results are kept, the latest first.
-        from_stage: stage from which on they are not kept; "" for none.
+        from_stage: first stage whose results are not kept; "" for none.
         refresh: from that stage on, this sampling's own persisted results are not restored either.
     """
 
@@ -47,10 +47,10 @@ class RerunSpec:
 
 @dataclass(frozen=True)
 class QuestionInputs:
-    """What questions are answered from.
+    """Databases and demonstrations of questions.
 
     Attributes:
-        databases: opened databases by id; of some perhaps only the schema.
+        databases: opened databases by id, or only their schema.
         extras: demonstrations and the like, by question id.
     """
 
@@ -60,7 +60,7 @@ class QuestionInputs:
 
 @dataclass(frozen=True)
 class Tools:
-    """What pipelines work with.
+    """Models and SQL workers of pipelines.
 
     Attributes:
         backbone: the language model.
@@ -75,12 +75,12 @@ class Tools:
 
 @dataclass(frozen=True)
 class Persistence:
-    """How the stages of a run are persisted and restored.
+    """Settings of persisting and restoring the stages of a run.
 
     Attributes:
         store: persisted stage results; None restores nothing.
         run: id of the evaluation that the questions belong to, shared by its shards; "" for none.
-        stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
+        stopped: called before each stage that is not restored; True ends the question with `Stopped`.
         reruns: how questions are asked again, by question id.
     """
 
@@ -122,7 +122,7 @@ class QuestionRunner:
     persistence: Persistence = Persistence()
 
     async def restore(self, question: Question) -> Outcome | None:
-        """Return the outcome if every stage has a persisted result, None at the first that has not.
+        """Return the outcome if every stage has a persisted result, else None.
 
         Raises:
             StoreError: the persisted results cannot be read.
@@ -131,7 +131,7 @@ class QuestionRunner:
             outcome = await self.run(self.persistence.trail(question, "restore"))
         except NotCached:
             return None
-        # What cannot be restored is asked, and fails there if it must.
+        # A question that cannot be restored is asked; errors are reported then.
         return None if outcome.failure and outcome.failure.kind == INTERNAL else outcome
 
     def trail(self, question: Question) -> Trail:
@@ -157,7 +157,7 @@ class QuestionRunner:
             except (NotCached, Stopped):
                 raise
             except Exception as error:
-                # Where results cannot be read, nothing is known of any question, so nothing may be asked.
+                # If results cannot be read, a call may have been paid for already, so none is made.
                 if isinstance(error, StoreError) and trail.mode == "restore":
                     raise
                 failure = failure_of(error, trail)
@@ -188,7 +188,7 @@ class QuestionRunner:
 
 
 def failure_of(error: Exception, trail: Trail) -> Failure:
-    """Return the failure that an exception of a pipeline stands for; log the traceback of a bug."""
+    """Return the failure for an exception of a pipeline; log the traceback of a bug."""
     stage = next((record.label for record in reversed(trail.records) if record.error), "")
     match error:
         case BackboneError():
@@ -203,8 +203,8 @@ def failure_of(error: Exception, trail: Trail) -> Failure:
             return schema_only.failure(error)
         case StoreError():
             return Failure("store_error", stage, str(error), mendable=True, ends_run=True)
-        case ConfigurationError():  # a prompt of the user's own, for instance: every question would fail
+        case ConfigurationError():  # for example in a user's prompt: every question would fail
             return Failure("configuration_error", stage, str(error), mendable=True, ends_run=True)
-        case _:  # a bug in one stage must not end the other questions
+        case _:  # a bug in one question must not end the others
             log.error("question %s failed:\n%s", trail.question.id, traceback.format_exc())
             return Failure(INTERNAL, stage, f"{type(error).__name__}: {error}", mendable=False)

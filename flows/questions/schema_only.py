@@ -1,4 +1,4 @@
-"""Questions whose database is absent while its schema is known."""
+"""Questions whose database is missing and whose schema is known."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ MISSING_DATABASE = "missing_database"
 
 
 def failure(signal: NotExecutable) -> Failure:
-    """Return why a question ended at a stage that executes SQL."""
+    """Return the failure of a question at a stage that executes SQL."""
     return Failure(
         MISSING_DATABASE,
         signal.stage,
-        f"{signal.stage} executes SQL, and of the database {signal.database_id} only the schema is at hand",
+        f"{signal.stage} executes SQL, and the database {signal.database_id} is missing (only its schema is known)",
         mendable=False,
     )
 
@@ -23,8 +23,8 @@ def summary(outcomes: Mapping[str, Outcome], asked: int) -> str:
     """Return a sentence on the questions that were asked with only a schema.
 
     Args:
-        outcomes: of the questions without a database, by id.
-        asked: all questions of the evaluation that were asked.
+        outcomes: outcomes of the questions without a database, by id.
+        asked: number of questions asked in the evaluation.
     """
     ended = Counter(
         outcome.failure.stage
@@ -33,6 +33,6 @@ def summary(outcomes: Mapping[str, Outcome], asked: int) -> str:
     )
     stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
     return (
-        f"{len(outcomes):,} of {asked:,} questions were asked with their schema alone, because their database is not "
-        f"at hand: linking counts them, execution accuracy does not{f' ({stages})' if stages else ''}."
+        f"{len(outcomes):,} of {asked:,} questions were asked with only their schema, because their database is "
+        f"missing: linking counts them, execution accuracy does not{f' ({stages})' if stages else ''}."
     )

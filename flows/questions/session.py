@@ -1,4 +1,4 @@
-"""What a run of questions holds open, and the one place where its question runner is made."""
+"""Resources of a run of questions, and the factory of its question runner."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,17 +29,17 @@ from tasks.settings.stores import find_replies
 
 @dataclass(frozen=True)
 class Session:
-    """Everything that a run of questions holds open.
+    """Open resources of a run of questions.
 
     Attributes:
-        settings: what is asked, and how.
+        settings: settings of the evaluation.
         control: progress, stop requests and budget.
         tools: models and SQL workers.
         replies: cache of model replies.
         verdicts: cache of comparisons of SQL with gold.
         results: persisted stage results; None where stages run without Prefect.
         observed: the backbone's observer; None where neither a recording nor traces need one.
-        served: how a recording served requests; None where another backbone answers.
+        served: counts of requests that a recording served; None for other backbones.
     """
 
     settings: EvaluationSettings
@@ -56,10 +56,10 @@ class Session:
     async def open(
         cls, settings: EvaluationSettings, control: Control, *, persistent: bool = True, traced: bool = False
     ) -> "AsyncIterator[Session]":
-        """Open everything for one run, and close it in the reverse order, calls in flight first.
+        """Open the resources of one run, and close them in reverse order, calls in flight first.
 
         Args:
-            settings: what is asked, and how.
+            settings: settings of the evaluation.
             control: progress, stop requests and budget.
             persistent: whether stages run as Prefect tasks, whose results are persisted.
             traced: whether MLflow gets traces of the questions.
@@ -105,7 +105,7 @@ class Session:
             run: id of the evaluation that the questions belong to, "" for none.
             reruns: how questions are asked again, by question id.
         """
-        # A recording needs every reply. The reply cache has those of restored stages, but of paid backbones only.
+        # A recording needs every reply. For restored stages, the reply cache has only those of paid backbones.
         anew = self.settings.record is not None and not kind_of(self.settings.backbone).paid
         store = None if anew else self.results
         persistence = Persistence(store, run, self.control.stop.is_set, reruns or {})
@@ -119,7 +119,7 @@ class Session:
 
 
 def _observer(settings: EvaluationSettings, backbone: Backbone, *, traced: bool) -> ObservedBackbone | None:
-    """Return an observer where a recording needs replies, or traces need what no cache keeps."""
+    """Return an observer if a recording needs replies, or traces need replies that are not cached; else None."""
     wanted = settings.tracking.failed_traces or settings.tracking.sample_traces
     traced = traced and bool(wanted) and not kind_of(settings.backbone).paid
     recorded = settings.record is not None

@@ -1,4 +1,4 @@
-"""What came of an evaluation."""
+"""Result of an evaluation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ FINISHED, MENDABLE_FAILURES = 0, 3
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What came of an evaluation.
+    """Result of an evaluation.
 
     Attributes:
-        report: every score.
+        report: scores and metrics.
         summary: the object that `--json` prints.
-        notes: what a user should know beside the scores, in sentences.
-        mlflow_command: opens MLflow's UI.
-        mlflow_page: where this run is in it.
-        prefect_command: opens Prefect's UI.
-        prefect_page: where this flow run is in it.
-        fatal: why not every question was asked, "" when all were.
+        notes: remarks for the user, in sentences.
+        mlflow_command: shell command that starts MLflow's UI.
+        mlflow_page: address of this run in it.
+        prefect_command: shell command that starts Prefect's UI.
+        prefect_page: address of this flow run in it.
+        fatal: error message that ended asking, "" if all questions were asked.
     """
 
     report: Report

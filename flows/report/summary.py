@@ -19,8 +19,8 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
     """Print the summary of an evaluation on a stream, in colours where it is a terminal.
 
     Args:
-        evaluated: what came of it.
-        stream: where to.
+        evaluated: result of the evaluation.
+        stream: output stream.
         details: also print the tables of every metric.
     """
     console = open_console(stream)
@@ -54,7 +54,7 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
 
 
 def _metrics(report: Report) -> list[str]:
-    """Return what every registered metric says in the summary."""
+    """Return the summary lines of every metric."""
     return [
         f"[dim]·[/] {escape(line)}" for found in report.measurements.values() for line in found.lines or ()
     ]
@@ -162,14 +162,14 @@ def _remarks(evaluated: EvaluationResult) -> list[str]:
 
 
 def _reason(evaluated: EvaluationResult, kind: str) -> str:
-    """Return what most failures of a kind say, "" where they say nothing but why the run stopped."""
+    """Return the most frequent message of a failure kind, "" if there is none except the fatal error."""
     failures = [row.outcome.failure for row in evaluated.report.rows if row.outcome.failure]
     fatal = evaluated.fatal
-    said = Counter(
+    messages = Counter(
         each.message for each in failures if each.kind == kind and not (fatal and fatal in each.message)
     )
-    if not said:
+    if not messages:
         return ""
-    message = " ".join(said.most_common(1)[0][0].split())
+    message = " ".join(messages.most_common(1)[0][0].split())
     place = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
     return f": {message[:MOST_SAID]}{place}"

@@ -1,4 +1,4 @@
-"""Tables as every summary shows them."""
+"""Tables of the summaries."""
 
 from collections.abc import Iterable
 from typing import TextIO
@@ -11,25 +11,25 @@ from rich.table import Table
 from tasks.tables import TextTable
 
 PAGE = 110
-"""Width of what is no terminal."""
+"""Width of output that is not a terminal."""
 BOUNDLESS = 100_000
 
 
 def open_console(stream: TextIO) -> Console:
-    """Return what summaries are printed on: in colours where it is a terminal, and never reading `:name:` as emoji."""
+    """Return a console with colours on a terminal only, and without emoji codes (`:name:`)."""
     return Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PAGE)
 
 
 def fits(console: Console, made: Table) -> bool:
-    """Tell whether a table can be printed without breaking or cutting a cell."""
+    """Return whether a table can be printed without wrapping or truncating a cell."""
     room = console.options.update(width=BOUNDLESS)
     return console.measure(made, options=room).maximum <= console.width
 
 
 def show(console: Console, made: Table) -> None:
-    """Print a table whole where it fits; else with less padding, then without its last columns, which it names.
+    """Print a table; if it does not fit, with less padding, then without its last columns, which the caption names.
 
-    Left to itself, a table that is too wide cuts its names off.
+    Rich truncates names in a table that is too wide.
     """
     if not fits(console, made):
         made.padding = (0, 0)

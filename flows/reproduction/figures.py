@@ -1,4 +1,4 @@
-"""A published figure beside ours."""
+"""Published figures and the corresponding computed ones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ Value = float | int | None
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure.
+    """Published figure and the computed one.
 
     Attributes:
         name: what it is, with its denominator where it has one.
-        published: as it was published.
-        ours: as it comes out here; None when it could not be worked out.
+        published: published value.
+        ours: computed value; None if it cannot be computed.
         digits: decimal places that must agree.
     """
 
@@ -34,13 +34,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What reproducing one source came to.
+    """Result of reproducing one source.
 
     Attributes:
         name: as on the command line.
         title: what is reproduced, in a line.
         figures: figures in the order of the source.
-        remarks: what a reader should know beside them, in sentences.
+        remarks: explanations, in sentences.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Reproduction:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield it as a table in plain text."""
+        """Yield the lines of a plain-text table."""
         yield f"{self.name}: {self.title}"
         width = max((len(figure.name) for figure in self.figures), default=0)
         yield f"  {'':<{width}}  {'published':>10}  {'ours':>10}"

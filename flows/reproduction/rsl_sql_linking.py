@@ -1,4 +1,4 @@
-"""Schema linking of RSL-SQL with GPT-4o on BIRD dev, from what the model said, through our own stages."""
+"""Schema linking of RSL-SQL with GPT-4o on BIRD dev, from recorded replies, with Crosscheck's stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NAME = "rsl-sql-linking"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One row of the table, GPT-4o on BIRD dev; the paper truncates to 2 decimals what is given to 4 here.
+    """Published row of the table, GPT-4o on BIRD dev, with 4 decimals; the paper truncates to 2.
 
     Attributes:
         link: which link.
@@ -55,7 +55,7 @@ TABLE = (
 async def reproduce(sources: Sources) -> Reproduction:
     """Link every question of BIRD dev from the recorded replies and score the links.
 
-    Every schema is the tables file's, so that no database is needed.
+    Schemas are read from the tables file, so no database is needed.
 
     Raises:
         DataError: a file is missing or malformed.

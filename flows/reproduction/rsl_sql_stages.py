@@ -1,4 +1,4 @@
-"""What each stage of RSL-SQL did on BIRD dev, from the authors' own verdicts, by our own counting."""
+"""Counts for each stage of RSL-SQL on BIRD dev, from the authors' verdicts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,7 @@ RIGHT = {"sql1": 962, "sql2": 998, "sql3": 1019, "sql4": 1031}
 
 
 async def reproduce(sources: Sources) -> Reproduction:
-    """Count what the stages did.
+    """Count right, fixed and broken answers by stage.
 
     Raises:
         DataError: a file is missing or malformed.
@@ -62,7 +62,7 @@ async def reproduce(sources: Sources) -> Reproduction:
 
 
 def _report(benchmark: Benchmark, release: Release, stages: Sequence[str]) -> Report:
-    """Return the report of an evaluation whose verdicts were the released ones."""
+    """Return a report with the released verdicts."""
     vectors = {stage: release.verdicts(f"correct/{STAGES[stage]}") for stage in stages}
     scores = []
     for question in benchmark.questions:

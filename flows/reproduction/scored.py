@@ -1,4 +1,4 @@
-"""Scores outcomes as an evaluation does, without Prefect and MLflow."""
+"""Scoring of outcomes as in an evaluation, without Prefect and MLflow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tasks.scoring.report import QuestionScore, Report
 
 @dataclass(frozen=True)
 class Selected:
-    """Questions of a benchmark, and the databases at hand."""
+    """Questions of a benchmark, and the databases that are present."""
 
     benchmark: Benchmark
     questions: Sequence[Question]
@@ -32,4 +32,4 @@ async def score(
 
 
 def _forget(score: QuestionScore) -> None:
-    """Keep no score beside the report."""
+    """Discard a score, which the report contains."""

@@ -1,4 +1,4 @@
-"""Where the reproductions find what they start from."""
+"""Data sources of the reproductions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from tasks.settings.evaluation import EvaluationSettings
 
 @dataclass(frozen=True)
 class Sources:
-    """The data location, and the settings of the project's own benchmarks and pipelines.
+    """Data folder, and settings of the shipped benchmarks and pipelines.
 
     Attributes:
         settings: makes settings from the names of a benchmark and a pipeline.
         conf: the configuration folder.
-        progress: told of work that takes a while.
+        progress: display of the current step.
     """
 
     settings: Callable[[str, str], EvaluationSettings]
@@ -40,6 +40,6 @@ class Sources:
 
 
 def replay(release: Release, benchmark: Benchmark) -> MeteredBackbone:
-    """Return a backbone that says what GPT-4o said."""
+    """Return a backbone that replays GPT-4o's recorded replies."""
     replies = tuple(recorded_replies(release, benchmark.questions))
     return MeteredBackbone(RecordedBackbone(Recording(release.folder, "", replies)))

@@ -1,4 +1,4 @@
-"""DAIL-SQL's predictions on Spider dev, beside what the official test-suite evaluator gives for the same file."""
+"""DAIL-SQL's predictions on Spider dev, compared with the official test-suite evaluator's figures."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,12 @@ EXECUTABLE = 972
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Questions on which we and the official evaluator differ about exact set match.
+    """Questions whose exact set match differs from the official evaluator's.
 
     Attributes:
         questions: their ids.
-        ours: whether they match here; there it is the other way round.
-        about: what they have in common.
+        ours: whether they match here; the official evaluator decides the opposite.
+        about: common SQL feature.
         why: the reason.
     """
 
@@ -48,13 +48,13 @@ DIFFERENCES = (
         frozenset({"599", "619", "621", "645", "720", "1016"}),
         True,
         "quoted identifiers",
-        "they are no names to the official parser, so that nothing of the prediction matches.",
+        "the official parser does not read them as names, so that nothing of the prediction matches.",
     ),
     Explained(
         frozenset({"562"}),
         False,
         "ON ... OR ...",
-        "the official parser swallows OR and what follows, and so takes another join for the gold's.",
+        "the official parser drops OR and what follows, and so considers different joins equal.",
     ),
 )
 
@@ -103,8 +103,8 @@ async def reproduce(sources: Sources) -> Reproduction:
             Figure(f"exact set match, these put as there, of {total}", MATCHED, len(_as_official(matched))),
         ),
         (
-            f"Exact set match here: {len(matched)} of {total}; the official evaluator says {MATCHED}. What it says of "
-            "single questions is not at hand.",
+            f"Exact set match here: {len(matched)} of {total}; the official evaluator counts {MATCHED}; its "
+            "verdicts on single questions are not available.",
             *(f"{one.about} ({', '.join(sorted(one.questions, key=int))}): {one.why}" for one in DIFFERENCES),
             f"{sum(benchmark.missing.values())} questions have no database here: {', '.join(benchmark.missing)}.",
         ),
@@ -112,7 +112,7 @@ async def reproduce(sources: Sources) -> Reproduction:
 
 
 def _as_official(matched: set[str]) -> set[str]:
-    """Return the matching questions with every explained difference put as the official evaluator has it."""
+    """Return the matching questions, with the official verdict for every explained difference."""
     taken = set(matched)
     for one in DIFFERENCES:
         taken = taken - one.questions if one.ours else taken | one.questions

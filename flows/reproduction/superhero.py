@@ -68,7 +68,7 @@ async def reproduce(sources: Sources) -> Reproduction:
             ),
         ),
         (
-            "The authors' vectors say 108, 110, 110, 112: this database was rebuilt, and their SQLite was another.",
+            "The authors' vectors have 108, 110, 110, 112: the database was rebuilt, and their SQLite version differs.",
             *(
                 [f"{len(failed)} questions failed, the first with: {_why(failed[0])}"]
                 if failed

@@ -49,7 +49,7 @@ class RerunOptions(options.Details, options.Data, options.Output):
     )
 
     def settings(self) -> "RerunSettings":
-        """Return the settings that the options stand for."""
+        """Return the settings of the options."""
         from tasks.settings.evaluation import RerunSettings
         from tasks.settings.home import find_data
 

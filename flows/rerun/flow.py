@@ -43,9 +43,7 @@ def rerunning(
             await merge.carry_over()
             asked = [question for question in prepared.asked if question.id in plan.again]
             answers = await session.answer(asked, score=merge.score, reruns=plan.again)
-            if (
-                answers.fatal
-            ):  # a few questions that fail again are a result; an endpoint that refuses is none
+            if answers.fatal:  # failures of some questions are a result, those of all are not
                 raise_if_nothing_was_answered(answers)
             facts = _facts(plan, merge)
             for line in summary(facts, len(old)):
@@ -68,11 +66,11 @@ def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
 
 
 def summary(facts: dict[str, Any], questions: int) -> list[str]:
-    """Return what a re-run came to, in sentences."""
+    """Return the counts of a re-run in sentences."""
     sentences = [
         f"Re-run of {facts['parent']} ({facts['selection']}): {facts['asked']:,} of {questions:,} questions were asked "
-        f"again, {facts['changed']:,} answers changed ({facts['mended']:,} failures mended; {facts['fixed']:,} became "
-        f"right, {facts['broken']:,} wrong); all others are as they were."
+        f"again, {facts['changed']:,} answers changed ({facts['mended']:,} failures resolved; {facts['fixed']:,} "
+        f"became right, {facts['broken']:,} wrong); all others are as they were."
     ]
     if facts["kept"]:
         sentences.append(f"{facts['kept']:,} questions failed now and keep the answer that they had.")

@@ -1,4 +1,4 @@
-"""Merges the new answers of a re-run into the answers of the run before."""
+"""Merging of a re-run's answers into those of its parent run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ class Merge:
     Attributes:
         scorer: scores the new answers, and adds the old scores.
         old: every question of the parent, by id.
-        again: how the selected ones are asked.
+        again: specification of each selected question, by id.
         rule: the headline rule.
         kept: ids of questions that failed now and keep the answer that they had.
         not_asked: ids of questions that were not asked, because the run was ended.
@@ -31,13 +31,13 @@ class Merge:
     not_asked: list[str] = field(default_factory=list)
 
     async def carry_over(self) -> None:
-        """Take over every question that is not asked again."""
+        """Add the old score of every question that is not asked again."""
         for name, score in self.old.items():
             if name not in self.again:
                 await self.scorer.add_scored(paid_before(score))
 
     async def score(self, question: Question, outcome: Outcome) -> None:
-        """Score a new answer; where there is none, keep what the question had."""
+        """Score a new answer; if there is none, keep the old one."""
         old, again = self.old[question.id], self.again[question.id]
         if outcome.failure and not outcome.stages and not outcome.failure.stage:
             self.not_asked.append(question.id)
@@ -55,7 +55,7 @@ class Merge:
         await self.scorer.score(question, replace(outcome, attempts=attempts, samples=samples))
 
     def facts(self) -> dict[str, Any]:
-        """Return what the re-run came to, as plain JSON."""
+        """Return the counts of the re-run as plain JSON."""
         new = {score.question.id: score for score in self.scorer.scores}
         pairs = [(self.old[name], new[name]) for name in self.again if name in new]
         right = [(self._right(old), self._right(now)) for old, now in pairs]

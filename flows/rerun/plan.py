@@ -1,4 +1,4 @@
-"""What a re-run will do: whose answers it starts from, which questions it asks again, and under which settings."""
+"""Plan of a re-run: its parent run, the questions to ask again, and the settings."""
 
 import hashlib
 import json
@@ -35,20 +35,20 @@ HARMLESS = (
     "tracking.genai_evaluation",
     "tracking.sample_traces",
 )
-"""Settings that a re-run may change: whether an answer comes depends on them, what it says does not."""
+"""Settings that a re-run may change: they influence whether an answer arrives, but not its content."""
 
 
 _OWN_TAGS = ("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt")
-"""Tags that say what one re-run did; a re-run of it does not inherit them."""
+"""Tags of one re-run, which a re-run of it does not inherit."""
 
 
 @dataclass(frozen=True)
 class RerunPlan:
-    """A re-run that is ready to start.
+    """Re-run that is ready to start.
 
     Attributes:
-        asked_for: what the user asked for.
-        parent: the run whose answers it starts from.
+        asked_for: settings of the re-run.
+        parent: the run whose answers are merged.
         mlflow_parent: MLflow's id of that run; None where it has none.
         settings: the parent's settings, over all of its questions.
         again: how each selected question is asked, by id.
@@ -66,13 +66,13 @@ class RerunPlan:
 
     @property
     def selection(self) -> str:
-        """Which questions are asked again, in the words of the command line."""
+        """Option that selects the questions to ask again."""
         wanted = self.asked_for
         return f"--questions {wanted.questions}" if wanted.questions else f"--only {wanted.only}"
 
     @property
     def tags(self) -> dict[str, str]:
-        """What the run is known by in MLflow."""
+        """Tags of the run in MLflow."""
         wanted, run = self.asked_for, self.parent.run
         inherited = {name: value for name, value in run.tags.items() if name not in _OWN_TAGS}
         tags = inherited | {"parent_run_id": run.run_id, "rerun": self.selection}
@@ -83,10 +83,10 @@ class RerunPlan:
 
 
 def plan_rerun(wanted: RerunSettings) -> RerunPlan:
-    """Read the parent and decide what is asked again.
+    """Read the parent run and select the questions to ask again.
 
     Raises:
-        CrosscheckError: there is no such run, it cannot be asked again, or nothing of it is meant.
+        CrosscheckError: there is no such run, it cannot be re-run, or the selection is invalid.
     """
     warehouse = Warehouse(Home(Path(wanted.home)).warehouse)
     header = find_run(wanted.run, warehouse.runs())
@@ -118,10 +118,10 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
 
 
 def check_questions(run: EvaluationRun, file: Path) -> None:
-    """Make sure that the benchmark's questions are still those of the run.
+    """Check that the benchmark's questions are still those of the run.
 
     Raises:
-        DataError: they are not, so old and new answers would not be to the same questions.
+        DataError: they differ.
     """
     if hashlib.sha256(file.read_bytes()).hexdigest() != run.question_sha256:
         raise DataError(

@@ -1,1 +1,1 @@
-"""Commands that read what runs left: compare, runs, query, export, log."""
+"""Commands that read results of runs: compare, runs, query, export, log."""

@@ -1,4 +1,4 @@
-"""How a comparison of two runs is printed: verdict first, then where it comes from, then the questions."""
+"""Terminal output of a comparison: the verdict, the numbers behind it, and the questions."""
 
 from collections.abc import Iterator, Sequence
 from typing import TextIO
@@ -35,9 +35,9 @@ def print_comparison(comparison: RunComparison, stream: TextIO, flips: int | Non
     """Print a comparison on a stream, in colours where it is a terminal.
 
     Args:
-        comparison: what was found.
-        stream: where to.
-        flips: how many of the flipped questions to print; None: all.
+        comparison: the comparison.
+        stream: output stream.
+        flips: number of flipped questions to print; None: all.
     """
     terminal = stream.isatty()
     console = Console(file=stream, highlight=False, width=None if terminal else WIDTH)

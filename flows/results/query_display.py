@@ -1,4 +1,4 @@
-"""How the result of a query is shown."""
+"""Output of query results."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ MOST, MOST_COLUMNS = 200, 10
 
 
 def print_rows(table: Table, stream: TextIO) -> None:
-    """Print a result as a table of text, its first rows where it is long; many columns one below the other."""
+    """Print the first rows of a result as a table, or in blocks if it has many columns."""
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
     if len(table.columns) > MOST_COLUMNS:
         _print_blocks(table, console)
@@ -45,7 +45,7 @@ def _print_table(table: Table, console: Console) -> None:
 
 
 def print_csv(table: Table, stream: TextIO) -> None:
-    """Print a result as CSV with a header; what is not known is an empty cell."""
+    """Print a result as CSV with a header; NULL is an empty cell."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(table.columns)
     writer.writerows(["" if value is None else _text(value) for value in row] for row in table.rows)
@@ -58,7 +58,7 @@ def print_views(stream: TextIO) -> None:
 
 
 def _text(value: object) -> str:
-    """Write one value; unknown is a dash."""
+    """Return the text of a value; NULL is a dash."""
     if value is None:
         return "–"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""How the runs there are are listed."""
+"""Terminal table of runs."""
 
 from collections.abc import Sequence
 from typing import TextIO
@@ -14,7 +14,7 @@ from tasks.tracking.warehouse.runs import RunHeader
 from tasks.wording import counts, percent
 
 WIDE = 240
-"""Columns where the output is no terminal: wide enough that nothing is cut."""
+"""Width if the output is not a terminal, so that nothing is truncated."""
 
 
 def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
@@ -48,7 +48,7 @@ def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
 
 
 def _status(run: RunHeader) -> str:
-    """Write how a run ended, and what keeps it from being ranked."""
+    """Return a run's status, with the tags that exclude it from ranking."""
     tags = [tag for tag in (ORACLE, REROLLED) if tag in run.tags]
-    said = ", ".join([run.status, *tags])
-    return said if said == "complete" else f"[yellow]{escape(said)}[/]"
+    status = ", ".join([run.status, *tags])
+    return status if status == "complete" else f"[yellow]{escape(status)}[/]"

@@ -1,4 +1,4 @@
-"""A limit on what several evaluations may cost together, checked before each request is sent."""
+"""Limit on the total cost of several evaluations, checked before each request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class Budget:
     """Limit on the cost of requests, and the cost so far.
 
     Attributes:
-        limit_usd: what may be spent.
-        spent_usd: what was, so far.
-        refused: whether a request was refused because nothing was left.
+        limit_usd: limit on the cost.
+        spent_usd: cost so far.
+        refused: whether a request was refused because the budget was spent.
     """
 
     limit_usd: float
@@ -74,10 +74,10 @@ class BudgetedBackbone:
 
 
 def with_budget(budget: Budget | None, backbone: Backbone, settings: BackboneSettings) -> Backbone:
-    """Return a backbone that keeps to a budget; itself where there is none."""
+    """Return a backbone limited by the budget; the backbone itself if there is none."""
     return backbone if budget is None else BudgetedBackbone(backbone, budget, prices_for(settings))
 
 
 def tokens(characters: int) -> int:
-    """Estimate how many tokens a text has."""
+    """Estimate the number of tokens of a text."""
     return -(-characters // CHARACTERS_PER_TOKEN)

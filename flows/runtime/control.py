@@ -1,4 +1,4 @@
-"""What surrounds the flow runs of one command: progress, stop requests, tags and budget.
+"""Context of the flow runs of one command: progress, stop requests, tags and budget.
 
 A Prefect flow's parameters are its settings, since Prefect stores them as JSON. A `Control` cannot be stored, so
 commands hand it to the function that makes the flow (`flows.evaluation.flow.evaluation`), which closes over it.
@@ -20,20 +20,20 @@ class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
 
 
 class Progress(Protocol):
-    """Display of how far an evaluation is.
+    """Display of an evaluation's progress.
 
     Attributes:
-        notes: what is worth reading after the run, in sentences.
+        notes: remarks for the end of the run, in sentences.
     """
 
     notes: list[str]
 
     def step(self, text: str) -> None:
-        """Show what is being done now, in one line."""
+        """Show the current step in one line."""
         ...
 
     def questions(self, total: int, restored: int) -> None:
-        """Show how many questions there are, and how many of them were restored completely."""
+        """Show the number of questions, and of completely restored ones."""
         ...
 
     def answered(self, *, failed: bool, calls: int) -> None:
@@ -78,17 +78,17 @@ def _register_nothing(**ids: str) -> None:
 
 @dataclass
 class Control:
-    """Surroundings of the flow runs of one command or deployment.
+    """Context of the flow runs of one command or deployment.
 
     Attributes:
-        progress: display of how far it is.
-        stop: set once no further stage may begin; calls in flight are still waited for.
-        stop_now: set when calls in flight are not waited for either.
+        progress: display of the progress.
+        stop: set when no further stage may begin; calls in flight may finish.
+        stop_now: set when calls in flight are cancelled.
         tags: further MLflow tags of the run.
         budget: limit on the cost; None without a limit.
         own_server: whether this command has started Prefect's server, which then ends with it.
         take_signals: lets Ctrl-C and SIGTERM set `stop` and `stop_now`.
-        register: adds ids to the file that tells later commands what a killed process was running.
+        register: adds ids to the file from which later commands clean up after a killed process.
     """
 
     progress: Progress = field(default_factory=NullProgress)
@@ -101,6 +101,6 @@ class Control:
     register: Callable[..., None] = _register_nothing
 
     def begin_flow_run(self, id_: str) -> None:
-        """Register a flow run that begins, and take the signals back: Prefect lets SIGTERM end a flow at once."""
+        """Register a starting flow run, and reinstall the signal handlers, which Prefect replaces for SIGTERM."""
         self.take_signals()
         self.register(flow_run=id_)

@@ -60,7 +60,7 @@ class ScoreOptions(
     )
 
     def settings(self) -> "ScoreSettings":
-        """Return the settings that the options stand for.
+        """Return the settings of the options.
 
         Raises:
             ConfigurationError: an unknown name, key, value or rule.

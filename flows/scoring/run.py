@@ -1,4 +1,4 @@
-"""Scores the predictions of any system: no model, no Prefect, everything else as an evaluation has it."""
+"""Scoring of the predictions of any system, as in an evaluation, but without a model and Prefect."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ LINK = "predicted"
 
 @dataclass(frozen=True)
 class Selected:
-    """What is scored (see `flows.scoring.scorer.Scorable`), with what was predicted for it."""
+    """Questions and databases to score (`flows.scoring.scorer.Scorable`), with their predictions."""
 
     benchmark: Benchmark
     questions: tuple[Question, ...]
@@ -45,7 +45,7 @@ def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
     """Score a file of predictions and log it like an evaluation.
 
     Raises:
-        CrosscheckError: in the user's words, what is wrong and what to do about it.
+        CrosscheckError: bad input or configuration; the message says what to change.
     """
     started = time.monotonic()
     progress.step(f"Reading {settings.benchmark.name}")
@@ -91,7 +91,7 @@ def _open(benchmark: Benchmark, name: str) -> Database:
 
 
 def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, Link]:
-    """Match the names of a file of links against the schemas, those of absent databases included."""
+    """Match the names in a file of schema links with the schemas, those of missing databases included."""
     schemas = {**benchmark.schemas, **{name: database.schema for name, database in databases.items()}}
     names = read_links(path, benchmark)
     return {
@@ -103,7 +103,9 @@ def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) 
 
 async def _score(settings: ScoreSettings, selected: Selected, progress: Progress) -> Report:
     tracker = Tracker(settings.home)
-    store = asyncio.create_task(asyncio.to_thread(tracker.check))  # takes seconds, so it judges meanwhile
+    store = asyncio.create_task(
+        asyncio.to_thread(tracker.check)
+    )  # takes seconds, during which predictions are scored
     judging = _Judging(progress, len(selected.questions))
     async with SqlWorkers() as workers:
         with VerdictCache(settings.home.verdicts, workers.limits) as cache:
@@ -120,11 +122,13 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
         efficiency = await _measure(settings, selected, scorer, workers, progress)
     await store
     report = scorer.report(efficiency, link_all=settings.linking is not None)
-    return replace(report, cost=Cost())  # what the predictions cost is not in the file: unknown, not nothing
+    return replace(
+        report, cost=Cost()
+    )  # the file does not contain the cost of the predictions: unknown, not 0
 
 
 async def _score_all(selected: Selected, scorer: Scorer) -> None:
-    """Judge every prediction; the groups of one database follow each other, so workers keep it open."""
+    """Score every prediction, ordered by database, so that workers keep a database open."""
     questions = sorted(selected.questions, key=lambda question: question.database_id)
     await asyncio.gather(
         *(
@@ -158,7 +162,7 @@ async def _measure(
 
 
 class _Judging(NullProgress):
-    """Shows how many predictions are judged, in steps."""
+    """Progress that shows the number of scored predictions as a step."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         super().__init__()
@@ -167,6 +171,6 @@ class _Judging(NullProgress):
         self._done = 0
 
     def judged(self, *, correct: bool) -> None:
-        """Count one more."""
+        """Count a scored prediction."""
         self._done += 1
         self._progress.step(f"Judging {self._done:,} of {self._total:,} predictions")

@@ -14,7 +14,6 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.accuracy import Verdicts, judge
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.execution.rules import rules_beside
-from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.efficiency import Efficiency, RightAnswer
@@ -24,7 +23,7 @@ FINAL = "final"
 
 
 class Scorable(Protocol):
-    """What is scored: a benchmark, the questions selected from it, and their databases."""
+    """Benchmark, the questions selected from it, and their databases."""
 
     @property
     def benchmark(self) -> Benchmark:
@@ -43,17 +42,16 @@ class Scorable(Protocol):
 
 
 class Scorer:
-    """Runs the SQL of outcomes against the gold, and builds the report.
+    """Scorer of outcomes: compares their SQL with the gold SQL by execution, and builds the report.
 
     Args:
-        scorable: what is scored.
-        workers: the pool that executes.
+        scorable: questions and databases.
+        workers: the pool that executes SQL.
         record: called with each score.
-        progress: shows how many are judged.
+        progress: display of the number of scored questions.
         rules: names of the rules to judge by; None: the default ones and the benchmark's own.
         headline: the rule of the headline; None: the benchmark's own.
         cache: verdicts known from earlier runs.
-        accepted: results that count as right under "subset", by question id, where a benchmark has such.
 
     Raises:
         ConfigurationError: a metric that is asked for cannot be found.
@@ -69,7 +67,6 @@ class Scorer:
         rules: Sequence[str] | None = None,
         headline: str | None = None,
         cache: Verdicts | None = None,
-        accepted: Mapping[str, SubsetGold] | None = None,
     ) -> None:
         self._scorable = scorable
         self._settings = scorable.benchmark.settings
@@ -80,7 +77,6 @@ class Scorer:
         self._rules = tuple(rules or rules_beside(self._headline))
         self._cache = cache
         self._scores: dict[str, QuestionScore] = {}
-        self._accepted = accepted or {}
         asked = (*self._settings.metrics, *(("soft_f1",) if self._settings.soft_f1 else ()))
         self._metrics = find_metrics(asked)
         wanted = [METRICS.get(name) for name in asked]
@@ -88,7 +84,7 @@ class Scorer:
         self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
 
     async def score(self, question: Question, outcome: Outcome) -> None:
-        """Score one question: every candidate's SQL once, beside the gold.
+        """Score one question: its final SQL and every candidate's, each executed once.
 
         A question whose database is missing keeps its outcome, and is not scored.
         """
@@ -106,7 +102,6 @@ class Scorer:
                 rules=self._rules,
                 timeout_s=self._settings.timeout_s,
                 cache=self._cache,
-                accepted=self._accepted.get(question.id),
             )
         )
         final = verdicts.pop(FINAL)
@@ -117,7 +112,7 @@ class Scorer:
         self._progress.judged(correct=is_right(final, self._headline))
 
     async def add_scored(self, score: QuestionScore) -> None:
-        """Take over a question as an earlier run scored it; metrics that compare results are computed again."""
+        """Add a question scored by an earlier run; metrics that compare results are computed again."""
         name = score.question.id
         database = self._scorable.databases.get(score.question.database_id)
         if database:
@@ -140,7 +135,7 @@ class Scorer:
 
     @property
     def scores(self) -> tuple[QuestionScore, ...]:
-        """What has been scored so far, in the benchmark's order, with the questions that cannot be executed."""
+        """Scores so far, in the benchmark's order, with the questions that cannot be executed."""
         known = self._scorable.databases
         return tuple(
             self._scores.get(question.id) or self._without_database(question)
@@ -150,7 +145,7 @@ class Scorer:
 
     @property
     def right_answers(self) -> tuple[RightAnswer, ...]:
-        """The final answers that are right under the headline rule, with their gold."""
+        """Final answers that are right under the headline rule, with their gold SQL."""
         return tuple(
             RightAnswer(
                 self._scorable.databases[score.question.database_id], score.gold_sql, score.outcome.sql
@@ -163,8 +158,8 @@ class Scorer:
         """Return the report over all selected questions, with every metric.
 
         Args:
-            efficiency: as measured; None: not asked for.
-            link_all: score links also where the database is missing, since linking needs its schema only.
+            efficiency: measured run times; None: not measured.
+            link_all: also score schema links of missing databases, which needs only their schemas.
         """
         schemas = {name: database.schema for name, database in self._scorable.databases.items()}
         known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas

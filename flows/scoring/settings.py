@@ -1,4 +1,4 @@
-"""What `crosscheck score` is asked for."""
+"""Settings of `crosscheck score`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +11,15 @@ from tasks.settings.home import Home
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """What to score, and how.
+    """Settings of scoring a file of predictions.
 
     Attributes:
-        benchmark: what was asked.
+        benchmark: settings of the benchmark.
         predictions: file of the predictions.
-        name: what MLflow shows where an evaluation has its backbone.
+        name: name of the system, shown as the backbone in MLflow.
         rules: the rules to judge by; the benchmark's own is the headline if it is among them, else the first.
         questions, limit: which questions, as in an evaluation.
-        linking: file of schema links; None: there is none.
+        linking: file of schema links, or None.
         trials: repeated measurements of efficiency; 0: it is not measured.
         data: folder of the benchmarks' files.
         home: working folder.

@@ -1,4 +1,4 @@
-"""Keeps what scoring a file of predictions found, in MLflow and the warehouse, like an evaluation."""
+"""Records of a scored file of predictions in MLflow and the warehouse, like those of an evaluation."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ PIPELINE = "predictions"
 
 
 def describe_score(settings: ScoreSettings, benchmark: Benchmark, predictions: Predictions) -> EvaluationRun:
-    """Return what is scored: the system's name stands where an evaluation has its backbone."""
+    """Return the run's identity, with the system's name as its backbone."""
     file = predictions.file
     linking = {"linking": str(settings.linking)} if settings.linking else {}
     run = describe(
@@ -40,7 +40,7 @@ def log_score(
     progress: Progress,
     seconds: float,
 ) -> EvaluationResult:
-    """Log a scored file to MLflow and the warehouse, and return what the command line shows."""
+    """Log a scored file to MLflow and the warehouse, and return its result."""
     tracker = Tracker(settings.home)
     tracker.start(run)
     tracked = tracker.finish(report, seconds=seconds, facts={"predictions": _describe_file(predictions.file)})

@@ -1,4 +1,4 @@
-"""Runs a command, and ends its whole process tree when this process is asked to stop or its parent dies.
+"""Wrapper of a command that ends its whole process tree on a stop request or when the parent process ends.
 
 `python -m flows.servers.process_tree DELAY COMMAND...`: standard input that closes is a request to stop. It also
 closes when the parent is killed, so no process outlives `crosscheck up`, even where a process starts others in

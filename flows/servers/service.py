@@ -16,7 +16,7 @@ class Service:
         log: file for its output.
         is_healthy: health check.
         after: name of the service that must be healthy before this one starts; "": none.
-        shutdown_delay_s: seconds that it continues after the death of `crosscheck up`, so that the other services
+        shutdown_delay_s: seconds that it continues after `crosscheck up` was killed, so that the other services
             can report their end to it.
     """
 

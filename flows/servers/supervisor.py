@@ -93,7 +93,7 @@ class Supervisor:
         try:
             for state in reversed(self._states.values()):
                 if state.process is not None:
-                    # SIGINT before standard input closes: the shutdown delay is only for a parent that has died.
+                    # SIGINT before standard input closes: the shutdown delay is only for a killed parent.
                     state.send_signal(signal.SIGINT)
                     _close(state.process)
                     with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""What a shard hands to the evaluation it belongs to: through Prefect's result storage, which both must share."""
+"""Results that a shard passes to its evaluation through Prefect's result storage, which both share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ from tasks.settings.evaluation import Shard
 
 @dataclass(frozen=True)
 class ShardAnswers:
-    """What came of a shard. Its answers are persisted stage results, found as those of any earlier run are.
+    """Result of a shard, except its answers, which are restored from persisted stage results.
 
     Attributes:
         failed: outcomes of the questions that have no answer, by question id: failures are never persisted.
         task_runs: Prefect task runs that the shard took.
         recorded: those of them that Prefect has recorded.
-        launches: task runs that launching the shards took the evaluation itself.
+        launches: task runs of the evaluation itself, for launching the shards.
         fatal: why no further question was asked, "" when all were.
     """
 
@@ -56,26 +56,26 @@ async def _persist(what: str, key: str, content: Any) -> dict[str, Any]:
 
 
 async def open_shards(run: str, questions_sha256: str) -> None:
-    """Persist what every shard must find before it asks anything: proof that they share the storage."""
+    """Persist a record that every shard must find before its first call, which shows that the storage is shared."""
     await _persist("open the shards", _opening_key(run), questions_sha256)
 
 
 async def hand_over(run: str, flow_run: str, answers: ShardAnswers) -> None:
-    """Persist what came of a flow run of a shard."""
+    """Persist the result of a shard's flow run."""
     await _persist("hand over", _answers_key(run, flow_run), to_jsonable_python(answers))
 
 
 async def read_answers(results: PersistedResults, run: str, flow_run: str) -> ShardAnswers | None:
-    """Return what came of a flow run of a shard; None where it handed nothing over."""
+    """Return the result of a shard's flow run; None if there is none."""
     found = await results.read(_answers_key(run, flow_run))
     return _answers.validate_python(found["value"]) if found else None
 
 
 async def check_shared(results: PersistedResults, shard: Shard, questions_sha256: str) -> None:
-    """Find out, before anything is paid, whether this worker and the evaluation share storage and questions.
+    """Check, before the first paid call, that this worker shares storage and questions with the evaluation.
 
     Raises:
-        ConfigurationError: they do not.
+        ConfigurationError: it does not.
     """
     opened = await results.read(_opening_key(shard.run))
     if opened is None:

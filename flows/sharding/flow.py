@@ -23,11 +23,11 @@ from tasks.tracking.evaluation import sha256_of
 
 @flow(name="answer-shard", flow_run_name="{shard.number} of {shard.of} of {shard.run}", persist_result=False)
 async def answer_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]:
-    """Answer one shard of an evaluation's questions. Evaluations start it; there is nothing to see by hand.
+    """Answer one shard of an evaluation's questions. Evaluations start it; it is not started manually.
 
     Args:
-        settings: What is evaluated; the worker's own folders take the place of the evaluation's.
-        shard: Which of its questions.
+        settings: Settings of the evaluation; its folders are replaced by the worker's.
+        shard: The shard's number and evaluation.
     """
     return await as_prefect_state(_attend(settings, shard))
 
@@ -41,7 +41,7 @@ async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
 
 
 def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
-    """Return the settings with this machine's folders, and this shard's part of the requests in flight."""
+    """Return the settings with this machine's folders and this shard's part of the concurrency."""
     backbone = settings.backbone
     share = max(1, backbone.concurrency // settings.shards)
     data = str(find_data()) if os.environ.get("CROSSCHECK_DATA") else settings.data

@@ -1,7 +1,7 @@
 """Launches the shards of an evaluation on a Prefect work pool, and waits for their answers.
 
-Prefect schedules, starts and watches the shards. A shard whose worker died is launched again; questions of a shard
-that no worker takes are left to the evaluation itself.
+Prefect schedules, starts and watches the shards. A shard whose worker crashed is launched again; the evaluation asks
+the questions of a shard that no worker takes.
 """
 
 import asyncio
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 2.0
 MOST_WORKERS_LOST = 3
-"""After so many lost workers a shard's questions are asked by the evaluation itself."""
+"""Crashed workers after which the evaluation asks a shard's questions itself."""
 PENDING_S = 300.0
-"""How long a worker may take to begin what it has taken: a container's image may have to be fetched first."""
+"""Timeout between taking a shard and starting it: a container's image may have to be fetched first."""
 STOP_S = 90.0
-"""How long shards that were cancelled are waited for: a worker asks every 10 s, calls in flight take their time."""
+"""Timeout for cancelled shards to end: a worker polls every 10 s and waits for its calls in flight."""
 NO_WORKER_S = 180.0
-"""How long no shard may be running before the evaluation stops waiting for workers."""
+"""Timeout without a running shard, after which the evaluation stops waiting for workers."""
 
 
 @dataclass
 class _Launched:
-    """A shard that was given to the pool.
+    """Shard that was launched on the pool.
 
     Attributes:
-        shard: which.
+        shard: the shard.
         flow_run: Prefect's id of its latest flow run.
-        lost: workers that died over it.
+        lost: number of workers that crashed on it.
         state: type of its state, as last seen.
-        since: when that was first seen, by `time.monotonic`.
-        percent: how much of it is answered, as last seen.
-        ended: no worker runs it any more.
+        since: time at which that state was first seen, by `time.monotonic`.
+        percent: progress, as last seen.
+        ended: whether it has ended or was left to the evaluation.
     """
 
     shard: Shard
@@ -58,33 +58,33 @@ class _Launched:
     ended: bool = False
 
     def see(self, state: "FlowRunState") -> None:
-        """Note the state of its flow run."""
+        """Update the state of its flow run."""
         if state.state != self.state:
             self.state, self.since = state.state, time.monotonic()
         self.percent = max(self.percent, state.percent)
 
     @property
     def stuck(self) -> bool:
-        """Whether a worker has taken it and not begun: it died before the first heartbeat, most likely."""
+        """Whether a worker took it and did not start it in time: most likely it crashed before its first heartbeat."""
         return self.state == "PENDING" and time.monotonic() - self.since > PENDING_S
 
 
 async def answer_in_shards(
     settings: EvaluationSettings, run: EvaluationRun, results: PersistedResults, control: Control
 ) -> ShardAnswers:
-    """Wait until every shard has been answered, or no worker is left.
+    """Launch all shards, and wait until each has ended or no worker is left.
 
-    What was answered, also by workers that died, is in the shared stores then; the caller restores it, and asks the
+    Answers, those of crashed workers included, are then in the shared stores; the caller restores them, and asks the
     other questions itself.
 
     Returns:
-        What the shards handed over, put together.
+        The merged results of the shards.
 
     Raises:
-        ConfigurationError: no shard could begin.
+        ConfigurationError: every shard was refused.
         Interrupted: the user asked to stop.
     """
-    control.progress.step(f"Giving {settings.shards} shards to the workers")
+    control.progress.step(f"Launching {settings.shards} shards")
     await watch_over_flow_runs()
     await open_shards(run.run_id, run.question_sha256)
     launched = [
@@ -94,7 +94,7 @@ async def answer_in_shards(
     try:
         return await _wait(launched, settings, results, control)
     except BaseException:
-        # Otherwise they would go on asking what the same command, issued again, asks too.
+        # Otherwise they and a repetition of the command would ask the same questions.
         await cancel([each.flow_run for each in launched if not each.ended])
         raise
 
@@ -137,7 +137,7 @@ async def _wait(
 
 
 async def _stop(flow_runs: Sequence[UUID], control: Control) -> None:
-    """Have shards stop, and wait until they have: their calls in flight still bring replies."""
+    """Cancel shards, and wait until they have ended, since replies to calls in flight are still stored."""
     await cancel(flow_runs)
     given_up = time.monotonic() + STOP_S
     while not control.stop_now.is_set() and time.monotonic() < given_up:
@@ -149,12 +149,12 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> None:
 
 
 async def _again(each: _Launched, settings: EvaluationSettings, control: Control) -> bool:
-    """Launch a shard again whose worker died; return False where that does not help."""
+    """Launch a shard again whose worker crashed; return False if it failed otherwise or crashed too often."""
     if each.stuck:
         await abandon([each.flow_run], "The worker that took it did not begin.")
     if (each.state == "CRASHED" or each.stuck) and each.lost < MOST_WORKERS_LOST:
         control.progress.note(
-            f"A worker died over {each.shard}; another took it over, with what had been answered kept."
+            f"A worker crashed on {each.shard}; it was launched again, and its answers are kept."
         )
         again = await _launch(settings, each.shard)
         each.flow_run, each.lost = again.flow_run, each.lost + 1
@@ -166,15 +166,15 @@ async def _again(each: _Launched, settings: EvaluationSettings, control: Control
 
 async def _handed_over(each: _Launched, results: PersistedResults, control: Control) -> ShardAnswers:
     answers = await read_answers(results, each.shard.run, str(each.flow_run))
-    if answers is None:  # its answers are kept all the same; which questions have none, it said nowhere else
+    if answers is None:  # its answers are kept, but not the failures of the other questions
         control.progress.note(
-            f"What {each.shard} handed over was lost. What had no answer was asked once more."
+            f"The failures of {each.shard} could not be read. Its questions without an answer were asked again."
         )
     return answers or ShardAnswers()
 
 
 async def _take_back(waiting: Sequence[_Launched], control: Control) -> None:
-    """Leave to the evaluation what no worker takes."""
+    """Cancel the shards that no worker takes, and leave their questions to the evaluation."""
     await abandon(
         [each.flow_run for each in waiting], "No worker began it; the evaluation asks its questions."
     )

@@ -1,4 +1,4 @@
-"""How a sweep is shown: its estimate before, its table after."""
+"""Terminal output of a sweep: its estimate, and its results."""
 
 from collections.abc import Sequence
 from typing import TextIO
@@ -17,7 +17,7 @@ from tasks.wording import counts, percent
 def print_estimate(
     cells: Sequence[Cell], estimates: Sequence[Estimate], budget_usd: float | None, stream: TextIO
 ) -> None:
-    """Print what the sweep will take, as the estimate that it is."""
+    """Print the estimate of a sweep."""
     console = _console(stream)
     shown = table("Estimate", "cell", "questions", "calls", "input tokens", "output tokens", "cost")
     for cell, one in zip(cells, estimates, strict=True):
@@ -45,7 +45,7 @@ def print_estimate(
 
 
 def print_sweep(sweep: Sweep, stream: TextIO) -> None:
-    """Print every cell with its score and interval, in the order of the matrix: it is no ranking."""
+    """Print every cell with its score and interval, in the order of the matrix."""
     console = _console(stream)
     shown = table(
         f"Sweep {sweep.id}", "cell", "EX", "right", "95 % interval", "against the best", "cost", "run"
@@ -56,13 +56,13 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
             continue
         report = done.evaluated.report
         low, high = wilson(report.ex.correct, report.ex.total)
-        standing = "not in full" if done.problem else sweep.ranks.get(done.cell.name, "")
+        rank = "not in full" if done.problem else sweep.ranks.get(done.cell.name, "")
         shown.add_row(
             escape(done.cell.name),
             percent(report.ex),
             counts(report.ex),
             f"{100 * low:.1f} to {100 * high:.1f}",
-            standing,
+            rank,
             "0" if done.cell.free or not report.cost.calls else _money(report.cost.cost_usd),
             done.evaluated.summary["run_id"],
         )

@@ -1,9 +1,8 @@
-"""What a sweep will cost, estimated before it starts.
+"""Estimate of the cost of a sweep, before it starts.
 
-A few questions go through each pipeline with the offline backbone, which costs nothing: all prompts that a model
-would get are rendered and measured, four characters a token. A real model's replies make later prompts a little
-longer or shorter and its corrections more or fewer, so this is an estimate and is called one everywhere. Replies
-that are in the cache already are not subtracted: it is what the sweep costs at most, but for the sampling.
+A sample of questions goes through each pipeline with the free offline backbone; all prompts and replies are measured,
+four characters a token. A real model's replies change the length of later prompts and the number of corrections.
+Cached replies are not subtracted.
 """
 
 from collections.abc import Sequence
@@ -24,18 +23,18 @@ from tasks.records import Question, Usage
 from tasks.trail import Trail
 
 SAMPLE = 8
-"""Questions that are measured per pipeline, spread evenly."""
+"""Number of questions measured per pipeline, evenly spaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one cell takes, estimated; None is unknown.
+    """Estimated calls, tokens and cost of one cell.
 
     Attributes:
         questions: questions that are asked.
         calls: model calls.
-        input_tokens, output_tokens: tokens of them.
-        cost_usd: money at the backbone's dated price; None where there is no price.
+        input_tokens, output_tokens: tokens of these calls.
+        cost_usd: cost at the backbone's dated price; None: unknown.
     """
 
     questions: int
@@ -46,11 +45,11 @@ class Estimate:
 
 
 class _Measuring:
-    """The offline backbone, with the lengths of what it was asked and said."""
+    """Offline backbone that counts calls and tokens."""
 
     def __init__(self) -> None:
         self._inner = OfflineBackbone()
-        self.calls = self.asked = self.said = 0
+        self.calls = self.input_tokens = self.output_tokens = 0
 
     @property
     def identity(self) -> Any:
@@ -59,16 +58,16 @@ class _Measuring:
     async def complete(self, request: Request) -> Reply:
         reply = await self._inner.complete(request)
         self.calls += 1
-        self.asked += sum(tokens(len(message.content)) for message in request.messages)
-        self.said += tokens(len(reply.text))
+        self.input_tokens += sum(tokens(len(message.content)) for message in request.messages)
+        self.output_tokens += tokens(len(reply.text))
         return reply
 
 
 async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
-    """Estimate every cell; cells that differ in their backbone alone are measured once.
+    """Estimate every cell; cells that differ only in their backbone are measured once.
 
     Raises:
-        CrosscheckError: what would keep a cell from starting: files, questions, databases, keys.
+        CrosscheckError: a cell cannot start: files, questions, databases or keys are missing.
     """
     measured: dict[str, Estimate] = {}
     found = []
@@ -97,8 +96,8 @@ async def _measure(preparation: Preparation, workers: SqlWorkers) -> Estimate:
     return Estimate(
         len(asked),
         round(measuring.calls * factor),
-        round(measuring.asked * factor),
-        round(measuring.said * factor),
+        round(measuring.input_tokens * factor),
+        round(measuring.output_tokens * factor),
         None,
     )
 
@@ -110,7 +109,7 @@ def _spread(questions: Sequence[Question]) -> list[Question]:
 
 
 def _priced(measured: Estimate, cell: Cell) -> Estimate:
-    """Put the backbone's price on what was measured; an eliminator has a price of its own, so then it is unknown."""
+    """Return the estimate with its cost at the backbone's price; unknown if there is an eliminator."""
     eliminator = getattr(cell.settings.pipeline, "eliminator", None)
     prices = None if eliminator else prices_for(cell.settings.backbone)
     usage = Usage(input=measured.input_tokens, output=measured.output_tokens)

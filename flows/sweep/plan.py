@@ -27,12 +27,12 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What tells the cell from the others, in a line."""
+        """Label of the settings, unique within the sweep."""
         return " | ".join((self.settings.label, *self.varied))
 
     @property
     def oracle(self) -> bool:
-        """Whether its pipeline is given parts of the gold SQL: an analysis, never ranked."""
+        """Whether its pipeline uses parts of the gold SQL, which excludes it from ranking."""
         return has_oracle(self.settings.pipeline)
 
     @property
@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def free(self) -> bool:
-        """Whether nothing that it asks can cost anything."""
+        """Whether all its calls are free."""
         return not kind_of(self.settings.backbone).paid and not getattr(
             self.settings.pipeline, "eliminator", None
         )
@@ -50,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepMatrix:
-    """What a sweep varies and what its evaluations have in common.
+    """Varied and common settings of a sweep's evaluations.
 
     Attributes:
         benchmark: its name.
@@ -105,10 +105,10 @@ def plan_sweep(matrix: SweepMatrix) -> tuple[Cell, ...]:
 
 
 def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
-    """Make sure that a budget can be kept.
+    """Check that the cost of every cell is known if there is a budget.
 
     Raises:
-        ConfigurationError: a backbone is paid, and at what price is unknown.
+        ConfigurationError: a backbone without a price, or an eliminator.
     """
     second = next((cell for cell in cells if getattr(cell.settings.pipeline, "eliminator", None)), None)
     if budget_usd is not None and second:

@@ -28,13 +28,13 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Done:
-    """What came of one cell.
+    """Result of one cell.
 
     Attributes:
         cell: the cell.
-        estimated: what it was estimated to take.
-        evaluated: its evaluation; None where it was not begun or found nothing to report.
-        problem: why it was not evaluated in full, "" when it was.
+        estimated: its estimate.
+        evaluated: its evaluation; None if it did not start or failed.
+        problem: error message if it was not evaluated in full, else "".
     """
 
     cell: Cell
@@ -45,14 +45,14 @@ class Done:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What came of a sweep.
+    """Result of a sweep.
 
     Attributes:
         id: the tag `sweep` of its runs.
         cells: in the order of the matrix.
-        budget: the money; None without a limit.
-        ranks: per cell with a score, how it stands against the best one, by the cell's name.
-        page: where MLflow shows its runs; "" where it has none.
+        budget: limit on the cost; None without a limit.
+        ranks: comparison of each cell with the best one, by the cell's name.
+        page: address of its runs in MLflow; "" if there is none.
     """
 
     id: str
@@ -93,7 +93,7 @@ class Sweep:
 
 
 def estimate_sweep(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
-    """Estimate every cell, and find what would keep one from starting; raises as `estimate` does."""
+    """Estimate every cell, as `estimate` does, in an event loop of its own."""
     return asyncio.run(estimate(cells, progress))
 
 
@@ -104,17 +104,17 @@ def run_sweep(
     opened: Callable[[], AbstractContextManager[Progress]],
     budget_usd: float | None = None,
 ) -> Sweep:
-    """Evaluate every cell. One that fails as a whole does not keep the others from being evaluated.
+    """Evaluate every cell; the others continue if one fails.
 
     Args:
         sweep_id: the tag of its runs.
-        cells: what is evaluated, in this order.
-        estimates: what each is estimated to take.
+        cells: the cells, in order.
+        estimates: their estimates.
         opened: opens a display of progress, one for each cell.
-        budget_usd: what may be spent; None without a limit.
+        budget_usd: limit on the cost; None without a limit.
 
     Raises:
-        Interrupted: the user stopped it; finished cells are finished, and everything paid for is kept.
+        Interrupted: the user stopped it; finished cells and all paid replies are kept.
     """
     budget = None if budget_usd is None else Budget(budget_usd)
     home = Home(Path(cells[0].settings.home))
@@ -142,7 +142,7 @@ def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalSe
             evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(cell.settings))
     except Interrupted:
         raise
-    except CrosscheckError as error:  # a refused key of one backbone is no reason to leave the others out
+    except CrosscheckError as error:  # a refused key of one backbone does not affect the others
         return Done(cell, estimated, None, str(error))
     return Done(cell, estimated, evaluated, evaluated.fatal)
 
@@ -154,10 +154,10 @@ def _page(home: Home, sweep_id: str, cells: Sequence[Done]) -> str:
 
 
 def ranks(cells: Sequence[Done]) -> dict[str, str]:
-    """Say of each cell how it stands against the best one, and rank nothing inside of the noise.
+    """Compare each cell with the best one, and rank only significant differences.
 
-    Pairs by question: exact McNemar tests, their p-values adjusted for their number (Holm). Cells that were not
-    asked every question do not stand for their settings, so they are left out; those that saw the gold are not ranked.
+    Exact McNemar tests paired by question, with p-values adjusted for their number (Holm). Cells that were not
+    evaluated in full are left out; those that used the gold SQL are not ranked.
     """
     right = {
         done.cell.name: _right(done.evaluated.report)
@@ -170,18 +170,18 @@ def ranks(cells: Sequence[Done]) -> dict[str, str]:
     best = max(right, key=lambda name: sum(right[name].values()))
     others = [name for name in right if name != best]
     adjusted = holm([compare_runs(right[name], right[best]).p_value for name in others])
-    said = unranked | {best: "highest"}
+    ranked = unranked | {best: "highest"}
     for name, p_value in zip(others, adjusted, strict=True):
-        said[name] = (
+        ranked[name] = (
             f"lower, p = {p_value:.3g}" if p_value < LEVEL else f"inside the noise, p = {p_value:.2f}"
         )
-    if not any(text.startswith("lower") for text in said.values()):
-        said[best] = "highest, inside the noise"
-    return said
+    if not any(text.startswith("lower") for text in ranked.values()):
+        ranked[best] = "highest, inside the noise"
+    return ranked
 
 
 def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
-    """Return what all cells cost by the estimate; None when that of one is unknown."""
+    """Return the estimated cost of all cells; None if that of one is unknown."""
     known = [one.cost_usd for one in estimates if one.cost_usd is not None]
     return sum(known) if len(known) == len(estimates) else None
 

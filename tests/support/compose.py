@@ -1,6 +1,6 @@
 """Runs services of a compose file as plain processes: its own commands, environment, order and health checks.
 
-What stands for a container engine: names of services become 127.0.0.1, ports become free ones, places in the image
+Replaces a container engine: names of services become 127.0.0.1, ports become free ones, places in the image
 become folders of the test.
 """
 
@@ -48,10 +48,10 @@ class Composed:
 
     Attributes:
         services: as `read_compose` returns them.
-        instead: what stands on this machine for a text of the file.
-        further: environment of every process beside what the file says.
+        instead: replacements of texts of the file on this machine.
+        further: environment of every process besides that of the file.
         logs: folder of the services' output.
-        cwd: what stands for the image's working folder.
+        cwd: replacement of the image's working folder.
     """
 
     services: Mapping[str, Any]
@@ -68,9 +68,11 @@ class Composed:
 
     def environment(self, name: str) -> dict[str, str]:
         """Return the environment of a service's process."""
-        said = {key: self.here(value) for key, value in self.services[name].get("environment", {}).items()}
+        environment = {
+            key: self.here(value) for key, value in self.services[name].get("environment", {}).items()
+        }
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        return {**os.environ, **said, **self.further, "PATH": path}
+        return {**os.environ, **environment, **self.further, "PATH": path}
 
     def up(self, name: str, until: str = ANSWERS) -> None:
         """Start a service after those that it depends on, each until the file's condition for it holds."""

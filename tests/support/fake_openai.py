@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks `/v1/chat/completions` and misbehaves on demand.
+"""HTTP server for `/v1/chat/completions` that returns errors on demand.
 
 It runs in a thread of its own with its own event loop, so the same object serves an async test, a synchronous
 one, and a whole command line in a subprocess. Raw asyncio streams and no web framework: a cut-off body or a
@@ -34,7 +34,7 @@ class Behaviour:
         status: HTTP status.
         body: the answer's body; None for an ordinary reply made by the server's `answer`.
         headers: further headers.
-        content: the reply's text instead of what `answer` would say; only without `body`.
+        content: the reply's text instead of that of `answer`; only without `body`.
         choice: keys merged into the reply's choice, e.g. {"finish_reason": "length"}.
         usage: the reply's usage, None to leave it out, absent (the default {}) for a plausible one.
         delay: seconds before the answer, instead of the server's latency.
@@ -71,7 +71,7 @@ def reply(text: str, **more: Any) -> Behaviour:
 
 
 def rate_limit(retry_after: float | None = None) -> Behaviour:
-    """429; says when to come back where `retry_after` (seconds) is given."""
+    """429, with the header retry-after-ms if `retry_after` (seconds) is given."""
     headers = {} if retry_after is None else {"retry_after_ms": str(retry_after * 1000)}
     return error(
         429, "Rate limit reached for requests", code="rate_limit_exceeded", type_="requests", **headers
@@ -80,8 +80,8 @@ def rate_limit(retry_after: float | None = None) -> Behaviour:
 
 def quota_exhausted() -> Behaviour:
     """429 with the code that OpenAI gives when the credit is gone."""
-    said = "You exceeded your current quota, please check your plan and billing details."
-    return error(429, said, code="insufficient_quota", type_="insufficient_quota")
+    message = "You exceeded your current quota, please check your plan and billing details."
+    return error(429, message, code="insufficient_quota", type_="insufficient_quota")
 
 
 def unauthorized(key: str = "sk-wrong") -> Behaviour:
@@ -187,7 +187,7 @@ class FakeOpenAI:
         self._script.extend(behaviours)
 
     def always(self, behaviour: Behaviour | None) -> None:
-        """Answer every request so that the script says nothing about; None: as ever."""
+        """Set the behaviour for requests beyond the script; None: an ordinary reply."""
         self._always = behaviour
 
     def wait_for(self, requests: int, timeout: float = 5.0) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 
 class Gateway:
-    """Passes bytes between whoever connects to `port` and a server on this machine, while it is open."""
+    """TCP proxy from `port` to a server on this machine, while it is open."""
 
     def __init__(self, server_port: int) -> None:
         self._server_port = server_port
@@ -42,7 +42,7 @@ class Gateway:
 
 @contextmanager
 def gateway_to(server_port: int) -> Iterator[Gateway]:
-    """Give a gateway that is open."""
+    """Yield an open gateway."""
     gateway = Gateway(server_port)
     try:
         yield gateway

@@ -45,7 +45,7 @@ def marked_conf(tmp_path_factory: pytest.TempPathFactory) -> File:
 
 @dataclass
 class Walk:
-    """One question's way: what came of it and what was asked.
+    """Result of one question, and the prompts that were sent.
 
     Attributes:
         sql: the final SQL.

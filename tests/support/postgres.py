@@ -13,7 +13,7 @@ SERVER = "postgresql://postgres@127.0.0.1:5432"
 
 @contextmanager
 def new_database() -> Iterator[str]:
-    """Give the address of an empty database; whoever is still connected to it at the end is thrown out.
+    """Yield the address of an empty database; connections that are still open at the end are closed.
 
     Skips where no server answers. CROSSCHECK_REQUIRE_POSTGRES=1 makes that a failure, for machines that are meant to
     have one.

@@ -9,7 +9,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Network:
-    """What lies between a test and its storage.
+    """Network between a test and its storage.
 
     Attributes:
         cut: while set, nothing gets through.

@@ -1,4 +1,4 @@
-"""Everything a stage stands on, in its real form: a SQLite file, worker processes, a backbone at the fake server."""
+"""Real dependencies of a stage: a SQLite file, worker processes, a backbone at the fake server."""
 
 import json
 import sqlite3
@@ -71,7 +71,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 
 def sql_reply(sql: str | None) -> str:
-    """What a well-behaved model says."""
+    """Reply of a well-behaved model."""
     return json.dumps({"sql": sql})
 
 

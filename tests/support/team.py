@@ -80,7 +80,7 @@ class Team:
         wait_until(lambda: self._is_online(machine), timeout=120)
 
     def lose(self, machine: str) -> None:
-        """Have a machine die: every process on it is gone at once."""
+        """Kill every process of a machine at once."""
         for number in self._processes_on(machine):
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)

@@ -20,7 +20,7 @@ class Screen:
 
     Attributes:
         columns: its width.
-        lines: what stands on it now, everything that scrolled away included.
+        lines: its current content, including lines that scrolled away.
         seen: every state that a line has had when the cursor left it or it was erased.
         colours: how often the colour or weight of the text was changed.
         cursor_hidden: whether the cursor is invisible.
@@ -38,7 +38,7 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """What stands on the screen, without blanks at the ends of lines."""
+        """Text on the screen, without trailing blanks."""
         return "\n".join(line.rstrip() for line in self.lines).rstrip("\n")
 
     def write(self, text: str) -> None:
@@ -115,7 +115,7 @@ def run_in_terminal(
     try:
         while data := os.read(ours, 65536):
             written += data
-    except OSError:  # how Linux says that nobody has the other end open any more
+    except OSError:  # Linux raises it when the other end has been closed
         pass
     finally:
         os.close(ours)

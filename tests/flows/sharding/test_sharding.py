@@ -93,7 +93,7 @@ async def test_a_shard_that_was_taken_and_not_begun_is_given_to_another_worker(
     made = launched(Pending(), Completed())
     found, notes = await answered(prefect_home)
     assert (found.task_runs, found.launches) == (5, 3)
-    assert "A worker died over shard 1 of 1" in notes[0]
+    assert "A worker crashed on shard 1 of 1" in notes[0]
     assert await state_of(made[0]) == "CANCELLED"
 
 
@@ -119,7 +119,7 @@ async def test_a_hand_over_that_was_lost_and_an_error_leave_no_answer_and_no_sha
     monkeypatch.setattr(sharding, "read_answers", lost)
     found, notes = await answered(prefect_home)
     assert (found.failed, found.fatal) == ({}, "")
-    assert "What shard 1 of 1 handed over was lost" in notes[0]
+    assert "The failures of shard 1 of 1 could not be read" in notes[0]
 
     async def broken(results: PersistedResults, run: str, flow_run: str) -> None:
         raise StoreError("away")

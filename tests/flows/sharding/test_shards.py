@@ -139,7 +139,7 @@ def test_a_machine_that_dies_half_way_costs_nothing_that_was_answered(
     assert not kept & set(model.prompts[sent:]), "an answered call was repeated"
     asked = Counter(model.prompts)
     assert sum(asked.values()) - len(asked) <= CONCURRENCY
-    assert "A worker died over shard" in err
+    assert "A worker crashed on shard" in err
     assert summary["ex"]["total"] == 972
     assert not summary["failures"]
     # Nothing is left that Prefect thinks is being run; what died is said to have crashed.
