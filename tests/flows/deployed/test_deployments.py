@@ -116,7 +116,7 @@ def test_the_forms_offer_names_ranges_and_explanations(deployed: dict) -> None:
     assert evaluation["backbone"]["enum"] == sorted(
         path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml")
     )
-    assert evaluation["benchmark"]["description"] == "What is asked."
+    assert evaluation["benchmark"]["description"] == "Name of the benchmark."
     gate = deployed["nightly"]["parameter_openapi_schema"]["definitions"]["Gate"]["properties"]
     assert (gate["threshold"]["minimum"], gate["threshold"]["maximum"]) == (0, 100)
 
