@@ -77,7 +77,7 @@ def test_without_a_server_or_a_worker_nothing_begins(team: Team, model: FakeOpen
     assert "PREFECT_API_URL names none" in ran.err
     ran = shell.run(*arguments(backbone, "--shards", "2", "--record", "x.jsonl"))
     assert ran.code == 2
-    assert "--record writes what one process heard" in ran.err
+    assert "--record writes the replies that one process got" in ran.err
     ran = shell.run(*arguments(backbone, "--shards", "2"))
     assert ran.code == 2
     assert 'No worker of the pool "nightly" is online' in ran.err
