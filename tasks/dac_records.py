@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tasks.records import ColumnName
+from tasks.records import ColumnName, Link
 
 EntityType = Literal["tbl", "col", "val"]
 FeedbackKind = Literal["execution", "entities", "skeleton"]
@@ -109,12 +109,27 @@ class RevisionRequest:
         alignment: the question's tokens with what they mean; () where they were not linked.
         round: which correction of this kind this is, from 0: the index of the sample.
         temperature: None for the backbone's own.
+        strict: whether the feedback is a demand, and a longer revision rejected (released code).
     """
 
     sql: str | None
     feedback: Feedback
     alignment: tuple[AlignedToken, ...] = ()
     round: int = 0
+    temperature: float | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Which of several SQLs for one question is asked for.
+
+    Attributes:
+        index: from 0.
+        temperature: None for the backbone's own.
+    """
+
+    index: int = 0
     temperature: float | None = None
 
 
@@ -125,8 +140,8 @@ class Revision:
     Attributes:
         kind: the kind of feedback.
         sql: the SQL after it: the new one if accepted, else the one before.
-        outcome: "accepted"; "unchanged" the same SQL came back; "rejected" the new one failed to execute;
-            "unreadable" the reply held no SQL.
+        outcome: "accepted"; "unchanged" the same SQL came back; "rejected" the new one failed to execute, or was
+            longer where that is not allowed; "unreadable" the reply held no SQL.
         proposed: the SQL that came back; None where the reply held none.
         note: why it was not accepted, "" when it was.
     """
@@ -145,7 +160,9 @@ class Oracle:
     Attributes:
         entities: what the gold uses; None where entities are not given.
         skeleton: the gold's skeleton, or why it has none; None where the skeleton is not given.
+        link: the tables and columns that the gold reads, for RSL-SQL's schema; None where they are not given.
     """
 
     entities: Entities | None = None
     skeleton: ParsedSkeleton | None = None
+    link: Link | None = None

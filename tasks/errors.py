@@ -28,6 +28,12 @@ class DataError(CrosscheckError):
     """Missing or invalid file of a benchmark."""
 
 
+class DatabaseUnavailableError(CrosscheckError):
+    """Server of a database that does not answer; the same question can succeed later."""
+
+    exit_code = 3
+
+
 class StoreError(CrosscheckError):
     """Store that cannot be read; the run stops, because it would pay for stored replies again."""
 
@@ -38,18 +44,21 @@ class BackboneError(CrosscheckError):
     Attributes:
         transient: whether a retry can succeed (rate limit, server error, timeout).
         fatal: whether all further requests will fail too (bad key, exhausted quota), so that the run stops.
+        retried: whether the backbone has retried the request itself, so that a second retry is wrong.
     """
 
     exit_code = 3
 
-    def __init__(self, message: str, *, transient: bool, fatal: bool = False) -> None:
+    def __init__(self, message: str, *, transient: bool, fatal: bool = False, retried: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
         self.fatal = fatal
+        self.retried = retried
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Prefect pickles exceptions of tasks; by default, pickle loses keyword arguments.
-        return (partial(BackboneError, transient=self.transient, fatal=self.fatal), self.args)
+        made = partial(BackboneError, transient=self.transient, fatal=self.fatal, retried=self.retried)
+        return (made, self.args)
 
 
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:

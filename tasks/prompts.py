@@ -5,6 +5,7 @@ them are made of the macros in `_sections.jinja`, which they see as `section`.
 """
 
 import hashlib
+import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -82,7 +83,7 @@ def check() -> None:
 
 def digest(*names: str) -> str:
     """Return the sha256 over templates and the sections they are made of: part of the cache key of a stage."""
-    return _digest(find_conf() / "prompts", names)
+    return _digest(os.environ.get("CROSSCHECK_CONF"), names)
 
 
 _OPENING: tuple[tuple[Role, str], ...] = (("system", "system"), ("user", "user"))
@@ -97,7 +98,9 @@ def _environment(folder: Path) -> Environment:
 
 
 @cache
-def _digest(folder: Path, names: tuple[str, ...]) -> str:
+def _digest(conf: str | None, names: tuple[str, ...]) -> str:
+    """Return the digest under a value of the variable that names the folder; looking for the folder takes longer."""
+    folder = find_conf() / "prompts"
     sources = {name: _source(folder, f"{name}.jinja") for name in (SECTIONS, *names)}
     return hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()
 

@@ -166,6 +166,21 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class CorrectionCase:
+    """A SQL to correct, and what is shown with it.
+
+    Attributes:
+        asked: the question with its demonstrations.
+        sql: None where there is none yet.
+        augmentation: keywords and conditions that are shown; a part that is None is not.
+    """
+
+    asked: FewShotQuestion
+    sql: str | None
+    augmentation: Augmentation = Augmentation()
+
+
+@dataclass(frozen=True, slots=True)
 class Correction:
     """The outcome of self-correction or execution adjustment.
 
@@ -283,6 +298,7 @@ class Failure:
         message: one sentence for the user.
         mendable: whether the failure is retryable.
         ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
+        passing: whether the cause may pass by itself (an endpoint that is down), with nothing for the user to change.
     """
 
     kind: str
@@ -290,6 +306,7 @@ class Failure:
     message: str
     mendable: bool
     ends_run: bool = False
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

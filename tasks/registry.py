@@ -4,10 +4,10 @@
         "benchmark layout", package="tasks.benchmarks.layouts", group="crosscheck.layouts"
     )
 
-    @LAYOUTS.register("bird")
-    class BirdLayout(Layout): ...
+    @LAYOUTS.register("spider")
+    class SpiderLayout(Layout): ...
 
-    LAYOUTS.get("bird")                     # imports the modules of the package first
+    LAYOUTS.get("spider")                   # imports the modules of the package first
     LAYOUTS.get("my-layout")                # an entry point `my-layout` of the group `crosscheck.layouts`
     LAYOUTS.get("path/to/mine.py:MyLayout") # an attribute of a file
 
@@ -22,6 +22,7 @@ import pkgutil
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
@@ -75,7 +76,7 @@ class Registry(Generic[T]):
 
     def offered(self) -> tuple[str, ...]:
         """Return the names that installed packages offer, without importing anything."""
-        return tuple(point.name for point in importlib.metadata.entry_points(group=self._group))
+        return tuple(point.name for point in _entry_points(tuple(sys.path)).select(group=self._group))
 
     def has(self, name: str) -> bool:
         """Return whether a name is one of `names`, or of the form `path/to/file.py:attribute`."""
@@ -90,7 +91,7 @@ class Registry(Generic[T]):
         self._import_built_in()
         if name in self._found:
             return self._found[name]
-        for point in importlib.metadata.entry_points(group=self._group, name=name):
+        for point in _entry_points(tuple(sys.path)).select(group=self._group, name=name):
             try:
                 offered: T = point.load()
             except Exception as error:
@@ -191,6 +192,12 @@ def import_file(file: Path, kind: str) -> ModuleType:
             del sys.modules[name]
             raise ConfigurationError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
         return module
+
+
+@cache
+def _entry_points(path: tuple[str, ...]) -> Any:
+    """Return the entry points of all packages on the module search path: reading them takes a tenth of a second."""
+    return importlib.metadata.entry_points()
 
 
 _IMPORTING = threading.RLock()

@@ -7,103 +7,36 @@ A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
 
 1. the cache key is computed from all arguments, the stage's code and its prompts (`tasks.cache_key`);
 2. a result persisted by an earlier run is restored without a task run (and its record is marked as restored);
-3. otherwise the function runs as a Prefect task named `forward_link · superhero · 717`, is retried on transient
-   errors only, and its result is persisted under the key.
+3. otherwise the function runs in a task run of Prefect's named `forward_link · superhero · 717`, or
+   `forward_link · 12 questions` if several calls share one (`tasks.task_runs`); it is retried on transient errors
+   only, and its result is persisted under the key before it is used.
 
 What happens around a call is decided by the question's `Trail`, which a flow sets for each question.
 """
 
-import ast
 import hashlib
 import inspect
-import textwrap
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Origin
 from tasks.cache_key import cache_key
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.errors import BackboneError
-from tasks.records import Call, Question, StageRecord
+from tasks.digests import code_of
+from tasks.records import Question, StageRecord
+from tasks.stage_call import Place, StageCall, StageResult
 from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, current_trail
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TASK_RETRY_DELAYS_S = (5.0, 30.0)
-"""Pauses before a task is tried again; the backbone has already retried each request with back-off of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageResult(Generic[T]):
-    """The result of one stage call; as plain JSON it is what Prefect persists.
-
-    Attributes:
-        value: what the stage returned.
-        calls: its model calls.
-        notes: what was less than ideal.
-        seconds: wall time of the stage.
-        made_by: the evaluation and the question that it ran for.
-    """
-
-    value: T
-    calls: tuple[Call, ...]
-    notes: tuple[str, ...]
-    seconds: float
-    made_by: str = ""
-
-
-class StageCall:
-    """One call of a stage, as it passes through Prefect.
-
-    A plain class on purpose: Prefect walks into dataclasses, models and containers to look for futures, which
-    costs milliseconds for a schema of thousands of columns. It does not look into this.
-    """
-
-    __slots__ = ("arguments", "function", "mark", "meter", "started")
-
-    def __init__(
-        self, function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any], mark: str
-    ) -> None:
-        self.function = function
-        self.mark = mark
-        self.started = 0.0
-        backbone = arguments.get("backbone")
-        self.meter = backbone if isinstance(backbone, MeteredBackbone) else None
-        self.arguments = dict(arguments)
-
-    def begin(self) -> Awaitable[Any]:
-        """Return the stage's coroutine; a retry keeps the calls of the attempts before it."""
-        if self.meter:
-            self.meter.again()
-        self.started = time.perf_counter()
-        return self.function(**self.arguments)
-
-    def result(self, value: Any) -> dict[str, Any]:
-        """Return the `StageResult` with the stage's value as plain JSON."""
-        seconds = round(time.perf_counter() - self.started, 6)
-        found: dict[str, Any] = to_jsonable_python(
-            StageResult(value, self.calls, self.notes, seconds, self.mark)
-        )
-        return found
-
-    @property
-    def calls(self) -> tuple[Call, ...]:
-        """Model calls made so far, those of a failed run included."""
-        return tuple(self.meter.calls) if self.meter else ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was less than ideal."""
-        return tuple(self.meter.notes) if self.meter else ()
+NAMES: set[str] = set()
+"""Names of the stages that have been imported."""
 
 
 class Stage(Generic[P, T]):
@@ -114,6 +47,7 @@ class Stage(Generic[P, T]):
     ) -> None:
         update_wrapper(self, function)
         self.name = function.__name__
+        NAMES.add(self.name)
         self.function = function
         self.version = version
         self.prompt_names = prompt_names
@@ -131,15 +65,6 @@ class Stage(Generic[P, T]):
     def _code(self) -> str:
         return hashlib.sha256(f"{self.version}\n{code_of(self.function)}".encode()).hexdigest()
 
-    @cached_property
-    def _task(self) -> Callable[..., Awaitable[dict[str, Any]]]:
-        return _as_task(self.name)
-
-    @cached_property
-    def _task_anew(self) -> Callable[..., Awaitable[dict[str, Any]]]:
-        # Prefect has a cache lookup of its own, which does not know of the trail's store.
-        return _as_task(self.name, refresh_cache=True)
-
     def key(self, arguments: Mapping[str, Any], attempt: int = 0) -> str:
         """Return where the result of a call with these arguments is persisted: `stage/sha256`."""
         digest = prompts.digest(*self.prompt_names) if self.prompt_names else ""
@@ -153,6 +78,7 @@ class Stage(Generic[P, T]):
             NotExecutable: the stage executes SQL, and of its database only the schema is known.
             Stopped: when the evaluation is being stopped.
             BackboneError: when the backbone gave no answer even after retries.
+            StoreError: when a result can be neither read nor persisted.
         """
         trail = current_trail()
         bound = self._signature.bind(*args, **kwargs)
@@ -165,19 +91,15 @@ class Stage(Generic[P, T]):
         plain = await _first_persisted(store, keys)
         ran = plain is None
         if plain is None:
-            if trail.mode == "restore":
+            if trail.only_restores:
                 raise NotCached(keys[0])
             if trail.stopped():
                 raise Stopped
-            call = StageCall(self.function, arguments, trail.mark)
+            place = Place(self.name, label, trail.question, trail.mark, keys[0])
+            call = StageCall(self.function, arguments, place)
+            trail.executed += trail.task_runs is not None
             try:
-                if trail.mode == "tasks":
-                    trail.executed += 1
-                    name = f"{label} · {trail.question.database_id} · {trail.question.id}"
-                    task = self._task if store else self._task_anew
-                    plain = await task(label=name, key=keys[0], call=call)
-                else:
-                    plain = call.result(await call.begin())
+                plain = await call.run(trail.task_runs)
             except Exception as error:
                 failed = StageRecord(self.name, label, None, False, call.calls, call.notes, error=str(error))
                 trail.records.append(failed)
@@ -210,20 +132,6 @@ def stage(
     return lambda function: Stage(function, version, prompts)
 
 
-def code_of(function: Callable[..., Any]) -> str:
-    """Return a function's source without its docstring; "" where there is none (an interactive session)."""
-    try:
-        source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        return ""
-    lines = source.splitlines()
-    (definition,) = ast.parse(source).body
-    first = getattr(definition, "body", [None])[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-        del lines[first.lineno - 1 : first.end_lineno]
-    return "\n".join(lines)
-
-
 async def _first_persisted(store: StageStore | None, keys: Sequence[str]) -> Mapping[str, Any] | None:
     for key in keys if store else ():
         if store and (persisted := await store.read(key)) is not None:
@@ -246,34 +154,3 @@ def _require_database(arguments: Mapping[str, Any], label: str) -> None:
     runner = arguments.get("runner")
     if isinstance(runner, DatabaseRunner) and not runner.database.executable:
         raise NotExecutable(label, runner.database.id)
-
-
-def _as_task(name: str, *, refresh_cache: bool | None = None) -> Callable[..., Awaitable[dict[str, Any]]]:
-    from prefect import task
-    from prefect.cache_policies import CacheKeyFnPolicy
-
-    async def run_stage(label: str, key: str, call: StageCall) -> dict[str, Any]:
-        return call.result(await call.begin())
-
-    # Prefect derives a task's key from the function's qualified name: without this, all stages would share one.
-    run_stage.__name__ = run_stage.__qualname__ = name
-    make_task = task(
-        name=name,
-        task_run_name="{label}",
-        cache_policy=CacheKeyFnPolicy(cache_key_fn=lambda context, parameters: parameters["key"]),
-        persist_result=True,
-        refresh_cache=refresh_cache,
-        result_serializer="json",
-        retries=len(TASK_RETRY_DELAYS_S),
-        retry_delay_seconds=list(TASK_RETRY_DELAYS_S),
-        retry_condition_fn=_is_transient,
-    )
-    made: Callable[..., Awaitable[dict[str, Any]]] = make_task(run_stage)
-    return made
-
-
-async def _is_transient(task: Any, run: Any, state: Any) -> bool:
-    # state.result() is a coroutine here and would always look true; the exception itself is in state.data.
-    data = state.data
-    error = getattr(data, "result", data)
-    return isinstance(error, BackboneError) and error.transient and not error.fatal

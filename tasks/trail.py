@@ -8,10 +8,10 @@ stages that a pipeline starts with `asyncio.create_task`, each question having a
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from tasks.records import Question, StageRecord
 
@@ -39,10 +39,27 @@ class NotExecutable(Exception):  # noqa: N818 - a signal, not an error
 
 
 class StageStore(Protocol):
-    """Where persisted results of stages are looked up."""
+    """Persisted results of stages."""
 
     async def read(self, key: str) -> Mapping[str, Any] | None:
         """Return the persisted result under that key, None when there is none."""
+        ...
+
+    async def write(self, key: str, result: Mapping[str, Any]) -> None:
+        """Persist a result under a key; it survives a crash of the process from then on."""
+        ...
+
+
+class StageTaskRuns(Protocol):
+    """Task runs of Prefect's that hold stage calls (`tasks.task_runs`)."""
+
+    @property
+    def store(self) -> StageStore:
+        """Where results are persisted."""
+        ...
+
+    def take(self, place: Any) -> AbstractAsyncContextManager[Any, bool]:
+        """Have a task run hold the call of a `Place`; return the context manager in which to run it."""
         ...
 
 
@@ -52,9 +69,10 @@ class Trail:
 
     Attributes:
         question: the question.
-        store: persisted results; None runs every stage anew.
-        mode: "restore" takes persisted results only and raises NotCached at the first miss; "tasks" runs misses
-            as Prefect tasks; "direct" runs them in place, without Prefect (for a single interactive question).
+        store: persisted results, which are restored; None runs every stage anew.
+        task_runs: Prefect's task runs, which hold the calls of stages and persist their results; None runs stages
+            without Prefect (for a single interactive question).
+        only_restores: whether persisted results are all that is taken, and the first miss raises NotCached.
         attempt: 0, or which re-roll of the question this is.
         earlier: attempts whose persisted results may be restored where this attempt has none, the latest first.
         again_from: name or label of the stage from which on earlier results do not count; "" is none.
@@ -62,12 +80,13 @@ class Trail:
         stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
         run: id of the evaluation that it belongs to, shared by all of its shards; "" for none.
         records: one per finished stage, in the order in which they finished.
-        executed: stages that ran as Prefect tasks.
+        executed: stage calls that ran in Prefect's task runs.
     """
 
     question: Question
     store: StageStore | None = None
-    mode: Literal["restore", "tasks", "direct"] = "direct"
+    task_runs: StageTaskRuns | None = None
+    only_restores: bool = False
     attempt: int = 0
     earlier: tuple[int, ...] = ()
     again_from: str = ""

@@ -1,13 +1,17 @@
 """Numbers and lists as a person reads them: one way to write each, on the terminal, in Markdown and on pages."""
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
 DASH = "\N{EN DASH}"
 """Stands for what does not apply or was not measured."""
 MINUS = "\N{MINUS SIGN}"
+_BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 UNKNOWN = "unknown"
 """Text for an unknown value; never 0."""
+
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class Share(Protocol):
@@ -115,6 +119,15 @@ def seconds(value: float | None) -> str:
     return DASH if value is None else f"{value:,.2f} s"
 
 
+def size(value: float) -> str:
+    """Write a number of bytes.
+
+    >>> size(21_300_000_000), size(1_500), size(12)
+    ('21.3 GB', '1.5 KB', '12 B')
+    """
+    return next((f"{value / unit:,.1f} {name}" for unit, name in _BYTES if value >= unit), f"{value:.0f} B")
+
+
 def duration(value: float | None) -> str:
     """Write how many seconds something took, in the two largest units; a dash where that is not known.
 
@@ -148,3 +161,14 @@ def and_more(items: Sequence[object], most: int, *, noun: str = "") -> str:
     """
     left = len(items) - most
     return f"and {left:,} more{f' {noun}' if noun else ''}" if left > 0 else ""
+
+
+def storable(text: str) -> str:
+    """Return text that every store, page and protocol can hold: UTF-8 without NUL.
+
+    JSON can spell NUL and halves of surrogate pairs; each becomes U+FFFD, the replacement character.
+
+    >>> storable("a" + chr(0) + "b" + chr(0xD800))
+    'a\ufffdb\ufffd'
+    """
+    return _NO_TEXT.sub("\ufffd", text)

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 FOREIGN = ("MLFLOW_", "PREFECT_", "OPENAI_", "CROSSCHECK_")
-OURS = {"CROSSCHECK_DATA", "CROSSCHECK_REQUIRE_SHARED", "CROSSCHECK_REQUIRE_POSTGRES"}
+OURS = {
+    "CROSSCHECK_DATA",
+    "CROSSCHECK_REQUIRE_SHARED",
+    "CROSSCHECK_REQUIRE_POSTGRES",
+    "CROSSCHECK_REQUIRE_MARIADB",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option with which `python -m tests.promises` gets the counts."""
+    parser.addoption("--promises", type=Path, help="file for the counts of the tests of promises")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,6 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["CROSSCHECK_HOME"] = str(Path(folder.name) / "home")
     os.environ["PREFECT_HOME"] = str(Path(folder.name) / "prefect")
     os.environ["DO_NOT_TRACK"] = "1"
+    if path := config.getoption("--promises"):
+        from tests.support.counting import Collector
+
+        config.pluginmanager.register(Collector(path))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tasks.backbone.replies.json_schema import reply_schema
+from tasks.backbone.replies.reading import Reading
+from tasks.settings.backbone import REPLY_FORMATS
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
+from tasks.stages.replies import LinkReply, SqlReply
 from tests.support.command_line import ROOT, CommandLine, Ran, built_demo, crosscheck, prefect_server
 
 __all__ = ["built_demo", "crosscheck", "prefect_server"]
@@ -71,7 +75,8 @@ def _fill_office(demo: Path, office: Path) -> None:
 
 def test_every_example_is_short_and_every_kind_has_one() -> None:
     assert set(FILES) == {
-        "vote.py", "careful-vote.yaml", "simpler.py", "constant.py", "spreadsheet.py", "sql_length.py", "office.yaml",
+        "vote.py", "careful-vote.yaml", "simpler.py", "constant.py", "marked.py", "spreadsheet.py", "sql_length.py",
+        "office.yaml",
     }  # fmt: skip
     for name, content in FILES.items():
         code = [
@@ -80,7 +85,7 @@ def test_every_example_is_short_and_every_kind_has_one() -> None:
             if line.strip() and not line.startswith(("from", "import", "#"))
         ]
         assert len(code) <= LONGEST, name
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
 
 
 @pytest.mark.slow
@@ -125,6 +130,17 @@ def test_a_backbone_of_ones_own_is_asked_once_and_its_replies_are_kept(
         assert replies.execute("SELECT count(*) FROM reply").fetchone() == (2,)
     again = run("constant.py:constant").json
     assert again["prefect"]["task_runs"] == ONLY_THE_FLOW, "every stage is restored"
+
+
+@pytest.mark.slow
+def test_a_reply_format_of_ones_own_is_asked_for_and_read(run: Command, crosscheck: CommandLine) -> None:
+    ran = run("marked.py:Marked").json
+    assert (ran["answered"], ran["questions"], ran["calls"]) == (2, 2, 2)
+    marked = REPLY_FORMATS.get(f"{crosscheck.cwd / 'marked.py'}:Marked")()
+    assert marked.read('First SELECT 1.\n"sql":\nSELECT 2\n', SqlReply) == Reading(
+        SqlReply(sql="SELECT 2"), "text"
+    )
+    assert marked.schema(SqlReply) is None and marked.schema(LinkReply) == reply_schema(LinkReply)
 
 
 @pytest.mark.slow

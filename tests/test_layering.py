@@ -17,26 +17,31 @@ from flows.cli.program import COMMANDS
 ROOT = Path(__file__).parents[1]
 
 FLOORS = (
-    """tasks.backbone.offline.english tasks.backbone.replies tasks.errors tasks.records tasks.tables
-    tasks.wording""",
+    """tasks.backbone.offline.english tasks.backbone.replies tasks.digests tasks.errors tasks.records
+    tasks.tables tasks.wording""",
     "tasks.dac_records tasks.registry tasks.trail",
     "tasks.settings",
     "tasks.backbone tasks.database",
+    "tasks.database.duck tasks.database.servers tasks.database.sqlite",
+    "tasks.database.loading",
+    "tasks.database.loading.targets",
     """flows.runtime tasks.backbone.cache tasks.backbone.endpoint tasks.backbone.offline.prompt
-    tasks.backbone.recordings tasks.benchmarks.files tasks.cache_key tasks.database.sandbox
-    tasks.prompts tasks.retrieval.values tasks.sql""",
-    "tasks.backbone.offline.sql tasks.benchmarks.demo tasks.scoring tasks.stage",
+    tasks.backbone.recordings tasks.backbone.replies.formats tasks.benchmarks.files tasks.cache_key
+    tasks.database.engines tasks.database.sandbox tasks.prompts tasks.retrieval.values tasks.sql
+    tasks.stage_call""",
+    "tasks.backbone.offline.sql tasks.benchmarks.demo tasks.scoring tasks.stage tasks.task_runs",
     """flows.report tasks.backbone.offline.question tasks.benchmarks.layouts tasks.scoring.papers
     tasks.stages tasks.tracking.pages""",
     "tasks.backbone.offline.clauses tasks.benchmarks tasks.stages.rsl_sql tasks.stages.sea_sql",
     "tasks.backbone.offline tasks.benchmarks.predictions tasks.retrieval tasks.scoring.execution",
     """flows.cli tasks.backbone.kinds tasks.finetuning tasks.scoring.metrics tasks.stages.dac
     tasks.tracking""",
-    "flows.gold flows.pipelines tasks.tracking.mlflow tasks.tracking.warehouse",
+    "flows.benchmarks flows.gold flows.pipelines tasks.tracking.mlflow tasks.tracking.warehouse",
     "flows.orchestration flows.scoring tasks.tracking.comparison",
     "flows.deployed flows.questions flows.results flows.servers tasks.tracking.night",
-    "flows.answer flows.descriptions flows.finetuning flows.reproduction flows.sharding",
-    "flows.evaluation",
+    """flows.answer flows.descriptions flows.finetuning flows.reproduction flows.sharding
+    flows.show tasks.tracking.retention""",
+    "flows.evaluation flows.storage",
     "flows.nights flows.rerun flows.sweep",
 )
 """Folders, and modules directly in tasks/, from the bottom up: each imports from the lines above it only."""
@@ -45,7 +50,7 @@ MOST_MODULES = 13
 
 HEAVY = ("prefect", "mlflow", "sentence_transformers", "torch", "pandas", "matplotlib", "duckdb")
 ONLY_IN = {
-    "prefect": ("flows.", "tasks.stage."),
+    "prefect": ("flows.", "tasks.task_runs."),
     "mlflow": ("tasks.tracking.",),
     "sentence_transformers": ("tasks.retrieval.demonstrations.",),
 }

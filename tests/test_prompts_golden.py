@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,17 @@ from tasks import prompts
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
 from tasks.errors import ConfigurationError
-from tasks.records import Augmentation, Demonstration, FewShotQuestion, Link, Question, SqlPair
+from tasks.records import (
+    Augmentation,
+    CorrectionCase,
+    Demonstration,
+    FewShotQuestion,
+    Link,
+    Question,
+    SqlPair,
+)
 from tasks.settings.home import find_conf
-from tasks.settings.pipeline import CorrectionTurns, ForwardLinkSettings, PromptSettings, SelectionSettings
+from tasks.settings.pipeline import CorrectionTurns, PromptSettings, SelectionSettings
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.links import read_link
 from tasks.stages.rsl_sql.augmentation import (
@@ -59,6 +68,8 @@ GOOD, EMPTY, WRONG = (
     "SELECT nam FROM museum",
 )
 
+NO_AUGMENTATION = Augmentation()
+
 Case = Callable[[Bench], Awaitable[object]]
 
 
@@ -94,7 +105,7 @@ def forward(question: Question = QUESTION, *, again: bool = False) -> Case:
     return lambda bench: forward_link(
         question,
         SchemaView(bench.schema),
-        ForwardLinkSettings(max_columns_per_table=12),
+        12,
         some_link(bench.schema) if again else None,
         bench.backbone,
     )
@@ -130,14 +141,19 @@ def selection(sql1: str, sql2: str, *, question: Question = QUESTION, counts: bo
     )
 
 
-def correction(sql: str | None, *replies: str, blind: bool = False, question: Question = QUESTION) -> Case:
+def correction(
+    sql: str | None,
+    *replies: str,
+    question: Question = QUESTION,
+    augmentation: Augmentation = NO_AUGMENTATION,
+    **settings: Any,
+) -> Case:
     def case(bench: Bench) -> Awaitable[object]:
         bench.says(*replies)
         return self_correction(
-            FewShotQuestion(question, DEMONSTRATIONS),
+            CorrectionCase(FewShotQuestion(question, DEMONSTRATIONS), sql, augmentation),
             reduced(bench),
-            sql,
-            CorrectionTurns(rounds=len(replies), first_turn="blind" if blind else "informed"),
+            CorrectionTurns(rounds=len(replies), **settings),
             bench.runner,
             bench.backbone,
         )
@@ -151,7 +167,7 @@ def description(table: str, *columns: str, renamed: str = "") -> Case:
         assert found is not None
         if renamed:
             found = replace(found, name=renamed, columns=(replace(found.columns[0], name=columns[0]),))
-        view = SchemaView(Schema("museum", (found,)), descriptions=True)
+        view = SchemaView(Schema("museum", (found,), dialect="sqlite"), descriptions=True)
         return describe_columns(view, found.name, columns, bench.backbone)
 
     return case
@@ -165,6 +181,7 @@ CASES: dict[str, Case] = {
         PromptSettings(schema_format="create_table"), descriptions=True
     ),
     "preliminary_sql.m_schema": preliminary(PromptSettings(schema_format="m_schema"), descriptions=True),
+    "preliminary_sql.published_order": preliminary(PromptSettings(demonstrations_first=True)),
     "forward_link.full": forward(),
     "forward_link.no_evidence": forward(PLAIN),
     "forward_link.later_iteration": forward(again=True),
@@ -184,8 +201,14 @@ CASES: dict[str, Case] = {
     "binary_selection.plain": selection(GOOD, EMPTY),
     "binary_selection.counts": selection(GOOD, EMPTY, counts=True),
     "binary_selection.error_and_timeout": selection(WRONG, ENDLESS, question=PLAIN),
-    "self_correction.informed": correction(WRONG, sql_reply(EMPTY), sql_reply(GOOD)),
-    "self_correction.blind": correction(WRONG, sql_reply(EMPTY), sql_reply(GOOD), blind=True),
+    "self_correction.informed": correction(
+        WRONG,
+        sql_reply(EMPTY),
+        sql_reply(GOOD),
+        augmentation=Augmentation(None, ("SELECT", "DISTINCT"), ("those of Lyon", "sold something")),
+    ),
+    "self_correction.blind": correction(WRONG, sql_reply(EMPTY), sql_reply(GOOD), first_turn="blind"),
+    "self_correction.errors_only": correction(WRONG, sql_reply(WRONG), sql_reply(GOOD), when="error"),
     "self_correction.no_query": correction(None, "?", "?", sql_reply(GOOD), question=PLAIN),
     "describe_columns.plain": description("museum", "name", "opened in"),
     "describe_columns.odd_names": description("museum", "city, or town", renamed="a `b`"),
@@ -231,22 +254,25 @@ def test_sections_stand_one_blank_line_apart(name: str) -> None:
         assert not re.search(r"[ \t]+$", message, re.MULTILINE)
 
 
-DATABASE = ["Schema", "Sample rows", "Foreign keys"]
+DATABASE = ["Schema", "Sample values", "Foreign keys"]
 ORDER = {
-    # E, instruction, S, V, FK, linked, C, Q
-    "preliminary_sql.full": ["Examples", "Task", *DATABASE, "Linked tables", "Linked columns", "Evidence", "Question"],
+    # the paper's order (E, instruction, S, V, FK, linked, C, Q), but E behind what all questions of a database share
+    "preliminary_sql.full": ["Task", *DATABASE, "Examples", "Linked tables", "Linked columns", "Evidence", "Question"],
+    "preliminary_sql.published_order": [
+        "Examples", "Task", *DATABASE, "Linked tables", "Linked columns", "Evidence", "Question",
+    ],
     # S, V, FK, C, Q
     "forward_link.full": ["Task", *DATABASE, "Evidence", "Question"],
-    # E, S', V', FK', D', H_K, H_E, H_C, C, Q
+    # S', V', FK', D', E, H_K, H_E, H_C, C, Q
     "augmented_sql.full": [
-        "Examples", "Task", *DATABASE, "Column descriptions", "Keywords that may be needed", "Linked tables",
+        "Task", *DATABASE, "Column descriptions", "Examples", "Keywords that may be needed", "Linked tables",
         "Linked columns", "Conditions in the question", "Evidence", "Question",
     ],
     # from the question alone
     "augmentation_conditions.full": ["Task", "Question"],
-    # E, S', V', FK', D', C, Q, SQL1, result 1, SQL2, result 2
+    # S', V', FK', D', E, C, Q, SQL1, result 1, SQL2, result 2
     "binary_selection.plain": [
-        "Examples", "Task", *DATABASE, "Column descriptions", "Evidence", "Question", "SQL 1", "Result of SQL 1",
+        "Task", *DATABASE, "Column descriptions", "Examples", "Evidence", "Question", "SQL 1", "Result of SQL 1",
         "SQL 2", "Result of SQL 2",
     ],
 }  # fmt: skip

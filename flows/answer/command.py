@@ -23,7 +23,11 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
 
     question: str = options.argument()
     database: str = options.option(
-        "--database", required=True, metavar="FILE", help="The SQLite file. It is opened read-only."
+        "--database",
+        required=True,
+        metavar="DATABASE",
+        help="A SQLite or DuckDB file, a folder of Parquet or CSV files, or a URL: postgresql://reader@host/shop, "
+        "mysql://reader@host/shop. It is only read. A password is better in PGPASSWORD or MYSQL_PWD.",
     )
     evidence: str = options.option(
         "--evidence",
@@ -52,17 +56,19 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
         Raises:
             ConfigurationError: an unknown name, key or value.
         """
-        from tasks.settings.assemble import evaluation_settings
+        from tasks.settings.assemble import EvaluationChoice, evaluation_settings
         from tasks.settings.pipeline import without_demonstrations
 
         none = self.demonstrations == "none"
         settings = evaluation_settings(
-            benchmark=DEFAULT_BENCHMARK if none else self.demonstrations,
-            backbone=self.backbone,
-            pipeline=self.pipeline,
-            overrides=self.overrides,
-            data=self.data,
-            home=self.home,
+            EvaluationChoice(
+                benchmark=DEFAULT_BENCHMARK if none else self.demonstrations,
+                backbone=self.backbone,
+                pipeline=self.pipeline,
+                overrides=self.overrides,
+                data=self.data,
+                home=self.home,
+            )
         )
         if not none:
             return settings
@@ -73,18 +79,19 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
     "answer",
     epilog="\b\nExamples:\n"
     '  crosscheck answer "How many heroes are from Marvel?" --database superhero.sqlite --backbone openai\n'
-    '  crosscheck answer "Total sales in May?" --database shop.db --evidence "sales refers to amt * qty" --json\n'
+    '  crosscheck answer "Which city has most customers?" --database postgresql://reader@db.example/shop\n'
+    '  crosscheck answer "Total sales in May?" --database shop.duckdb --evidence "sales refers to amt * qty" --json\n'
     "\b\nExit codes: 0 the SQL ran; 1 no SQL, or it failed; 2 bad input or configuration;\n"
     "3 the backbone gave no answer, and the question can be retried.",
 )
 @options.record(AnswerOptions)
 def command(given: AnswerOptions) -> int:
-    """Answer one question on a SQLite file of your own: print its SQL and the result.
+    """Answer one question on a database of your own: print its SQL and the result.
 
     Runs the pipeline's stages without Prefect and MLflow. Model replies are cached.
     """
+    from flows.answer.answering import Asked, answer_one
     from flows.answer.display import as_object, print_answer
-    from flows.answer.run import Asked, answer_one
     from flows.cli.progress import open_progress
     from flows.runtime.logs import logging_to
 

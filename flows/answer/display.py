@@ -9,7 +9,7 @@ from rich.syntax import Syntax
 from rich.table import Column, Table
 from rich.text import Text
 
-from flows.answer.run import Answered
+from flows.answer.answering import Answered
 from flows.report.tables import BOUNDLESS, fits
 from tasks.records import Execution
 

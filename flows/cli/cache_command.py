@@ -1,7 +1,5 @@
 """`crosscheck cache`."""
 
-import datetime
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +10,6 @@ import click
 
 from flows.cli import options
 from flows.cli.output import emit
-from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tasks.backbone.cache.store import ReplyCache
@@ -96,7 +93,9 @@ def prune(given: PruneOptions) -> None:
     """Remove replies, after asking for confirmation."""
     if not (given.older_than or given.model or given.everything):
         raise click.UsageError("Select the replies to remove: --older-than, --model or --all.")
-    age = _age(given.older_than) if given.older_than else None
+    from tasks.settings.night import age as age_of
+
+    age = age_of(given.older_than, "--older-than") if given.older_than else None
     with _open(given) as cache:
         count = sum(1 for _ in cache.entries(model=given.model, older_than=age))
         question = f"Remove {count:,} replies? A removed reply is paid for again when it is needed."
@@ -122,11 +121,3 @@ def _open(given: options.Folder) -> "Iterator[ReplyCache]":
 
     with open_reply_cache(find_replies(given.folder)) as cache:
         yield cache
-
-
-def _age(text: str) -> datetime.timedelta:
-    match = re.fullmatch(r"(\d+)([dhm])", text.strip())
-    if not match:
-        raise ConfigurationError(f"--older-than {text}: write a number and d, h or m, for example 90d.")
-    unit = {"d": "days", "h": "hours", "m": "minutes"}[match[2]]
-    return datetime.timedelta(**{unit: int(match[1])})

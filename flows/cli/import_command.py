@@ -46,6 +46,8 @@ def rsl_sql(given: ImportOptions) -> None:
     check_writable(path, "--output")
     release = read_release(folder / FOLDER)
     settings = load_benchmark_settings(find_conf(), "bird-dev")
-    questions = layout_of(settings.layout).read_split(folder / settings.folder / settings.questions).questions
+    questions = (
+        layout_of(settings.layout).read_split(folder / settings.folder / settings.question_files[0]).questions
+    )
     count = write_recording(path, recorded_replies(release, questions))
     click.echo(f"{count:,} replies to {len(release.forward_link):,} questions are recorded in {path}.")

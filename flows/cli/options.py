@@ -230,6 +230,34 @@ class Output(Json, Folder):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Labels:
+    """Options of commands that make runs."""
+
+    name: str | None = option(
+        "--name", last=True, metavar="TEXT", help="Name of the run in MLflow and in lists."
+    )
+    tag: tuple[str, ...] = option(
+        "--tag",
+        last=True,
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Tag of the run, for `crosscheck runs --tag`. May be given several times.",
+    )
+    note: str | None = option("--note", last=True, metavar="TEXT", help="Remark on the run.")
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Tags of the run, its name and note among them.
+
+        Raises:
+            ConfigurationError: a tag is not valid.
+        """
+        from tasks.settings.evaluation import labels
+
+        return labels(self.name, self.tag, self.note).as_tags
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """Option of commands that write an HTML page."""
 
@@ -251,21 +279,23 @@ class Evaluation(Benchmark, Backbone, Questions, Overrides, Data, Output):
         Args:
             pipeline: name of the pipeline.
             overrides: further values of `--set`.
-            more: further arguments of `evaluation_settings`.
+            more: further fields of `EvaluationChoice`.
 
         Raises:
             ConfigurationError: an unknown name, key or value.
         """
-        from tasks.settings.assemble import evaluation_settings
+        from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 
         return evaluation_settings(
-            benchmark=self.benchmark,
-            backbone=self.backbone,
-            pipeline=pipeline,
-            overrides=(*self.overrides, *overrides),
-            limit=self.limit,
-            questions=self.questions,
-            data=self.data,
-            home=self.home,
-            **more,
+            EvaluationChoice(
+                benchmark=self.benchmark,
+                backbone=self.backbone,
+                pipeline=pipeline,
+                overrides=(*self.overrides, *overrides),
+                limit=self.limit,
+                questions=self.questions,
+                data=self.data,
+                home=self.home,
+                **more,
+            )
         )

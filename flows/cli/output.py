@@ -31,13 +31,20 @@ def emit(value: Any, show: Callable[[TextIO], None], *, as_json: bool, text_too:
         show(sys.stderr)
 
 
-def write_page(page: str, file: Path) -> None:
+def write_page(page: str, file: Path, *, make_folder: bool = False) -> None:
     """Write an HTML page to the file of `--html`.
+
+    Args:
+        page: the HTML.
+        file: where it is written.
+        make_folder: whether its folder is created where it is missing.
 
     Raises:
         ConfigurationError: the file cannot be written.
     """
     try:
+        if make_folder:
+            file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(

@@ -28,10 +28,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "evaluate": Command(
-        "flows.evaluation.command",
-        "Evaluate a pipeline on a benchmark.",
-    ),
+    "evaluate": Command("flows.evaluation.command", "Evaluate a pipeline on a benchmark."),
     "sweep": Command(
         "flows.sweep.command",
         "Evaluate every backbone with every pipeline and every combination of settings.",
@@ -39,60 +36,60 @@ COMMANDS = {
     "rerun": Command(
         "flows.rerun.command", "Ask some questions of a run again and merge the answers into a new run."
     ),
-    "answer": Command(
-        "flows.answer.command",
-        "Answer one question on a SQLite file of your own.",
-    ),
-    "score": Command(
-        "flows.scoring.command",
-        "Score the predictions of any system.",
-    ),
+    "answer": Command("flows.answer.command", "Answer one question on a database of your own."),
+    "score": Command("flows.scoring.command", "Score the predictions of any system."),
     "verify-gold": Command(
         "flows.gold.command",
         "Run every gold query of a benchmark and list those that fail, are slow or return nothing.",
+    ),
+    "init-benchmark": Command(
+        "flows.benchmarks.command",
+        "Make a benchmark of your own from questions with their SQL and a database.",
+    ),
+    "load": Command(
+        "flows.benchmarks.load_command",
+        "Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.",
     ),
     "compare": Command(
         "flows.results.compare_command",
         "Test whether one run is better than another, and list the questions on which they differ.",
     ),
-    "runs": Command(
-        "flows.results.runs_command",
-        "List all runs.",
+    "runs": Command("flows.results.runs_command", "List all runs."),
+    "show": Command("flows.show.command", "Show a run, or one of its questions with prompts, SQL and gold."),
+    "report": Command(
+        "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."
     ),
     "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
-    "query": Command(
-        "flows.results.query_command",
-        "Run SQL on the results of all runs.",
+    "query": Command("flows.results.query_command", "Run SQL on the results of all runs."),
+    "tables": Command(
+        "flows.results.tables_command",
+        "Print the tables of RSL-SQL's, SEA-SQL's or DAC's paper for runs.",
     ),
     "export": Command(
         "flows.results.export_command",
-        "Write the results of all runs to Parquet files.",
+        "Write the results of all runs to Parquet files, or the predictions of one for an official evaluator.",
     ),
-    "list": Command(
-        "flows.cli.list_command",
-        "List the available benchmarks, backbones and pipelines.",
-    ),
+    "list": Command("flows.cli.list_command", "List the available benchmarks, backbones and pipelines."),
     "finetune": Command(
         "flows.finetuning.command", "Train and evaluate the small model for bias elimination in SEA-SQL."
     ),
     "prepare": Command(
-        "flows.descriptions.command",
-        "Prepare a benchmark for evaluations: descriptions, indexes, checks.",
+        "flows.descriptions.command", "Prepare a benchmark for evaluations: descriptions, indexes, checks."
     ),
     "log": Command(
         "flows.results.log_command", "Log a finished run to MLflow, if MLflow could not be reached before."
     ),
     "import": Command(
-        "flows.cli.import_command",
-        "Convert released outputs of other systems into a recording.",
+        "flows.cli.import_command", "Convert released outputs of other systems into a recording."
     ),
     "reproduce": Command(
         "flows.reproduction.command", "Compute published figures with Crosscheck and print both."
     ),
     "up": Command(
-        "flows.servers.command",
-        "Run Prefect's server, MLflow's server and a worker for nightly runs.",
+        "flows.servers.command", "Run Prefect's server, MLflow's server and a worker for nightly runs."
     ),
+    "status": Command("flows.storage.command", "Show what the working folder holds, and its size."),
+    "clean": Command("flows.storage.clean_command", "Remove what old runs have left in the working folder."),
     "cache": Command("flows.cli.cache_command", "Show, remove or export cached model replies."),
 }
 

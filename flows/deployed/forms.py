@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.settings.base import Settings
-from tasks.settings.evaluation import Only
+from tasks.settings.evaluation import Labels, Only
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
 from tasks.settings.load import available
 
@@ -22,7 +21,7 @@ BackboneName = Annotated[str, Field(json_schema_extra={"enum": _names("backbone"
 PipelineName = Annotated[str, Field(json_schema_extra={"enum": _names("pipeline")})]
 
 
-class Choice(Settings):
+class Choice(Labels):
     """Parameters that all evaluations of a form share."""
 
     overrides: list[str] = Field([])
@@ -72,7 +71,7 @@ class Matrix(Choice):
         ]
 
 
-class Rerun(Settings):
+class Rerun(Labels):
     """Parameters of a re-run: the run, and the questions to ask again."""
 
     run: str = "latest"

@@ -14,8 +14,8 @@ from flows.questions.preparation import Preparation
 from flows.questions.session import Session
 from flows.runtime.control import Control, Interrupted
 from tasks.benchmarks.files.generated import read_generated, write_generated
-from tasks.database.database import ColumnDescription, Database
-from tasks.database.schema import Schema, Table
+from tasks.database.database import Database
+from tasks.database.schema import ColumnDescription, Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError, ConfigurationError
 from tasks.records import Question
@@ -86,11 +86,13 @@ def describing(
                 [asyncio.create_task(describer.describe(database, table)) for database, table in work],
                 control,
             )
+            assert session.task_runs is not None
+            await session.task_runs.finish()
         if control.stop.is_set():
             raise Interrupted("stopped. The descriptions so far are kept: the same command continues.")
         if describer.fatal and not prepared.calls:
             raise ConfigurationError(describer.fatal)
-        await session.recorded(describer.executed)
+        await session.recorded(session.task_runs.begun)
         return prepared
 
     return prepare
@@ -104,9 +106,9 @@ class _Describer:
         self._control = session.control
         self._backbone = session.tools.backbone
         self._store = session.results
+        self._task_runs = session.task_runs
         self._prepared = prepared
         self._gate = asyncio.Semaphore(self._settings.backbone.concurrency)
-        self.executed = 0
         self.fatal = ""
 
     async def describe(self, database: Database, table: Table) -> None:
@@ -117,7 +119,7 @@ class _Describer:
 
     async def _describe(self, database: Database, table: Table) -> None:
         question = Question(id=table.name, text="", database_id=database.id)
-        trail = Trail(question, self._store, "tasks", stopped=self._control.stop.is_set)
+        trail = Trail(question, self._store, self._task_runs, stopped=self._control.stop.is_set)
         schema = Schema(database.id, (table,), dialect=database.dialect)
         view = SchemaView(schema, descriptions=True)
         texts: Mapping[str, str] = {}
@@ -135,7 +137,6 @@ class _Describer:
             self._prepared.failures[f"{database.id}.{table.name}"] = failure
         elif len(texts) < len(_undescribed(table)):
             self._prepared.left_out += len(_undescribed(table)) - len(texts)
-        self.executed += trail.executed
         calls = sum(
             not call.cached for record in trail.records if not record.restored for call in record.calls
         )

@@ -10,7 +10,7 @@ from flows.cli.output import emit
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(options.Evaluation, options.Pipeline, options.Details):
+class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, options.Details):
     """Options of `crosscheck evaluate`."""
 
     record: str | None = options.option(
@@ -62,15 +62,20 @@ def command(given: EvaluateOptions) -> int:
     from flows.questions.launch import launched
     from flows.report.summary import print_summary
     from flows.runtime.control import Control
+    from tasks.backbone.endpoint.retry_policy import longest_call
+    from tasks.backbone.kinds.kind import kind_of
 
     traced = ("tracking.genai_evaluation=true",) if given.genai_evaluation else ()
+    labels = given.labels
     settings = given.settings(given.pipeline, *traced, record=given.record, shards=given.shards)
     with open_progress(sys.stderr) as progress:
-        control = Control(progress)
-        with launched(settings, control) as prefect:
+        control = Control(progress, tags=labels)
+        if given.details and kind_of(settings.backbone).paid:
+            progress.note(longest_call(settings.backbone))
+        with launched(settings, control, flow="flows.evaluation.flow") as prefect:
             from flows.evaluation.flow import evaluation
 
-            evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(settings))
+            evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(settings)).value
     emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),

@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.deployed.forms import EvaluationForm
-from flows.deployed.run import as_prefect_state, deployed_run, message_of, open_home, settings_of
+from flows.deployed.worker import as_prefect_state, deployed_run, message_of, open_home, settings_of
 from flows.evaluation.flow import evaluation as evaluation_flow
 from flows.runtime.control import Control
 
@@ -35,9 +35,9 @@ async def evaluate_by_name(evaluation: EvaluationForm = DEMO) -> State[Any]:
 
 async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
     home = await open_home()
-    control = Control()
+    control = Control(tags=evaluation.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = await evaluation_flow(control)(settings_of(evaluation))
+        found = (await evaluation_flow(control)(settings_of(evaluation))).value
     for note in found.notes:
         get_run_logger().info(note)
     return Completed(message=message_of(found))

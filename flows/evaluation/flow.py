@@ -12,7 +12,7 @@ from flows.orchestration.flow_runs import require_workers
 from flows.questions import schema_only
 from flows.questions.pool import Answers
 from flows.questions.preparation import Preparation, prepare
-from flows.report.result import EvaluationResult
+from flows.report.result import EvaluationResult, Unsearched
 from flows.runtime.control import Control
 from flows.sharding.answers import ShardAnswers
 from flows.sharding.launch import answer_in_shards
@@ -21,7 +21,7 @@ from tasks.settings.evaluation import EvaluationSettings
 
 def evaluation(
     control: Control, preparation: Preparation | None = None
-) -> Flow[[EvaluationSettings], Coroutine[Any, Any, EvaluationResult]]:
+) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Unsearched[EvaluationResult]]]:
     """Return the flow `evaluate`, which takes the settings of an evaluation.
 
     Args:
@@ -35,7 +35,7 @@ def evaluation(
         validate_parameters=False,
         persist_result=False,
     )
-    async def evaluate(settings: EvaluationSettings) -> EvaluationResult:
+    async def evaluate(settings: EvaluationSettings) -> Unsearched[EvaluationResult]:
         """Take every question through the pipeline, score each stage, and log the run to MLflow.
 
         Raises:
@@ -56,8 +56,10 @@ def evaluation(
             raise_if_nothing_was_answered(answers)
             facts = _note(session, answers)
             answers.task_runs += shards.launches
-            return await session.finish(
-                answers, facts=facts, elsewhere=shards.task_runs, recorded=shards.recorded
+            return Unsearched(
+                await session.finish(
+                    answers, facts=facts, elsewhere=shards.task_runs, recorded=shards.recorded
+                )
             )
 
     return evaluate

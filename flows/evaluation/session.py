@@ -14,9 +14,11 @@ from flows.questions.runner import INTERNAL, RerunSpec
 from flows.questions.session import Session
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
-from flows.scoring.scorer import Scorer
-from tasks.errors import BackboneError, ConfigurationError
+from flows.scoring.scorer import Scorable, Scorer
+from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
 from tasks.records import Question
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.rules import rules_beside
 from tasks.settings.home import Home
 
 
@@ -58,12 +60,13 @@ class ScoredSession:
             Session.open(settings, control, traced=True) as session,
             Tracking.open(preparation, Home(Path(settings.home)), session, tags) as tracking,
         ):
+            rules, timeout_s = rules_beside(settings.benchmark.rule), settings.benchmark.timeout_s
+            judge = Judge(session.tools.workers, rules, timeout_s, session.verdicts)
             scorer = Scorer(
-                preparation,
-                session.tools.workers,
-                tracking.record,
-                control.progress,
-                cache=session.verdicts,
+                Scorable(preparation.benchmark, preparation.questions, preparation.databases),
+                judge,
+                record=tracking.record,
+                progress=control.progress,
             )
             yield cls(preparation, session, tracking, scorer, time.monotonic())
 
@@ -101,7 +104,9 @@ class ScoredSession:
             recorded: how many of these Prefect has recorded.
         """
         recorded += await self.session.recorded(answers.task_runs - elsewhere)
-        report = self.scorer.report(link_all=bool(self.preparation.schema_only))
+        measured = self.preparation.settings.benchmark.efficiency
+        efficiency = await self.scorer.measure_efficiency() if measured else None
+        report = self.scorer.report(efficiency, link_all=bool(self.preparation.schema_only))
         end = RunEnd(answers, recorded, time.monotonic() - self.started, facts)
         return await self.tracking.finish(report, end)
 
@@ -112,6 +117,7 @@ def raise_if_nothing_was_answered(answers: Answers) -> None:
     Raises:
         ConfigurationError: the backbone refused every request.
         BackboneError: the backbone did not answer.
+        DatabaseUnavailableError: the server of the databases did not answer.
         RuntimeError: a bug failed every question.
     """
     outcomes = answers.outcomes.values()
@@ -124,7 +130,9 @@ def raise_if_nothing_was_answered(answers: Answers) -> None:
         if answers.fatal:
             raise BackboneError(answers.fatal, transient=True, fatal=True)
         return
-    if refusals := [failure.message for failure in failures if failure.ends_run]:
+    if refusals := [failure.message for failure in failures if failure.ends_run and not failure.passing]:
         raise ConfigurationError(refusals[0])
+    if gone := [failure.message for failure in failures if failure.kind == "database_unavailable"]:
+        raise DatabaseUnavailableError(gone[0])
     if no_replies := [failure.message for failure in failures if failure.kind == "backbone_error"]:
         raise BackboneError(no_replies[0], transient=True)

@@ -7,8 +7,8 @@ from tasks.backbone.cache.entry import Entry
 from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange, ObservedBackbone
 from tasks.scoring.report import QuestionScore, Report
-from tasks.tracking.mlflow.run import Tracker
 from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
+from tasks.tracking.mlflow.tracker import Tracker
 
 
 class PaidReplies(Protocol):

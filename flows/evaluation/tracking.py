@@ -16,16 +16,21 @@ from flows.questions.preparation import Preparation
 from flows.questions.session import Session
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Interrupted
+from tasks.database.database import product_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
-from tasks.settings.pipeline import dac_of, has_oracle
-from tasks.tracking.evaluation import EvaluationRun, describe
-from tasks.tracking.mlflow.run import Ending, Tracker
+from tasks.settings.pipeline import oracle_settings
+from tasks.tracking.evaluation import KINDS, EvaluationRun, describe
+from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import ui_command, ui_url
+from tasks.tracking.mlflow.tracker import Ending, Tracker
+from tasks.tracking.parameters import redact
+from tasks.tracking.retention.store import size_of
 from tasks.tracking.summary import TaskRuns
 from tasks.tracking.warehouse.runs import Warehouse
+from tasks.wording import size
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +68,7 @@ class Tracking:
         self._warehouse = Warehouse(home.warehouse)
         self._unwritten: list[QuestionScore] = []
         self._writing: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
 
     @classmethod
@@ -82,12 +88,11 @@ class Tracking:
         """
         settings, benchmark = preparation.settings, preparation.benchmark
         run = describe(
-            settings.benchmark.model_dump(mode="json"),
-            settings.backbone.model_dump(mode="json"),
-            settings.pipeline.model_dump(mode="json"),
-            benchmark.folder / settings.benchmark.questions,
+            {kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS},
+            benchmark.question_files,
+            engine=product_of(preparation.databases),
             questions_in_benchmark=len(benchmark.questions),
-            tags={**tags, **_warnings(settings)},
+            tags={**tags, **_changed(settings), **_warnings(settings)},
         )
         tracking = cls(run, preparation, home, session)
         await tracking._start()
@@ -101,17 +106,22 @@ class Tracking:
             raise
 
     async def _start(self) -> None:
-        tracked = await asyncio.to_thread(self._tracker.start, self.run)
+        self._starting = asyncio.create_task(self._start_tracker())
+        if not self._tracker.may_start_later(self.run):
+            await self._starting
         try:
             await asyncio.to_thread(self._warehouse.start, self.run)
         except CrosscheckError as error:
+            await self._starting
             await asyncio.to_thread(self._tracker.abandon, str(error))
             raise
-        ids = {"run": self.run.run_id}
-        if tracked.run_id:
-            ids |= {"mlflow_run": tracked.run_id, "tracking_uri": self._tracker.store.uri}
-        self._control.register(**ids)
+        self._control.register(run=self.run.run_id)
         self._writing = asyncio.create_task(self._write_periodically())
+
+    async def _start_tracker(self) -> None:
+        tracked = await asyncio.to_thread(self._tracker.start, self.run)
+        if tracked.run_id:
+            self._control.register(mlflow_run=tracked.run_id, tracking_uri=self._tracker.store.uri)
 
     def record(self, score: QuestionScore) -> None:
         """Queue a scored question for the next write to the warehouse."""
@@ -122,18 +132,22 @@ class Tracking:
         """Log the run, and return its result."""
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
-        answers, prefect = end.answers, TaskRuns(end.answers.task_runs, end.recorded)
+        if self._starting:
+            await self._starting
+        answers = end.answers
         status = "partial" if answers.fatal else "complete"
         traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
         tracked = await asyncio.to_thread(
             self._tracker.finish,
             report,
-            seconds=end.seconds,
-            prefect=prefect,
-            status=status,
-            facts=end.facts,
-            remarks=[traced],
-            genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
+            Completion(
+                status=status,
+                seconds=end.seconds,
+                prefect=TaskRuns(answers.task_runs, end.recorded),
+                facts=end.facts,
+                remarks=(traced,),
+                genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
+            ),
         )
         found = self._tracker.summary
         problems = [tracked.problem or untraced]
@@ -141,6 +155,7 @@ class Tracking:
             await asyncio.to_thread(self._warehouse.finish, self.run, report, found, status)
         except CrosscheckError as error:
             problems.append(f"The warehouse does not have this run: {error}")
+        problems.append(await asyncio.to_thread(self._too_large))
         store = self._tracker.store
         notes = (*self._preparation.notes, *self._control.progress.notes, *problems)
         return EvaluationResult(
@@ -154,9 +169,21 @@ class Tracking:
             fatal=answers.fatal,
         )
 
+    def _too_large(self) -> str:
+        """Return a remark if the working folder is larger than its limit, else ""."""
+        limit, found = self._preparation.settings.tracking.folder_limit_gb, size_of(self._home.path)
+        if found <= limit * 1e9:
+            return ""
+        return (
+            f"The working folder has {size(found)}, more than {limit:g} GB (tracking.folder_limit_gb): "
+            '"crosscheck clean --dry-run" shows what can be removed.'
+        )
+
     async def _abandon(self, reason: str, ending: Ending) -> None:
         await self._stop_writing()
         await self._write()
+        if self._starting:
+            await self._starting
         await asyncio.to_thread(self._tracker.abandon, reason, ending)
         try:
             await asyncio.to_thread(self._warehouse.abandon, self.run.run_id)
@@ -187,7 +214,12 @@ class Tracking:
             self._writing = None
 
 
+def _changed(settings: EvaluationSettings) -> dict[str, str]:
+    """Return the tag with the settings that differ from the defaults."""
+    return {"changed": str(redact(" ".join(settings.changed)))} if settings.changed else {}
+
+
 def _warnings(settings: EvaluationSettings) -> dict[str, str]:
     """Return tags that keep a run from being ranked."""
-    dac = dac_of(settings.pipeline)
-    return {"oracle": dac.oracle} if dac and has_oracle(settings.pipeline) else {}
+    given = oracle_settings(settings.pipeline)
+    return {"oracle": ", ".join(each.partition("=")[2] for each in given)} if given else {}

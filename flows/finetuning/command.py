@@ -1,118 +1,31 @@
 """`crosscheck finetune`: training of SEA-SQL's eliminator."""
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
 from flows.cli import options
 from flows.cli.output import emit
+from flows.finetuning.options import DatasetOptions, JudgeOptions, MergeOptions, TrainOptions
 
 if TYPE_CHECKING:
-    from tasks.settings.benchmark import BenchmarkSettings
+    from tasks.finetuning.models import Precision
 
 RETRYABLE_FAILURES, INTERRUPTED = 3, 130
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingSplit(options.Benchmark):
-    """Options that name the evaluated benchmark and its training split."""
-
-    training: str | None = options.option(
-        "--training",
-        metavar="NAME",
-        help="Benchmark whose questions are the training split. [default: the training questions of --benchmark]",
-    )
-
-    def split(self, evaluated: "BenchmarkSettings") -> "BenchmarkSettings":
-        """Return the settings of the training split.
-
-        Raises:
-            ConfigurationError: the benchmark has no training split.
-        """
-        from flows.finetuning.settings import training_benchmark
-        from tasks.settings.home import find_conf
-        from tasks.settings.load import load_benchmark_settings
-
-        if self.training:
-            return load_benchmark_settings(find_conf(), self.training)
-        return training_benchmark(evaluated)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DatasetOptions(TrainingSplit, options.Evaluation):
-    """Options of `crosscheck finetune dataset`."""
-
-    pipeline: str = options.option(
-        "--pipeline",
-        default="sea-sql",
-        show_default=True,
-        metavar="NAME",
-        help="A pipeline of the kind sea-sql.",
-    )
-    output: str = options.option(
-        "--output", required=True, metavar="FILE", help="File for the training pairs, as JSON lines."
-    )
-    held_out: float = options.option(
-        "--held-out",
-        type=click.FloatRange(0, 0.9),
-        default=0.05,
-        show_default=True,
-        metavar="SHARE",
-        help="Share of the questions whose pairs are written to a second file, for the evaluation.",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainOptions(options.Output):
-    """Options of `crosscheck finetune train`."""
-
-    pairs: str = options.option(
-        "--pairs", required=True, metavar="FILE", help="Training pairs of `crosscheck finetune dataset`."
-    )
-    output: str = options.option(
-        "--output", required=True, metavar="FOLDER", help="Folder for the adapter and the checkpoints."
-    )
-    overrides: tuple[str, ...] = options.option(
-        "--set",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Change one setting of the training. May be given several times.",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeOptions(TrainingSplit, options.Overrides, options.Data, options.Output):
-    """Options of `crosscheck finetune evaluate`."""
-
-    pairs: str = options.option(
-        "--pairs", required=True, metavar="FILE", help="File with the held-out pairs."
-    )
-    trained_on: str | None = options.option(
-        "--trained-on",
-        metavar="FILE",
-        help="File with the training pairs: an error if it has a question of the held-out pairs.",
-    )
-    adapter: str | None = options.option(
-        "--adapter", metavar="FOLDER", help="Adapter of `crosscheck finetune train`, loaded in this process."
-    )
-    eliminator: str | None = options.option(
-        "--eliminator",
-        metavar="NAME",
-        help="Instead of --adapter: a backbone that serves the eliminator, of `crosscheck list backbones`.",
-    )
 
 
 @click.group(
     "finetune",
     epilog="\b\nExamples:\n"
     "  crosscheck finetune dataset --benchmark spider-dev --backbone openai --output pairs.jsonl --held-out 0.05\n"
-    "  crosscheck finetune train --pairs pairs.jsonl --output eliminator --set model=mistralai/Mistral-7B-v0.1\n"
-    "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --adapter eliminator/adapter\n"
-    "\b\nThen serve the base model with the adapter at an OpenAI-compatible endpoint, describe the endpoint in a\n"
-    "backbone's YAML file, and evaluate: crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=NAME\n",
+    "  crosscheck finetune train --pairs pairs.jsonl --output out --set model=mistralai/Mistral-7B-v0.1\n"
+    "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --adapter out/adapter\n"
+    "  crosscheck finetune merge --adapter out/adapter --output eliminator\n"
+    "\b\nThen serve it with the command that `train` or `merge` prints, and evaluate:\n"
+    "  crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=eliminator\n",
 )
 def command() -> None:
     """Train and evaluate the small model for bias elimination in SEA-SQL."""
@@ -120,32 +33,36 @@ def command() -> None:
 
 @command.command(
     "dataset",
-    epilog="\b\nInterrupted or failed? The same command continues; no call is paid for twice.\n"
+    epilog="\b\nExamples:\n"
+    "  crosscheck finetune dataset --benchmark spider-dev --backbone openai --output pairs.jsonl\n"
+    "  crosscheck finetune dataset --benchmark spider-dev --also bird-dev --training spider-train.yaml \\\n"
+    "      --training bird-train.yaml --backbone openai --output pairs.jsonl\n"
+    "      one file of pairs from two training splits, none of them in either evaluated split\n"
+    "\b\n--questions and --limit choose from every training split.\n"
+    "\b\nInterrupted or failed? The same command continues; no call is paid for twice.\n"
     "\b\nExit codes: 0 done; 2 bad input or configuration; 3 some questions failed, run it again; 130 interrupted.",
 )
 @options.record(DatasetOptions)
 def dataset(given: DatasetOptions) -> int:
     """Write training pairs: the preliminary SQL of every training question, compared with its gold SQL.
 
-    The questions of --benchmark are the evaluated split: the training questions must not contain any of them.
+    The questions of --benchmark and --also are the evaluated splits: no training split may contain any of them.
     """
     from flows.cli.progress import open_progress
-    from flows.finetuning.settings import check_splits, check_writable, held_out_file, pairs_settings
-    from flows.questions.launch import launched
-    from flows.runtime.control import Control
+    from flows.finetuning.dataset import run_dataset
+    from flows.finetuning.settings import check_writable, held_out_file, pairs_settings, read_evaluated
 
     chosen = given.settings(given.pipeline)
     path = Path(given.output).expanduser()
     check_writable(path)
-    settings = pairs_settings(chosen.model_copy(update={"benchmark": given.split(chosen.benchmark)}))
-    check_splits(settings, chosen.benchmark)
-    with open_progress(sys.stderr) as progress:
-        control = Control(progress)
-        with launched(settings, control) as prefect:
-            from flows.finetuning.pairs import making_pairs
-
-            flow = making_pairs(control, prefect.preparation)
-            found = prefect.loop.run(flow(settings, chosen.benchmark, str(path), given.held_out))
+    benchmarks = given.evaluated(chosen.benchmark)
+    settings = [
+        pairs_settings(chosen.model_copy(update={"benchmark": split})) for split in given.splits(benchmarks)
+    ]
+    evaluated = read_evaluated(
+        benchmarks, [one.benchmark for one in settings], Path(chosen.data), Path(chosen.home)
+    )
+    found = run_dataset(settings, evaluated, path, given.held_out, lambda: open_progress(sys.stderr))
 
     def show(stream: TextIO) -> None:
         click.echo(f"{found.pairs:,} training pairs in {path}", stream)
@@ -178,6 +95,7 @@ def train(given: TrainOptions) -> int:
     from flows.finetuning.settings import check_writable, finetuning_settings
     from flows.finetuning.training import run_training
     from flows.runtime.signals import stopped_by_signals
+    from tasks.finetuning.serving import merge_command, vllm_with_adapter
 
     settings = finetuning_settings(given.overrides)
     folder = Path(given.output).expanduser()
@@ -191,6 +109,12 @@ def train(given: TrainOptions) -> int:
             return
         click.echo(
             f"{trained.steps:,} steps on {trained.pairs:,} pairs; the adapter is in {trained.adapter}", stream
+        )
+        serve = vllm_with_adapter(trained.adapter, settings.model, settings.rank)
+        click.echo(
+            f"Serve it after\n  {merge_command(trained.adapter)}\nor unmerged, for a base model whose output head vLLM "
+            f"adapts (Llama's, not Mistral's):\n  {serve}",
+            stream,
         )
         if trained.too_long:
             click.echo(
@@ -214,7 +138,8 @@ def evaluate(given: JudgeOptions) -> None:
     if (given.adapter is None) == (given.eliminator is None):
         raise click.UsageError("Name either --adapter FOLDER or --eliminator NAME.")
     conf = find_conf()
-    split = given.split(load_benchmark_settings(conf, given.benchmark, given.overrides))
+    first = load_benchmark_settings(conf, given.benchmark, given.overrides)
+    splits = given.splits(given.evaluated(first))
     asked = (
         Path(given.adapter).expanduser()
         if given.adapter
@@ -226,7 +151,7 @@ def evaluate(given: JudgeOptions) -> None:
         settings = EliminatorEvaluation(
             Path(given.pairs).expanduser(),
             trained_on=Path(given.trained_on).expanduser() if given.trained_on else None,
-            benchmark=split,
+            benchmarks=splits,
             eliminator=asked,
             data=find_data(given.data),
             home=given.folder,
@@ -246,3 +171,42 @@ def evaluate(given: JudgeOptions) -> None:
         )
 
     emit(asdict(score), show, as_json=given.as_json, text_too=False)
+
+
+@command.command(
+    "merge",
+    epilog="\b\nExample:\n  crosscheck finetune merge --adapter out/adapter --output eliminator\n"
+    "  transformers serve eliminator --host 127.0.0.1 --port 8001\n"
+    "  crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=eliminator\n"
+    "\b\nThe backbone `eliminator` asks a model of that name at port 8001; Transformers' server gives a model the\n"
+    "name of its folder. For another name or place, copy conf/backbones/eliminator.yaml.\n"
+    "\b\nExit codes: 0 done; 2 bad input or configuration.",
+)
+@options.record(MergeOptions)
+def merge(given: MergeOptions) -> None:
+    """Merge an adapter into its base model: a folder that every server can load, with the chat template."""
+    from flows.cli.progress import open_progress
+    from tasks.finetuning.merging import merge as merge_adapter
+    from tasks.finetuning.serving import NAME, transformers_merged, vllm_merged
+
+    with open_progress(sys.stderr) as progress:
+        progress.step("Merging the adapter into its base model")
+        merged = merge_adapter(
+            Path(given.adapter).expanduser(),
+            Path(given.output).expanduser(),
+            cast("Precision", given.precision),
+        )
+    lines = {"vllm": vllm_merged(merged.model), "transformers": transformers_merged(merged.model)}
+
+    def show(stream: TextIO) -> None:
+        click.echo(f"{merged.base} with the adapter of rank {merged.rank} is in {merged.model}", stream)
+        click.echo("\n".join(("Serve it with one of:", *(f"  {line}" for line in lines.values()))), stream)
+        if merged.model.name != NAME:
+            click.echo(
+                f'Transformers\' server answers to the name "{merged.model.name}" alone: write it as `model` into a '
+                f"copy of conf/backbones/{NAME}.yaml, or merge into a folder named {NAME}.",
+                stream,
+            )
+
+    found = {"model": str(merged.model), "base": merged.base, "rank": merged.rank, "serve": lines}
+    emit(found, show, as_json=given.as_json, text_too=False)

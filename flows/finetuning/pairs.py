@@ -1,7 +1,7 @@
 """Training pairs for SEA-SQL's eliminator: preliminary SQL of a training split, compared with its gold SQL."""
 
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from prefect import Flow, flow
 from prefect.runtime import flow_run
 from pydantic import TypeAdapter
 
-from flows.finetuning.settings import held_out_file, refuse_mixed
+from flows.finetuning.settings import Evaluated, held_out_file
 from flows.questions.pool import Answers, answer_all
 from flows.questions.preparation import Preparation
 from flows.questions.session import Session
@@ -21,9 +21,8 @@ from tasks.finetuning.evaluation import RULE
 from tasks.finetuning.pairs import TrainingPair, deduplicated, make_pair, write_pairs
 from tasks.finetuning.splits import hold_out, without_likeness
 from tasks.records import ColumnValues, Outcome, Question
-from tasks.scoring.execution.accuracy import judge
+from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.report import is_right
-from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import SeaSqlSettings
 from tasks.stages.sea_sql.elimination_prompt import elimination_prompt
@@ -37,7 +36,7 @@ class Pairs:
 
     Attributes:
         questions: training questions whose database is present.
-        like_evaluated: of those, the ones left out because the evaluated split has their text or their gold.
+        like_evaluated: of those, the ones left out because an evaluated split has their text or their gold.
         without_sql: questions without a preliminary SQL, failed ones included.
         gold_faults: questions whose gold SQL does not run.
         duplicates: pairs left out because their prompt occurred before.
@@ -48,7 +47,7 @@ class Pairs:
         calls: paid model calls.
     """
 
-    questions: int
+    questions: int = 0
     like_evaluated: int = 0
     without_sql: int = 0
     gold_faults: int = 0
@@ -60,7 +59,15 @@ class Pairs:
     calls: int = 0
 
 
-PairsFlow = Flow[[EvaluationSettings, BenchmarkSettings, str, float], Coroutine[Any, Any, Pairs]]
+@dataclass(frozen=True)
+class SplitPairs:
+    """Pairs of one training split, with what was counted of it."""
+
+    pairs: tuple[TrainingPair, ...] = field(repr=False)
+    counts: Pairs
+
+
+PairsFlow = Flow[[EvaluationSettings, Evaluated], Coroutine[Any, Any, SplitPairs]]
 
 
 def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
@@ -77,25 +84,22 @@ def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
         validate_parameters=False,
         persist_result=False,
     )
-    async def finetune_dataset(
-        settings: EvaluationSettings, evaluated: BenchmarkSettings, output: str, held_out: float
-    ) -> Pairs:
-        """Write training pairs and held-out pairs; an interrupted run can continue.
+    async def finetune_dataset(settings: EvaluationSettings, evaluated: Evaluated) -> SplitPairs:
+        """Make the training pairs of one training split; an interrupted run can continue.
 
         Args:
             settings: the training split, the backbone, and SEA-SQL as `pairs_settings` gives it.
-            evaluated: the benchmark that the eliminator will be evaluated on.
-            output: file of the pairs.
-            held_out: share of the questions that are held out, into a file of its own.
+            evaluated: the splits that the eliminator will be evaluated on.
 
         Raises:
             CrosscheckError: what is wrong and what to do about it.
             Interrupted: the user asked to stop; what was answered is persisted.
         """
         control.begin_flow_run(str(flow_run.id))
-        questions, gold = preparation.executable, preparation.benchmark.gold
-        split = refuse_mixed(preparation.benchmark.questions, evaluated, settings)
-        allowed = without_likeness(questions, gold, split.questions, split.gold_fingerprints)
+        gold = preparation.benchmark.gold
+        questions = tuple(question for question in preparation.executable if question.id in gold)
+        evaluated.refuse(preparation.benchmark.questions)
+        allowed = without_likeness(questions, gold, evaluated.questions, evaluated.gold_fingerprints)
         found = Pairs(len(questions), like_evaluated=len(questions) - len(allowed))
         async with Session.open(settings, control) as session:
             maker = PairMaker(preparation, session.tools.workers)
@@ -106,11 +110,39 @@ def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
         made = [maker.pairs[question.id] for question in allowed if question.id in maker.pairs]
         found.gold_faults = maker.gold_faults
         _count(found, answers)
-        _write(found, made, Path(output), held_out)
         await session.recorded(answers.task_runs)
-        return found
+        return SplitPairs(tuple(made), found)
 
     return finetune_dataset
+
+
+def write_splits(splits: Sequence[SplitPairs], output: Path, held_out: float) -> Pairs:
+    """Write the pairs of all training splits, and those held out to a file beside it.
+
+    Args:
+        splits: the pairs of every split.
+        output: file of the pairs.
+        held_out: share of the questions that are held out.
+
+    Returns:
+        The counts over all splits.
+    """
+    made = [pair for split in splits for pair in split.pairs]
+    unique = deduplicated(made)
+    sides = hold_out(unique, held_out)
+    write_pairs(output, sides.training)
+    if held_out:
+        write_pairs(held_out_file(output), sides.held_out)
+    summed = {one.name: sum(getattr(split.counts, one.name) for split in splits) for one in fields(Pairs)}
+    return Pairs(
+        **{
+            **summed,
+            "duplicates": len(made) - len(unique),
+            "right": sum(pair.right for pair in unique),
+            "pairs": len(sides.training),
+            "held_out": len(sides.held_out),
+        }
+    )
 
 
 @dataclass
@@ -137,11 +169,8 @@ class PairMaker:
             return
         database, timeout_s = self.preparation.databases[question.database_id], settings.benchmark.timeout_s
         gold = self.preparation.benchmark.gold[question.id]
-        verdict = (
-            await judge(
-                self.workers, database, gold, {"sql": outcome.sql}, rules=(RULE,), timeout_s=timeout_s
-            )
-        )["sql"]
+        judge = Judge(self.workers, (RULE,), timeout_s)
+        verdict = (await judge.verdicts(database, gold, {"sql": outcome.sql}))["sql"]
         if verdict.gold_status != "ok":
             self.gold_faults += 1
             return
@@ -154,24 +183,14 @@ class PairMaker:
             view = view.with_values(_values_of(outcome))
         shown = elimination_prompt(question, view, outcome.sql, execution, rows)
         right = is_right(verdict, RULE)
-        self.pairs[question.id] = make_pair(question, shown, outcome.sql, gold, right=right)
+        self.pairs[question.id] = make_pair(
+            question, shown, outcome.sql, gold, right=right, benchmark=settings.benchmark.name
+        )
 
 
 def _values_of(outcome: Outcome) -> tuple[ColumnValues, ...]:
     value = next((record.value for record in outcome.stages if record.stage == "value_retrieval"), ())
     return _VALUES.validate_python(value)
-
-
-def _write(found: Pairs, made: Sequence[TrainingPair], output: Path, held_out: float) -> None:
-    """Write the pairs, and count them."""
-    unique = deduplicated(made)
-    split = hold_out(unique, held_out)
-    write_pairs(output, split.training)
-    if held_out:
-        write_pairs(held_out_file(output), split.held_out)
-    found.duplicates = len(made) - len(unique)
-    found.right = sum(pair.right for pair in unique)
-    found.pairs, found.held_out = len(split.training), len(split.held_out)
 
 
 def _count(found: Pairs, answers: Answers) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -69,28 +70,49 @@ def pairs_settings(settings: EvaluationSettings) -> EvaluationSettings:
     )
 
 
-def refuse_mixed(
-    training: Iterable[Question], evaluated: BenchmarkSettings, settings: EvaluationSettings
-) -> Benchmark:
-    """Check that no training question is in the evaluated split, and return that split.
+@dataclass(frozen=True)
+class Evaluated:
+    """The splits that the eliminator will be evaluated on: none of their questions may be trained on."""
 
-    Raises:
-        CrosscheckError: the splits overlap, or the evaluated split cannot be read.
-    """
-    split = load_benchmark(evaluated, data=Path(settings.data), home=Path(settings.home), conf=find_conf())
-    refuse_evaluated(training, split.questions, evaluated.name)
-    return split
+    splits: tuple[Benchmark, ...]
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions of every split."""
+        return tuple(question for split in self.splits for question in split.questions)
+
+    @property
+    def gold_fingerprints(self) -> frozenset[str]:
+        """Fingerprints of the gold of every split."""
+        return frozenset().union(*(split.gold_fingerprints for split in self.splits))
+
+    def refuse(self, training: Iterable[Question]) -> None:
+        """Check that no training question is in an evaluated split.
+
+        Raises:
+            ConfigurationError: some are; the message names them.
+        """
+        known = tuple(training)
+        for split in self.splits:
+            refuse_evaluated(known, split.questions, split.settings.name)
 
 
-def check_splits(settings: EvaluationSettings, evaluated: BenchmarkSettings) -> None:
-    """Check that the training split and the evaluated split do not overlap.
+def read_evaluated(
+    evaluated: Sequence[BenchmarkSettings], training: Sequence[BenchmarkSettings], data: Path, home: Path
+) -> Evaluated:
+    """Read the evaluated splits, and check that no training split overlaps with one of them.
 
     Raises:
         CrosscheckError: they overlap, or one of them cannot be read.
     """
-    data, home = Path(settings.data), Path(settings.home)
-    training = load_benchmark(settings.benchmark, data=data, home=home, conf=find_conf())
-    refuse_mixed(training.questions, evaluated, settings)
+
+    def load(settings: BenchmarkSettings) -> Benchmark:
+        return load_benchmark(settings, data=data, home=home, conf=find_conf())
+
+    found = Evaluated(tuple(map(load, evaluated)))
+    for one in training:
+        found.refuse(load(one).questions)
+    return found
 
 
 def held_out_file(output: Path) -> Path:

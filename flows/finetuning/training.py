@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,11 @@ from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
-from tasks.finetuning.evaluation import EliminatorScore, judge_pairs
-from tasks.finetuning.pairs import digest_of, read_pairs
+from tasks.finetuning.evaluation import RULE, EliminatorScore, judge_pairs
+from tasks.finetuning.pairs import TrainingPair, digest_of, read_pairs
 from tasks.finetuning.splits import refuse_trained
 from tasks.finetuning.training import Trained, train
+from tasks.scoring.execution.accuracy import Judge
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.finetuning import FinetuningSettings
@@ -77,7 +78,7 @@ class EliminatorEvaluation:
     Attributes:
         pairs_file: the held-out pairs.
         trained_on: the pairs that it was trained on, none of which may be held out; None: not known.
-        benchmark: the split that the pairs are from, for its databases.
+        benchmarks: the splits that the pairs are from, for their databases.
         eliminator: a served eliminator, or the folder of an adapter.
         data: folder of the benchmarks' files.
         home: the working folder.
@@ -85,7 +86,7 @@ class EliminatorEvaluation:
 
     pairs_file: Path
     trained_on: Path | None
-    benchmark: BenchmarkSettings
+    benchmarks: tuple[BenchmarkSettings, ...]
     eliminator: BackboneSettings | Path
     data: Path
     home: Home
@@ -102,18 +103,7 @@ def run_eliminator_evaluation(settings: EliminatorEvaluation, progress: Progress
     if settings.trained_on is not None:
         refuse_trained(read_pairs(settings.trained_on), pairs)
     progress.step("Reading the databases")
-    split = load_benchmark(
-        settings.benchmark, data=settings.data, home=home.path, conf=find_conf(), progress=progress.step
-    )
-    databases: dict[str, Database] = {}
-    for name in dict.fromkeys(pair.database_id for pair in pairs):
-        path = split.database_path(name)
-        if not path.is_file():
-            raise DataError(
-                f"{settings.pairs_file} has pairs of the database {name}, but there is no {path}. Name the benchmark "
-                "of the pairs (--benchmark, or --training)."
-            )
-        databases[name] = open_database(path, name, sample_rows=0)
+    databases = _databases(settings, pairs, progress)
 
     async def judged() -> EliminatorScore:
         async with SqlWorkers() as workers, _opened(eliminator, home) as backbone:
@@ -121,9 +111,8 @@ def run_eliminator_evaluation(settings: EliminatorEvaluation, progress: Progress
             return await judge_pairs(
                 pairs,
                 backbone,
-                workers,
-                databases,
-                timeout_s=settings.benchmark.timeout_s,
+                Judge(workers, (RULE,), max(one.timeout_s for one in settings.benchmarks)),
+                lambda pair: databases[pair.benchmark, pair.database_id],
                 concurrency=eliminator.concurrency if isinstance(eliminator, BackboneSettings) else 1,
                 on_judged=lambda one: progress.judged(correct=one.after),
             )
@@ -134,6 +123,35 @@ def run_eliminator_evaluation(settings: EliminatorEvaluation, progress: Progress
         tracker.resume()
         tracker.log(0, score.metrics)
     return score
+
+
+def _databases(
+    settings: EliminatorEvaluation, pairs: Sequence[TrainingPair], progress: Progress
+) -> dict[tuple[str, str], Database]:
+    """Open the databases of pairs, by training split and id; a pair that names no split may be from any.
+
+    Raises:
+        DataError: one is missing, or its split is not among the settings.
+    """
+    splits = [
+        load_benchmark(
+            one, data=settings.data, home=settings.home.path, conf=find_conf(), progress=progress.step
+        )
+        for one in settings.benchmarks
+    ]
+    found: dict[tuple[str, str], Database] = {}
+    for benchmark, name in dict.fromkeys((pair.benchmark, pair.database_id) for pair in pairs):
+        known = [split for split in splits if benchmark in ("", split.settings.name)]
+        places = [split.location(name) for split in known if split.exists(name)]
+        if not places:
+            raise DataError(
+                f"{settings.pairs_file} has pairs of the database {name}"
+                f"{f' of {benchmark}' if benchmark else ''}, but it is not in "
+                f"{', '.join(split.settings.name for split in splits)}. Name every benchmark of the pairs "
+                "(--benchmark, --also, or --training)."
+            )
+        found[benchmark, name] = open_database(places[0], name, sample_rows=0)
+    return found
 
 
 @asynccontextmanager

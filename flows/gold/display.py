@@ -1,7 +1,6 @@
 """Output of `crosscheck verify-gold`."""
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
@@ -39,7 +38,8 @@ def as_object(verified: Verified) -> dict[str, Any]:
         "revision": benchmark.revision,
         "source": str(verified.golds.source),
         "question_sha256": verified.digest,
-        "sqlite_version": sqlite3.sqlite_version,
+        "engine": verified.engine,
+        "translated": verified.translated,
         "golds": len(report.checks),
         "counts": dict(report.counts) | {"slow": len(report.slow)},
         "slow_over_s": report.slow_s,
@@ -59,6 +59,9 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
         f"{len(report.checks):,} gold queries of {escape(str(verified.golds.source))}",
         soft_wrap=True,
     )
+    console.print(escape(verified.engine), soft_wrap=True)
+    if verified.translated:
+        console.print(f"[bold]{escape(verified.translated)}[/]", soft_wrap=True)
     show_all(console, [_counts(report)])
     _list(console, "Failing, stopped or too large", report.faults)
     _list(console, "Slow", report.slow)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.benchmarks.gold_files import Golds, Split, read_golds
-from tasks.database.database import Database, open_database
+from tasks.benchmarks.gold_files import Golds, SplitName, read_golds
+from tasks.database.database import Database, open_database, product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport, check_golds
@@ -29,7 +29,7 @@ class GoldSettings:
     """
 
     benchmark: BenchmarkSettings
-    split: Split
+    split: SplitName
     file: Path | None
     slow_s: float
     data: Path
@@ -45,12 +45,16 @@ class Verified:
         golds: the gold queries.
         report: their results.
         digest: sha256 of the evaluated questions' file.
+        engine: name and version of what executed them.
+        translated: what was done where sqlglot translated them, "" elsewhere.
     """
 
     benchmark: BenchmarkSettings
     golds: Golds = field(repr=False)
     report: GoldReport = field(repr=False)
     digest: str
+    engine: str
+    translated: str
 
     @property
     def suggested(self) -> tuple[str, ...]:
@@ -79,18 +83,18 @@ def run_verify_gold(settings: GoldSettings, progress: Progress) -> Verified:
     )
     golds = read_golds(benchmark, settings.split, settings.file)
     wanted = dict.fromkeys(gold.database_id for gold in golds.golds)
-    present = [name for name in wanted if benchmark.database_path(name).is_file()]
+    present = [name for name in wanted if benchmark.exists(name)]
     if not present:
         raise DataError(
             f"{name}: none of the {len(wanted)} databases of {golds.source} is there; the first would be "
-            f"{benchmark.database_path(next(iter(wanted)))}."
+            f"{benchmark.location(next(iter(wanted)))}."
         )
     databases: dict[str, Database] = {}
     broken: dict[str, str] = {}
     for place, database in enumerate(present, start=1):
         progress.step(f"Reading database {place} of {len(present)}")
         try:
-            databases[database] = open_database(benchmark.database_path(database), database, sample_rows=0)
+            databases[database] = open_database(benchmark.location(database), database, sample_rows=0)
         except DataError as error:
             broken[database] = str(error)
     done = 0
@@ -101,16 +105,17 @@ def run_verify_gold(settings: GoldSettings, progress: Progress) -> Verified:
         if done % 10 == 0:
             progress.step(f"Running gold {done:,} of {len(golds.golds):,}")
 
-    async def run() -> GoldReport:
+    async def run() -> tuple[GoldCheck, ...]:
         async with SqlWorkers() as workers:
             return await check_golds(
                 workers,
                 databases,
                 golds.golds,
                 timeout_s=settings.benchmark.timeout_s,
-                slow_s=settings.slow_s,
                 broken=broken,
                 on_check=count,
             )
 
-    return Verified(settings.benchmark, golds, asyncio.run(run()), benchmark.digest)
+    report = GoldReport(asyncio.run(run()), settings.slow_s)
+    translated = "" if settings.file or settings.split != "dev" else benchmark.translated
+    return Verified(settings.benchmark, golds, report, benchmark.digest, product_of(databases), translated)

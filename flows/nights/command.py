@@ -9,7 +9,7 @@ from flows.cli import options
 from flows.cli.output import emit, write_page
 
 if TYPE_CHECKING:
-    from tasks.tracking.night.records import Night
+    from tasks.tracking.night.night import Night
 
 RED = 1
 
@@ -40,7 +40,7 @@ def command(given: NightOptions) -> int:
     listed.
     """
     from flows.nights.display import print_night
-    from tasks.tracking.night.file import all_nights, as_object, find_night
+    from tasks.tracking.night.night_file import all_nights, as_object, find_night
     from tasks.tracking.night.page import render
     from tasks.tracking.warehouse.runs import Warehouse
 

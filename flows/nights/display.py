@@ -9,8 +9,9 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from flows.report.tables import open_console, show
+from flows.report.tables import table as make_table
 from tasks.tracking.night import sentences as words
-from tasks.tracking.night.records import Judged, Night
+from tasks.tracking.night.night import Judged, Night
 from tasks.tracking.night.tables import Table, costs, scores
 from tasks.tracking.pages.text import visible
 
@@ -22,8 +23,9 @@ def print_nights(nights: Sequence[Night], stream: TextIO) -> None:
     """Print a list of nightly runs, the latest first."""
     console = open_console(stream)
     table = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("night", "", "verdict"):
-        table.add_column(name, overflow="fold")
+    for name in ("night", ""):
+        table.add_column(name, no_wrap=True)
+    table.add_column("verdict", overflow="fold")
     for night in nights:
         table.add_row(_text(night.name), f"[{_COLOURS[night.colour]}]{night.colour}[/]", _text(night.verdict))
     console.print(table)
@@ -31,7 +33,7 @@ def print_nights(nights: Sequence[Night], stream: TextIO) -> None:
 
 def print_night(night: Night, stream: TextIO) -> None:
     """Print one nightly run."""
-    console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else WIDE)
+    console = open_console(stream, WIDE)
     colour = _COLOURS[night.colour]
     console.print(f"[bold {colour}]{night.colour}[/]: {_text(night.verdict)}", soft_wrap=True)
     for name, value in (("night", night.name), *words.facts(night)):
@@ -53,10 +55,9 @@ def print_night(night: Night, stream: TextIO) -> None:
 
 def _table(table: Table) -> Grid:
     """Return a table of evaluations for the terminal."""
-    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    grid.add_column("evaluation")
-    for name in table.columns:
-        grid.add_column(name, justify="right")
+    grid = make_table("", "evaluation", *table.columns)
+    for column in grid.columns[1:]:
+        column.no_wrap = True
     for row in table.rows:
         cells = [_text(cell) for cell in row.cells]
         red = row.judged.red

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,20 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from flows.deployed.forms import EvaluationForm, Matrix
-from flows.deployed.run import as_prefect_state, deployed_run, open_home, settings_of
+from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation as evaluation_flow
-from flows.report.result import EvaluationResult
+from flows.report.result import Unsearched
 from flows.runtime.control import Control, Interrupted
+from flows.storage.display import in_words
+from flows.storage.folder import clean, open_folder
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
-from tasks.settings.night import Gate
-from tasks.tracking.night.baseline import named_run
-from tasks.tracking.night.build import compared
-from tasks.tracking.night.file import write
+from tasks.settings.night import Gate, Keep
+from tasks.tracking.night.baseline import compared, named_run
 from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.night import Entry, Night, judge
+from tasks.tracking.night.night_file import write
 from tasks.tracking.night.page import render
-from tasks.tracking.night.records import Entry, Night, judge
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 
 ARTIFACT = "night"
@@ -47,8 +49,10 @@ def _name(night: str | None) -> str:
 async def nightly(
     matrix: Matrix = DEMO,
     gate: Gate = GATE,
+    *,
     ask_again: bool = False,
     night: str | None = None,
+    keep: Keep | None = None,
 ) -> State[Any]:
     """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
 
@@ -61,11 +65,15 @@ async def nightly(
             else cached replies are reused, and only changes of Crosscheck, prompts and settings are detected.
         night: Name of the nightly run; left out: its scheduled time. A killed nightly run continues under the same
             name: with `ask_again`, its paid replies are reused.
+        keep: Cleaning of the working folder after the nightly run, as `crosscheck clean`: what of old runs is kept;
+            left out: it is not cleaned.
     """
-    return await as_prefect_state(_nightly(matrix, gate, _name(night), ask_again=ask_again))
+    return await as_prefect_state(_nightly(matrix, gate, _name(night), ask_again=ask_again, keep=keep))
 
 
-async def _nightly(matrix: Matrix, gate: Gate, name: str, *, ask_again: bool) -> State[Any]:
+async def _nightly(
+    matrix: Matrix, gate: Gate, name: str, *, ask_again: bool, keep: Keep | None
+) -> State[Any]:
     started, home = _now(), await open_home()
     warehouse = Warehouse(home.warehouse)
     baselines = _named_baselines(matrix, warehouse)
@@ -75,9 +83,20 @@ async def _nightly(matrix: Matrix, gate: Gate, name: str, *, ask_again: bool) ->
         entries.append(await asyncio.to_thread(compared, entry, baselines, warehouse, gate))
         get_run_logger().info("%s: %s", entry.name, entry.problem or f"EX {entry.ex and entry.ex.value}")
     parameters = matrix.model_dump(mode="json")
-    found = Night(name, gate, judge(gate, entries), started, _now(), parameters, ask_again)
+    found = Night(name, gate, judge(gate, entries), started, _now(), parameters, ask_again, keep)
+    if keep:
+        await asyncio.to_thread(write, found, home)  # its baselines are kept
+        found = replace(found, cleaned=await asyncio.to_thread(_clean, home, keep))
     await _report(found, home, warehouse)
     return Failed(message=found.verdict) if found.red else Completed(message=found.verdict)
+
+
+def _clean(home: Home, keep: Keep) -> str:
+    """Clean the working folder, and say what was done; a failure is no failure of the night."""
+    try:
+        return in_words(clean(open_folder(home, keep)))
+    except CrosscheckError as error:
+        return f"It was not cleaned: {error}"
 
 
 def _named_baselines(matrix: Matrix, warehouse: Warehouse) -> Mapping[str, StoredRun]:
@@ -96,7 +115,7 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -
     names = (evaluation.benchmark, evaluation.backbone, evaluation.pipeline)
     try:
         settings = settings_of(evaluation, epoch=epoch)
-        control = Control()
+        control = Control(tags=evaluation.as_tags)
         with deployed_run(home, control, nightly=str(flow_run.id)):
             state = await evaluation_flow(control)(settings, return_state=True)
             result = await state.aresult(raise_on_failure=False)
@@ -104,13 +123,14 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -
         return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
     if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
         raise result
-    if not isinstance(result, EvaluationResult):
+    if not isinstance(result, Unsearched):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
         return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
-    report, summary = result.report, result.summary
+    evaluated = result.value
+    report, summary = evaluated.report, evaluated.summary
     return Entry(
         *names,
-        problem=result.fatal,
+        problem=evaluated.fatal,
         continue_with=f"crosscheck rerun {summary['run_id']}" if report.mendable else "",
         run_id=summary["run_id"],
         ex=report.ex,
@@ -122,8 +142,18 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -
         p50_s=report.cost.p50_s,
         p95_s=report.cost.p95_s,
         seconds=summary["seconds"],
-        notes=result.notes,
+        efficiency=_efficiency(summary.get("efficiency") or {}),
+        notes=evaluated.notes,
     )
+
+
+def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
+    found = {
+        "VES": (measured.get("ves") or {}).get("mean"),
+        "R-VES": (measured.get("r_ves") or {}).get("mean"),
+        "ves_steps": measured.get("ves_steps"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _command(evaluation: EvaluationForm, epoch: str | None) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from flows.runtime.control import Control
+from flows.runtime.folder_use import FolderUse
 from tasks.settings.home import Home
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class RunFile:
 @contextmanager
 def registered(home: Home, control: Control) -> Iterator[RunFile]:
     """Keep a `RunFile` of this process in the working folder, to which the control's `register` adds ids."""
+    use = FolderUse(home)
     home.runs.mkdir(parents=True, exist_ok=True)
     path = home.runs / f"{socket.gethostname()}-{os.getpid()}.json"
     file = RunFile(path)
@@ -44,13 +46,14 @@ def registered(home: Home, control: Control) -> Iterator[RunFile]:
     finally:
         control.register = before
         path.unlink(missing_ok=True)
+        use.end()
 
 
 async def clear_leftovers(home: Home) -> int:
     """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were."""
     from flows.orchestration.flow_runs import cancel_launched_by
     from flows.orchestration.task_runs import crash_flow_run
-    from tasks.tracking.mlflow.killed_runs import kill_mlflow_run
+    from tasks.tracking.mlflow.tracker import kill_mlflow_run
     from tasks.tracking.warehouse.runs import Warehouse
 
     cleared = 0

@@ -13,11 +13,16 @@ import subprocess
 import sys
 import threading
 import time
+from http import HTTPStatus
 from types import TracebackType
 from typing import IO
+from urllib.request import urlopen
 
-from flows.orchestration.settings import SERVER, apply, local_settings
+from flows.orchestration.settings import OWN_SERVER, apply, local_settings
+from flows.runtime.folder_use import FolderUse
+from flows.runtime.imports import without_garbage_collection
 from flows.runtime.running_servers import find_running_servers
+from tasks.database.sqlite.damage import damage, set_aside
 from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 
@@ -35,6 +40,7 @@ class LocalServer:
         self.log = home.prefect / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_file: IO[bytes] | None = None
+        self._use = FolderUse(home)
         home.prefect.mkdir(parents=True, exist_ok=True)
         apply(local_settings(home))
         if running := find_running_servers(home):
@@ -45,6 +51,12 @@ class LocalServer:
             self._start()
 
     def _start(self) -> None:
+        if what := damage(database := self.log.with_name("prefect.db")):
+            set_aside(
+                database,
+                what,
+                "it lacks the task runs of earlier evaluations; scores and replies are elsewhere",
+            )
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}/api"
         self._log_file = self.log.open("wb")
@@ -55,7 +67,7 @@ class LocalServer:
             stderr=subprocess.STDOUT,
             # A session of its own, so that Ctrl-C does not reach it: the evaluation still records its end there.
             start_new_session=True,
-            env={**os.environ, **SERVER, "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_UI_ENABLED": "0"},
+            env={**os.environ, **OWN_SERVER},
         )
 
     def wait(self) -> str:
@@ -74,17 +86,17 @@ class LocalServer:
         return self.url
 
     def _wait_until_healthy(self) -> None:
-        import httpx
-
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 break
             try:
-                if httpx.get(f"{self.url}/health", timeout=5).status_code == httpx.codes.OK:
-                    return
-            except httpx.HTTPError:
+                # Not with httpx, which spends a tenth of a second on certificates for each client.
+                with urlopen(f"{self.url}/health", timeout=5) as response:  # noqa: S310 - the server of this process
+                    if response.status == HTTPStatus.OK:
+                        return
+            except OSError:
                 time.sleep(0.1)
         raise CrosscheckError(
             f"Prefect's server did not start; its log is {self.log}.\n"
@@ -95,6 +107,7 @@ class LocalServer:
     def stop(self) -> None:
         """Stop the server and unset its URL; its database stays in the working folder."""
         if self._process is None:
+            self._use.end()
             return
         _send_waiting_logs()
         if os.environ.get("PREFECT_API_URL") == self.url:
@@ -109,6 +122,7 @@ class LocalServer:
             self._process.wait()
         self._log_file.close()
         self._process = None
+        self._use.end()
 
     def __enter__(self) -> "LocalServer":
         return self
@@ -162,17 +176,12 @@ def _free_port() -> int:
 
 def _serve(port: int) -> None:
     """Serve Prefect's API until standard input closes, which the parent process closes, or its end."""
-    import uvicorn
+    with without_garbage_collection():
+        import uvicorn
+        from prefect.server.api.server import create_app
 
-    server = uvicorn.Server(
-        uvicorn.Config(
-            "prefect.server.api.server:create_app",
-            factory=True,
-            host="127.0.0.1",
-            port=port,
-            log_level="error",
-        )
-    )
+        app = create_app()
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
 
     def watch() -> None:
         sys.stdin.buffer.read()
@@ -182,6 +191,8 @@ def _serve(port: int) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     server.run()
+    # Everything is written. Taking the interpreter apart would take seconds, for which the evaluation waits.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tasks.settings.home import Home
-from tasks.settings.stores import find_stages
+from tasks.settings.stores import STAGES, find_stages
 
 RECORDER = {
     # One task run is three events. The defaults write them one by one: 50 task runs a second at 20 ms of CPU each.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "300",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
+    # Whole seconds: Prefect drops the fraction, and with 0 the server would use a whole core.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
 }
 
@@ -20,6 +21,19 @@ SERVER = {
     "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
     "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
     **RECORDER,
+}
+
+OWN_SERVER = {
+    **SERVER,
+    # Without what an evaluation's own server does not need: no automations, and no record of events beside that of the
+    # task runs themselves, which Prefect would delete after a week without making its database smaller.
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
+    "PREFECT_SERVER_EVENTS_STREAM_OUT_ENABLED": "false",
+    "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "false",
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "DO_NOT_TRACK": "1",
 }
 
 CLIENT = {
@@ -37,7 +51,7 @@ DEPLOYED = {
 
 
 def local_settings(home: Home) -> dict[str, str]:
-    """Return the settings of local stores: the working folder, and the folder of stage results.
+    """Return the settings of local stores: the working folder, and the folder of stage results if one is named.
 
     Other storage of stage results needs a running server (`flows.orchestration.storage`).
 
@@ -45,12 +59,18 @@ def local_settings(home: Home) -> dict[str, str]:
         ConfigurationError: CROSSCHECK_STAGES cannot be read.
     """
     stages = find_stages(home)
-    folder = str(stages if isinstance(stages, Path) else home.stage_results)
+    named = os.environ.get(STAGES) and isinstance(stages, Path)
+    folder = str(stages if named else unnamed_storage(home))
     return {
         "PREFECT_HOME": str(home.prefect),
         "PREFECT_LOCAL_STORAGE_PATH": folder,
         "PREFECT_RESULTS_LOCAL_STORAGE_PATH": folder,
     }
+
+
+def unnamed_storage(home: Home) -> Path:
+    """Return Prefect's result storage where none is configured; stage results are then not in it."""
+    return home.prefect / "storage"
 
 
 def apply(settings: Mapping[str, str]) -> None:

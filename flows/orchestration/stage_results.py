@@ -1,12 +1,13 @@
-"""Stage results that earlier runs persisted, read without a task run for each."""
+"""Persisted stage results, read without a task run for each."""
 
 import asyncio
 import logging
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from flows.orchestration.stage_database import StageDatabase
 from tasks.errors import ConfigurationError, StoreError
 from tasks.settings.home import Home
 
@@ -15,17 +16,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 RETRY_DELAYS_S = (0.5, 2.0, 8.0)
-"""Seconds before each retry of a read that failed."""
+"""Seconds before each retry of a read or write that failed."""
 PROBE, ABSENT = "probe/here", "probe/absent"
 
 
 class PersistedResults:
-    """Results in Prefect's result storage; each is read once and kept in memory.
-
-    Prefect's own `ResultStore.aread` takes ten times as long for a file on disk (a thread for each), so bytes are read
-    here and deserialised by Prefect's `ResultRecord`.
-    """
+    """Stage results: in the working folder's database, or in the storage that CROSSCHECK_STAGES or Prefect names."""
 
     def __init__(self, home: Home) -> None:
         """Find the storage, and check that it can be read and written, before the first paid call.
@@ -33,12 +32,46 @@ class PersistedResults:
         Raises:
             ConfigurationError: it cannot.
         """
-        from prefect.filesystems import LocalFileSystem
-
         from flows.orchestration.storage import storage_in_use
 
         storage = storage_in_use(home)
+        self._store = StageDatabase(home.stage_results) if storage is None else _PrefectStorage(storage)
+
+    async def read(self, key: str) -> Mapping[str, Any] | None:
+        """Return the result under a key, None if there is none.
+
+        Raises:
+            StoreError: the storage cannot be reached.
+        """
+        return await self._store.read(key)
+
+    async def write(self, key: str, result: Mapping[str, Any]) -> None:
+        """Persist a result under a key.
+
+        Raises:
+            StoreError: it cannot be persisted.
+        """
+        await self._store.write(key, result)
+
+    def close(self) -> None:
+        """Close the storage."""
+        self._store.close()
+
+
+class _PrefectStorage:
+    """Results in a storage of Prefect's, in its format; each is read once and kept in memory.
+
+    Prefect's own `ResultStore.aread` takes ten times as long for a file on disk (a thread for each), so bytes are read
+    here and deserialised by Prefect's `ResultRecord`.
+    """
+
+    def __init__(self, storage: "WritableFileSystem") -> None:
+        from prefect.filesystems import LocalFileSystem
+        from prefect.results import ResultStore
+        from prefect.serializers import JSONSerializer
+
         self._read: dict[str, Mapping[str, Any]] = {}
+        self._writer = ResultStore(result_storage=storage, serializer=JSONSerializer())
         self._store: _Folder | _Storage
         if isinstance(storage, LocalFileSystem):
             self._store = _Folder(Path(storage.basepath or "").expanduser())
@@ -49,8 +82,8 @@ class PersistedResults:
     async def read(self, key: str) -> Mapping[str, Any] | None:
         """Return the result under a key, None if there is none.
 
-        A truncated record (full disk, killed while writing) is removed, since Prefect would fail on it too: the stage
-        runs again, and the reply cache answers its model calls.
+        A truncated record (full disk, killed while writing) counts as missing: the stage runs again, and the reply
+        cache answers its model calls.
 
         Raises:
             StoreError: the storage cannot be reached.
@@ -66,12 +99,24 @@ class PersistedResults:
             result: Any = ResultRecord.deserialize(content).result
         except Exception as error:  # each serializer raises its own on truncated content
             log.warning("%s is truncated and is computed again: %s", key, error)
-            await self._store.remove(key)
             return None
         if not isinstance(result, Mapping) or "value" not in result:
             return None
         self._read[key] = result
         return result
+
+    async def write(self, key: str, result: Mapping[str, Any]) -> None:
+        """Persist a result under a key.
+
+        Raises:
+            StoreError: it cannot be persisted, after retries.
+        """
+        await _with_retries(
+            self._store.name, "written", lambda: self._writer.awrite(obj=dict(result), key=key)
+        )
+
+    def close(self) -> None:
+        """Do nothing: no connection stays open."""
 
 
 class _Folder:
@@ -79,6 +124,7 @@ class _Folder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.name = str(folder)
 
     def check(self) -> None:
         """Check that the folder is writable."""
@@ -99,11 +145,7 @@ class _Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unreachable(str(self._folder), error) from error
-
-    async def remove(self, key: str) -> None:
-        """Remove a file."""
-        (self._folder / key).unlink(missing_ok=True)
+            raise _unreachable(self.name, "read", error) from error
 
 
 class _Storage:
@@ -111,7 +153,7 @@ class _Storage:
 
     def __init__(self, storage: "WritableFileSystem") -> None:
         self._storage: Any = storage
-        self._name = str(getattr(storage, "basepath", None) or storage.get_block_type_slug())
+        self.name = str(getattr(storage, "basepath", None) or storage.get_block_type_slug())
 
     def check(self) -> None:
         """Check writing, reading, and that a missing result is distinguished from unreachable storage."""
@@ -129,7 +171,7 @@ class _Storage:
 
     def _unusable(self, error: Exception) -> ConfigurationError:
         return ConfigurationError(
-            f"The results of stages cannot be kept in {self._name}: {_said(error)}. Nothing was asked. Make sure that "
+            f"The results of stages cannot be kept in {self.name}: {_said(error)}. Nothing was asked. Make sure that "
             "it is there and can be reached, and may be read, written and listed; or unset CROSSCHECK_STAGES to keep "
             "them in the working folder."
         )
@@ -139,22 +181,28 @@ class _Storage:
         read: Callable[[str], Awaitable[bytes]] = getattr(
             self._storage, "aread_path", self._storage.read_path
         )
-        for delay in (*RETRY_DELAYS_S, None):
+
+        async def read_or_none() -> bytes | None:
             try:
                 return await read(key)
-            except Exception as error:
+            except Exception as error:  # storage libraries raise exceptions of any class
                 if is_absence(error):
                     return None
-                if delay is None:
-                    raise _unreachable(self._name, error) from error
-                log.warning("%s cannot be read: %s", self._name, _said(error))
-                await asyncio.sleep(delay)
-        raise AssertionError("the last attempt returns or raises")
+                raise
 
-    async def remove(self, key: str) -> None:
-        """Overwrite an unreadable result with content that Prefect treats as missing."""
-        write = getattr(self._storage, "awrite_path", self._storage.write_path)
-        await write(key, b"")
+        return await _with_retries(self.name, "read", read_or_none)
+
+
+async def _with_retries(name: str, done: str, work: Callable[[], Awaitable[T]]) -> T:
+    for delay in (*RETRY_DELAYS_S, None):
+        try:
+            return await work()
+        except Exception as error:  # storage libraries raise exceptions of any class
+            if delay is None:
+                raise _unreachable(name, done, error) from error
+            log.warning("%s cannot be %s: %s", name, done, _said(error))
+            await asyncio.sleep(delay)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def is_absence(error: Exception) -> bool:
@@ -175,9 +223,9 @@ def is_absence(error: Exception) -> bool:
     )
 
 
-def _unreachable(name: str, error: Exception) -> StoreError:
+def _unreachable(name: str, done: str, error: Exception) -> StoreError:
     return StoreError(
-        f"The results of stages in {name} cannot be read: {_said(error)}. Nothing more is asked, since it may "
+        f"The results of stages in {name} cannot be {done}: {_said(error)}. Nothing more is asked, since it may "
         "have been paid for already. When the storage answers again, the same command continues."
     )
 

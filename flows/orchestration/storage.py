@@ -13,7 +13,7 @@ from prefect.results import get_default_result_storage
 from prefect.settings import get_current_settings
 from prefect.utilities.asyncutils import run_sync_in_worker_thread
 
-from flows.orchestration.settings import apply
+from flows.orchestration.settings import apply, unnamed_storage
 from tasks.errors import ConfigurationError
 from tasks.settings.home import Home
 from tasks.settings.stores import STAGES, StorageBlock, StorageUrl, find_stages
@@ -64,7 +64,7 @@ def use_stage_storage(home: Home) -> None:
     """Set the result storage of this process's flows to CROSSCHECK_STAGES; to be called before they begin.
 
     Prefect identifies a result storage by a block on its server, so a URL is saved as a block there. If the variable is
-    not set, Prefect's own settings apply, and without them the working folder.
+    not set, Prefect's own settings apply, and without them the database in the working folder.
 
     Raises:
         ConfigurationError: Prefect's settings name another location, there is no such block, or a library is missing.
@@ -82,23 +82,25 @@ def use_stage_storage(home: Home) -> None:
     apply({BLOCK: slug})
 
 
-def storage_in_use(home: Home) -> WritableFileSystem:
-    """Return Prefect's result storage, the default of its server included.
+def storage_in_use(home: Home) -> WritableFileSystem | None:
+    """Return Prefect's result storage where one is named, the default of its server included.
+
+    Returns:
+        None if CROSSCHECK_STAGES and Prefect's settings name none: results are then in the working folder's database.
 
     Raises:
         ConfigurationError: it differs from CROSSCHECK_STAGES.
     """
     storage: WritableFileSystem = _now(get_default_result_storage)
-    if (
-        os.environ.get(STAGES)
-        and isinstance(find_stages(home), Path)
-        and not isinstance(storage, LocalFileSystem)
-    ):
-        raise ConfigurationError(
-            f"{STAGES} names a folder, but Prefect's server has a result storage of its own for everybody, which wins. "
-            f"Unset {STAGES}, or remove the server's default result storage."
-        )
-    return storage
+    if os.environ.get(STAGES):
+        if isinstance(find_stages(home), Path) and not isinstance(storage, LocalFileSystem):
+            raise ConfigurationError(
+                f"{STAGES} names a folder, but Prefect's server has a result storage of its own for everybody, which "
+                f"wins. Unset {STAGES}, or remove the server's default result storage."
+            )
+        return storage
+    unnamed = isinstance(storage, LocalFileSystem) and Path(storage.basepath or "") == unnamed_storage(home)
+    return None if unnamed else storage
 
 
 def _demand_agreement(prefects: str, ours: str) -> None:

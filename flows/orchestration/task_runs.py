@@ -3,9 +3,13 @@
 import asyncio
 import logging
 import time
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flows.runtime.control import Control
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
 
 log = logging.getLogger(__name__)
 
@@ -21,14 +25,17 @@ async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control
     The server records events in batches, with a delay. Waiting ends early, with a lower count, if the count has not
     grown for RECORDING_S seconds (the server has dropped events), or if the user asks to stop.
     """
+    from prefect.client.orchestration import get_client
+
     recorded, since = 0, time.monotonic()
-    while recorded < executed and time.monotonic() - since < RECORDING_S and not control.stop.is_set():
-        now = await count_finished_task_runs(flow_run_id)
-        if now != recorded:
-            recorded, since = now, time.monotonic()
-        control.progress.step(f"Prefect has recorded {recorded:,} of {executed:,} task runs")
-        if recorded < executed:
-            await asyncio.sleep(0.3)
+    async with get_client() as client:
+        while recorded < executed and time.monotonic() - since < RECORDING_S and not control.stop.is_set():
+            now = await _count(client, flow_run_id)
+            if now != recorded:
+                recorded, since = now, time.monotonic()
+            control.progress.step(f"Prefect has recorded {recorded:,} of {executed:,} task runs")
+            if recorded < executed:
+                await asyncio.sleep(0.2)
     return recorded
 
 
@@ -58,18 +65,23 @@ class RecorderBackpressure:
 
 async def count_finished_task_runs(flow_run_id: UUID) -> int:
     """Return the number of a flow run's task runs that have ended; 0 if Prefect cannot be reached."""
-    import httpx
     from prefect.client.orchestration import get_client
+
+    async with get_client() as client:
+        return await _count(client, flow_run_id)
+
+
+async def _count(client: "PrefectClient", flow_run_id: UUID) -> int:
+    import httpx
 
     query = {
         "flow_runs": {"id": {"any_": [str(flow_run_id)]}},
         "task_runs": {"state": {"type": {"any_": list(FINISHED)}}},
     }
     try:
-        async with get_client() as client:
-            response = await client.request("POST", "/task_runs/count", json=query)
-            response.raise_for_status()
-            return int(response.json())
+        response = await client.request("POST", "/task_runs/count", json=query)
+        response.raise_for_status()
+        return int(response.json())
     except httpx.HTTPError as error:
         log.warning("The number of recorded task runs cannot be read from Prefect: %s", error)
         return 0

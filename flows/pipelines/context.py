@@ -11,6 +11,7 @@ from tasks.records import Candidate, Demonstration, FewShotQuestion, Link, Quest
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.pipeline import PipelineSettings
+from tasks.stages.rsl_sql.column_profile import column_profile, with_profile
 from tasks.stages.sea_sql.value_retrieval import value_retrieval
 
 S = TypeVar("S", bound=PipelineSettings)
@@ -49,7 +50,8 @@ class Context(Generic[S]):
         demonstrations: training questions most similar to the question, as many as the settings ask for.
         backbone: the model.
         record: where the pipeline records its steps.
-        grounded: the demonstrations with schema and alignment, as many as DAC's sub-tasks and the pipeline ask for.
+        grounded: the demonstrations with their schemas, as many as DAC's stages and the pipeline ask for.
+        aligned: demonstrations for DAC's entity linking, chosen for their alignments; None: those in `grounded`.
         oracle: gold answers to DAC's sub-tasks, for analysis; None in scored runs.
         values: the values of the question's database; needed where the prompt shows retrieved ones.
         eliminator: the model that eliminates bias (SEA-SQL); None where none is configured.
@@ -61,28 +63,41 @@ class Context(Generic[S]):
     backbone: MeteredBackbone
     record: PipelineRecord = field(default_factory=PipelineRecord)
     grounded: tuple[GroundedDemonstration, ...] = ()
+    aligned: tuple[GroundedDemonstration, ...] | None = None
     oracle: Oracle | None = None
     values: DatabaseValues | None = None
     eliminator: MeteredBackbone | None = None
 
     def with_demonstrations(self, question: Question) -> FewShotQuestion:
         """Return the question with its demonstrations; the settings decide whether they show evidence."""
-        shown = self.demonstrations
+        shown = self.demonstrations[: self.settings.demonstrations.k]
         if not self.settings.demonstrations.evidence:
             shown = tuple(replace(one, evidence="") for one in shown)
         return FewShotQuestion(question, shown)
 
-    def grounded_demonstrations(self, count: int) -> tuple[GroundedDemonstration, ...]:
-        """Return the first demonstrations with their schemas; the settings decide whether they show evidence."""
-        shown = self.grounded[:count]
-        if not self.settings.demonstrations.evidence:
+    def grounded_demonstrations(
+        self, count: int, *, aligned: bool = False, evidence: bool = False
+    ) -> tuple[GroundedDemonstration, ...]:
+        """Return the first demonstrations with their schemas.
+
+        Args:
+            count: how many at most.
+            aligned: those for entity linking.
+            evidence: whether they show their evidence; the settings may say so too.
+        """
+        shown = (self.grounded if self.aligned is None or not aligned else self.aligned)[:count]
+        if not (evidence or self.settings.demonstrations.evidence):
             shown = tuple(replace(one, evidence="") for one in shown)
         return shown
 
     async def view_for(self, question: Question, *, descriptions: bool) -> SchemaView:
         """Return the full schema as the prompts show it, with retrieved values where the settings ask for them."""
-        prompt = self.settings.prompt
-        view = SchemaView(self.runner.database.schema, prompt, descriptions=descriptions)
+        prompt, schema = self.settings.prompt, self.runner.database.schema
+        random_rows = prompt.values == "rows" and prompt.rows == "random"
+        if random_rows or prompt.missing:
+            profile = await column_profile(schema, prompt.sample_rows, prompt.row_seed, self.runner)
+            schema = with_profile(schema, profile, samples=random_rows, missing=prompt.missing)
+        view = SchemaView(schema, prompt, descriptions=descriptions)
         if prompt.values == "rows":
             return view
         if not prompt.values_per_column:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from flows.pipelines.context import Context
@@ -11,14 +11,20 @@ from tasks.dac_records import (
     CANDIDATE,
     AlignedToken,
     Alignment,
+    Entities,
     Feedback,
     ParsedSkeleton,
     RevisionRequest,
+    Sample,
 )
 from tasks.database.schema_view import SchemaView
 from tasks.errors import ConfigurationError
-from tasks.records import Question
-from tasks.settings.pipeline import DacCorrectionSettings, DacSettings
+from tasks.records import ColumnName, Link, Question
+from tasks.retrieval.alignment import GroundedDemonstration
+from tasks.settings.dac import DacCorrectionSettings
+from tasks.settings.pipeline import DacSettings
+from tasks.sql.elements import Elements, resolved_elements
+from tasks.stages.dac.consistent_sql import consistent_sql
 from tasks.stages.dac.dac_correction import dac_correction
 from tasks.stages.dac.entity_linking import entity_linking
 from tasks.stages.dac.execution_feedback import execution_feedback
@@ -39,9 +45,8 @@ async def dac(question: Question, context: Context[DacSettings]) -> str | None:
     full = await context.view_for(question, descriptions=settings.descriptions)
     decomposition = await decompose(question, full, settings.dac, context)
 
-    demonstrations = context.grounded_demonstrations(settings.demonstrations.k)
-    answer = await initial_sql(question, decomposition.view, demonstrations, context.backbone)
-    return await decomposition.correct(record.sql("initial_sql", answer.sql))
+    first = await decomposition.generate(decomposition.view)
+    return await decomposition.correct(record.sql("initial_sql", first))
 
 
 async def decompose(
@@ -72,6 +77,29 @@ async def with_question_values(
     return view.with_samples(with_mentioned_values(view.schema, found, settings.values), settings.values)
 
 
+def pruned_to(view: SchemaView, sql: str | None, entities: Entities) -> SchemaView:
+    """Return the view of the linked entities and of what a SQL uses, with all keys of their tables.
+
+    A linked table of which no column is linked stays whole: the question may mean any of them.
+    """
+    schema = view.schema
+    used = resolved_elements(sql, schema) if sql else Elements((), ())
+    columns = {*entities.columns, *used.columns}
+    tables = {*entities.tables, *used.tables}
+    whole = tables - {column.table for column in columns}
+    for table in schema.tables:
+        if table.name in tables:
+            keys = (
+                {column.name for column in table.columns} if table.name in whole else set(table.primary_key)
+            )
+            columns |= {ColumnName(table.name, name) for name in keys}
+    for key in schema.foreign_keys:
+        if {key.table, key.parent} <= tables:
+            columns |= {ColumnName(key.table, name) for name in key.columns}
+            columns |= {ColumnName(key.parent, name) for name in key.parent_columns}
+    return view.reduced_to(Link(columns=tuple(name for name in schema.column_names if name in columns)))
+
+
 @dataclass(frozen=True)
 class Decomposition:
     """DAC's correction of one question.
@@ -88,6 +116,21 @@ class Decomposition:
     settings: DacCorrectionSettings
     context: Context[Any]
 
+    async def generate(self, view: SchemaView) -> str | None:
+        """Section 3.1: write a SQL; of several, the one whose result most of them return."""
+        demonstrations = self.context.grounded_demonstrations(
+            self.context.settings.demonstrations.k, evidence=self.settings.with_evidence
+        )
+        samples = [
+            Sample(index, self.settings.warm if index else None) for index in range(self.settings.consistency)
+        ]
+        answers = await asyncio.gather(
+            *(initial_sql(self.question, view, demonstrations, one, self.context.backbone) for one in samples)
+        )
+        if len(answers) == 1:
+            return answers[0].sql
+        return await consistent_sql(tuple(one.sql for one in answers if one.sql), self.context.runner)
+
     async def correct(self, sql: str | None) -> str | None:
         """Section 3.4: feed an execution error back first, then missing entities, then another skeleton."""
         settings, record, schema = self.settings, self.context.record, self.view.schema
@@ -99,6 +142,8 @@ class Decomposition:
 
         linked, parsed = await asyncio.gather(self.link(sql), self.parse())
 
+        if settings.second_generation and linked.entities:
+            sql = record.sql(f"{CANDIDATE}second_generation", await self.generate_again(sql, linked.entities))
         if settings.entities:
             sql = await self.until_satisfied(
                 lambda sql: missing_entities(sql, linked.entities, schema), sql, linked.tokens
@@ -118,20 +163,35 @@ class Decomposition:
     async def until_satisfied(
         self, check: Check, sql: str | None, tokens: tuple[AlignedToken, ...] = ()
     ) -> str | None:
-        """Correct by one kind of feedback until it is satisfied, brings no change, or its rounds are used up."""
-        for round in range(self.settings.rounds):
+        """Correct by one kind of feedback until it is satisfied, brings no change, or its rounds are used up.
+
+        With strict feedback also until no less is missing than before: the released code goes on while it has fewer
+        corrections to ask for.
+        """
+        settings, missing = self.settings, None
+        for round in range(settings.rounds):
             feedback = check(sql)
             if feedback is None:
                 break
-            temperature = self.settings.later_temperature if round else None
-            request = RevisionRequest(sql, feedback, tokens, round, temperature)
+            before, missing = missing, len(feedback.missing.tables) + len(feedback.missing.columns)
+            if settings.strict and before is not None and missing >= before:
+                break
+            temperature = settings.warm if round else None
+            request = RevisionRequest(sql, feedback, tokens, round, temperature, settings.strict)
+            shown = self._demonstrations(settings.correction_shots)
             revision = await dac_correction(
-                self.question, self.view, request, self.context.runner, self.context.backbone
+                self.question, self.view, request, shown, self.context.runner, self.context.backbone
             )
             sql = revision.sql
             if revision.outcome == "unchanged":
                 break
         return sql
+
+    async def generate_again(self, sql: str | None, entities: Entities) -> str | None:
+        """Write a SQL on the schema of the linked entities, and keep the one before where it fails to execute."""
+        again = await self.generate(pruned_to(self.view, sql, entities))
+        failed = again is None or await execution_feedback(again, self.context.runner) is not None
+        return sql if failed else again
 
     async def link(self, sql: str | None) -> Alignment:
         """Section 3.2: what the question mentions."""
@@ -141,26 +201,37 @@ class Decomposition:
             return Alignment(
                 entities=self._given(self.context.oracle.entities if self.context.oracle else None)
             )
-        demonstrations = self.context.grounded_demonstrations(self.settings.shots)
-        alignment = await entity_linking(self.question, self.view, demonstrations, sql, self.context.backbone)
+        alignment = await entity_linking(
+            self._asked,
+            self.view,
+            self._demonstrations(self.settings.shots, aligned=True),
+            sql,
+            self.context.backbone,
+        )
         self._note("entity linking", alignment.note)
         return alignment
 
     async def parse(self) -> ParsedSkeleton:
-        """Section 3.3: the skeleton of the SQL, from the question alone."""
+        """Section 3.3: the skeleton of the SQL, from the question without a schema."""
         if not self.settings.skeleton:
             return ParsedSkeleton(None)
         if self.settings.oracle_skeleton:
             return self._given(self.context.oracle.skeleton if self.context.oracle else None)
         parsed = await skeleton_parsing(
-            self.question,
-            self.view.dialect,
-            self.context.grounded_demonstrations(self.settings.shots),
-            self.context.backbone,
-            evidence=self.settings.skeleton_evidence,
+            self._asked, self.view.dialect, self._demonstrations(self.settings.shots), self.context.backbone
         )
         self._note("skeleton parsing", parsed.note)
         return parsed
+
+    @property
+    def _asked(self) -> Question:
+        """The question as the sub-tasks take it: without its evidence where the settings say so."""
+        return self.question if self.settings.with_evidence else replace(self.question, evidence="")
+
+    def _demonstrations(self, count: int, *, aligned: bool = False) -> tuple[GroundedDemonstration, ...]:
+        return self.context.grounded_demonstrations(
+            count, aligned=aligned, evidence=self.settings.with_evidence
+        )
 
     def _note(self, part: str, note: str) -> None:
         if note:

@@ -1,12 +1,14 @@
 """RSL-SQL: bidirectional schema linking, augmentation, binary selection, self-correction (arXiv 2411.00073)."""
 
 import asyncio
+from dataclasses import dataclass, replace
 
 from flows.pipelines.context import Context
 from flows.pipelines.dac import decompose
 from flows.pipelines.pipeline import pipeline
 from tasks.database.schema_view import SchemaView
-from tasks.records import Augmentation, Link, Question, SqlPair
+from tasks.errors import ConfigurationError
+from tasks.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.settings.pipeline import RslSqlSettings
 from tasks.stages.links import merge, unite, with_join_keys
 from tasks.stages.rsl_sql.augmentation import (
@@ -17,7 +19,7 @@ from tasks.stages.rsl_sql.augmentation import (
 from tasks.stages.rsl_sql.augmented_sql import augmented_sql
 from tasks.stages.rsl_sql.backward_link import backward_link
 from tasks.stages.rsl_sql.binary_selection import binary_selection
-from tasks.stages.rsl_sql.forward_link import forward_link
+from tasks.stages.rsl_sql.forward_link import forward_link, hinted_link
 from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
 from tasks.stages.rsl_sql.self_correction import self_correction
 
@@ -31,7 +33,8 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
     asked = context.with_demonstrations(question)
     full = await context.view_for(question, descriptions=settings.augmentation.descriptions)
 
-    sql1, link = await link_both_ways(question, full.without_descriptions(), context)
+    described = settings.linking.descriptions
+    sql1, link = await link_both_ways(question, replace(full, descriptions=described), context)
     record.sql("preliminary_sql", sql1)
 
     view = full.reduced_to(link)
@@ -40,14 +43,14 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
     record.sql("augmented_sql", sql2)
 
     if settings.correction.rounds and settings.correction.before_selection:
-        sql1 = await correct("self-correction of SQL1", sql1, question, view, context)
-        sql2 = await correct("self-correction of SQL2", sql2, question, view, context)
+        shown = Shown(question, view, augmentation)
+        sql1 = await correct("self-correction of SQL1", sql1, shown, context)
+        sql2 = await correct("self-correction of SQL2", sql2, shown, context)
 
     final = record.sql("binary_selection", await select(SqlPair(sql1, sql2), question, view, context))
     if settings.correction.rounds and not settings.correction.before_selection:
-        final = record.sql(
-            "self_correction", await correct("self-correction", final, question, view, context)
-        )
+        shown = Shown(question, view, augmentation)
+        final = record.sql("self_correction", await correct("self-correction", final, shown, context))
     if settings.dac is not None:
         decomposition = await decompose(question, full, settings.dac, context)
         final = await decomposition.correct(final)
@@ -58,20 +61,39 @@ async def link_both_ways(question: Question, view: SchemaView, context: RslSql) 
     """Step 1: forward link, preliminary SQL, backward link; their union over all iterations."""
     settings, schema, record = context.settings.linking, view.schema, context.record
     asked = context.with_demonstrations(question)
+    most = settings.forward.max_columns_per_table
+    hints = hinted_link(question, schema, settings.forward.hint_source)
     forward = backward = Link()
     sql = None
     for iteration in range(settings.iterations):
         earlier = unite(schema, forward, backward) if iteration else None
-        found = await forward_link(question, view, settings.forward, earlier, context.backbone)
-        answer = await preliminary_sql(asked, view, found, context.backbone)
+        named = await forward_link(question, view, most, earlier, context.backbone)
+        with_hints = unite(schema, named, hints)
+        shown = {"named": named, "with_hints": with_hints, "none": None}[settings.shown]
+        answer = await preliminary_sql(asked, view, shown, context.backbone)
         sql = answer.sql or sql
-        forward = unite(schema, forward, found)
+        forward = unite(schema, forward, with_hints)
         backward = unite(schema, backward, await backward_link(schema, answer.sql, settings.backward))
     record.link("forward", merge(schema, forward))
     record.link("backward", backward)
     both = record.link("both", merge(schema, forward, backward))
-    link = {"both": both, "forward": forward, "backward": backward, "none": Link()}[settings.directions]
+    found = {"both": both, "forward": forward, "backward": backward, "none": Link()}
+    link = (
+        record.link("gold", gold_link(context))
+        if settings.directions == "gold"
+        else found[settings.directions]
+    )
     return sql, with_join_keys(schema, link) if settings.keep_keys else link
+
+
+def gold_link(context: RslSql) -> Link:
+    """Return the gold's tables and columns, for an analysis."""
+    if context.oracle is None or context.oracle.link is None:
+        raise ConfigurationError(
+            "pipeline.linking.directions is gold, but there is nothing from the gold SQL: it is for an analysis by "
+            '`crosscheck evaluate` only. Choose another: "--set pipeline.linking.directions=both".'
+        )
+    return context.oracle.link
 
 
 async def augment(question: Question, view: SchemaView, context: RslSql) -> Augmentation:
@@ -93,19 +115,31 @@ async def select(candidates: SqlPair, question: Question, view: SchemaView, cont
     settings = context.settings.selection
     if not settings.enabled:
         return candidates.sql2
-    asked = context.with_demonstrations(question)
+    asked = context.with_demonstrations(question) if settings.demonstrations else FewShotQuestion(question)
     selection = await binary_selection(asked, view, candidates, settings, context.runner, context.backbone)
     if selection.choice == "new":
         context.record.note("selection wrote a third query")
     return selection.sql
 
 
-async def correct(
-    name: str, sql: str | None, question: Question, view: SchemaView, context: RslSql
-) -> str | None:
+@dataclass(frozen=True)
+class Shown:
+    """What a correction is shown of a question besides its SQL."""
+
+    question: Question
+    view: SchemaView
+    augmentation: Augmentation
+
+
+async def correct(name: str, sql: str | None, shown: Shown, context: RslSql) -> str | None:
     """Step 4: correct a SQL that fails or returns nothing; note if it still does."""
-    asked, turns = context.with_demonstrations(question), context.settings.correction.turns
-    correction = await self_correction(asked, view, sql, turns, context.runner, context.backbone)
+    settings = context.settings.correction
+    case = CorrectionCase(
+        context.with_demonstrations(shown.question),
+        sql,
+        replace(shown.augmentation, elements=None) if settings.augmentation else Augmentation(),
+    )
+    correction = await self_correction(case, shown.view, settings.turns, context.runner, context.backbone)
     if correction.after != "ok":
         context.record.note(f"{name} ended with status: {correction.after}")
     return correction.sql

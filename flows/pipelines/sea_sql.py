@@ -20,13 +20,16 @@ async def sea_sql(question: Question, context: SeaSql) -> str | None:
     settings, record = context.settings, context.record
     view = await context.view_for(question, descriptions=settings.descriptions)
 
-    answer = await zero_shot_sql(question, view, context.backbone)
+    answer = await zero_shot_sql(context.with_demonstrations(question), view, context.backbone)
     sql = record.sql("preliminary_sql", answer.sql)
 
-    if settings.bias_elimination.enabled and has_eliminator(context):
+    eliminates = settings.bias_elimination.enabled and has_eliminator(context)
+    if eliminates and not settings.bias_elimination.after_adjustment:
         sql = record.sql("bias_elimination", await eliminate_bias(question, view, sql, context))
     if settings.execution_adjustment.rounds:
         sql = record.sql("execution_adjustment", await adjust(question, view, sql, context))
+    if eliminates and settings.bias_elimination.after_adjustment:
+        sql = record.sql("bias_elimination", await eliminate_bias(question, view, sql, context))
 
     if sql and settings.rewrite_concat:
         sql = record.sql("rewrite_concat", without_concatenation(sql, view.dialect))

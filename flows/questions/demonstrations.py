@@ -5,14 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.runtime.control import Progress
-from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.dac_records import Oracle
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question
-from tasks.retrieval.alignment import GroundedDemonstration, ground
+from tasks.retrieval.alignment import GroundedDemonstration, best_covered, ground
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home
-from tasks.settings.pipeline import dac_of
+from tasks.settings.home import Home, find_conf
+from tasks.settings.load import load_benchmark_settings
+from tasks.settings.pipeline import DemonstrationSettings, dac_of
+
+CANDIDATES_PER_SHOT = 10
+"""Nearest training questions, per one that is shown, among which well aligned ones are looked for."""
+SPIDER = "spider-dev"
+"""The benchmark whose training questions the DAC paper has alignments of."""
 
 
 @dataclass(frozen=True)
@@ -21,49 +27,175 @@ class QuestionExtras:
 
     Attributes:
         demonstrations: as many as the pipeline asks for, most similar first.
-        grounded: demonstrations with their schemas for DAC's sub-tasks; () for pipelines without DAC.
+        grounded: demonstrations with their schemas for DAC's stages; () for pipelines without DAC.
+        aligned: those that entity linking is shown; () for pipelines without DAC.
         oracle: gold answers to DAC's sub-tasks, for analysis; None in ranked runs.
     """
 
     demonstrations: tuple[Demonstration, ...] = ()
     grounded: tuple[GroundedDemonstration, ...] = ()
+    aligned: tuple[GroundedDemonstration, ...] = ()
     oracle: Oracle | None = None
+
+
+def check_demonstrations(settings: EvaluationSettings) -> None:
+    """Check, before anything is opened, that the benchmark has training questions if the pipeline shows any.
+
+    Raises:
+        DataError: it has none.
+    """
+    if _most(settings) and settings.benchmark.train is None:
+        raise _no_training_questions(settings)
+
+
+def _most(settings: EvaluationSettings) -> int:
+    """Return the number of demonstrations that a question needs."""
+    dac = dac_of(settings.pipeline)
+    return max(settings.pipeline.demonstrations.k, dac.most_shots if dac else 0)
+
+
+def _no_training_questions(settings: EvaluationSettings) -> DataError:
+    without = ["pipeline.demonstrations.k=0"]
+    if dac_of(settings.pipeline):
+        without += ["pipeline.dac.shots=0", "pipeline.dac.correction_shots=0"]
+    return DataError(
+        f"{settings.benchmark.name} has no training questions to demonstrate with. "
+        f"Do without: {' '.join(f'--set {setting}' for setting in without)}."
+    )
 
 
 def demonstrations_for(
     questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings, progress: Progress
 ) -> tuple[Mapping[str, QuestionExtras], str]:
-    """Return each question's demonstrations, by its id, and a sentence on the leak guard's removals.
+    """Return each question's demonstrations, by its id, and sentences on where they are from and what was removed.
 
     Raises:
         DataError: there are no training questions.
         ConfigurationError: the encoder cannot be loaded.
     """
-    from tasks.retrieval.demonstrations import DemonstrationIndex
-    from tasks.retrieval.leak_guard import without_leaks
-
     dac, own = dac_of(settings.pipeline), settings.pipeline.demonstrations.k
-    wanted = settings.pipeline.demonstrations.model_copy(update={"k": max(own, dac.shots if dac else 0)})
-    if wanted.k == 0:
+    wanted = _most(settings)
+    if wanted == 0:
         return {question.id: QuestionExtras() for question in questions}, ""
-    guarded = without_leaks(benchmark.demonstrations, benchmark.questions, benchmark.gold_fingerprints)
-    if not guarded.pool:
-        without = ["pipeline.demonstrations.k=0", *(["pipeline.dac.shots=0"] if dac else [])]
-        raise DataError(
-            f"{benchmark.settings.name} has no training questions to demonstrate with. "
-            f"Do without: {' '.join(f'--set {setting}' for setting in without)}."
+    search = _Search(benchmark, settings, progress)
+    pool = search.pool(benchmark)
+    if not pool.guarded:
+        raise _no_training_questions(settings)
+    found = search.nearest(pool, questions, wanted)
+    shown = [QuestionExtras(each[:own]) for each in found]
+    notes = [search.note, pool.note]
+    if dac:
+        grounded = search.grounded(pool, found)
+        spider = search.spider() if dac.alignments == "spider" and dac.shots else None
+        aligned = search.aligned(spider or pool, questions, dac.shots)
+        shown = [
+            QuestionExtras(*parts)
+            for parts in zip((e.demonstrations for e in shown), grounded, aligned, strict=True)
+        ]
+        notes.append(spider.note if spider else "")
+    extras = dict(zip((question.id for question in questions), shown, strict=True))
+    return extras, " ".join(note for note in notes if note)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Training questions of a benchmark, leaks removed.
+
+    Attributes:
+        benchmark: whose they are.
+        guarded: what may be shown.
+        note: a sentence for the user.
+    """
+
+    benchmark: Benchmark
+    guarded: tuple[Demonstration, ...]
+    note: str
+
+
+class _Search:
+    """Search of demonstrations for the questions of one evaluated benchmark."""
+
+    def __init__(self, evaluated: Benchmark, settings: EvaluationSettings, progress: Progress) -> None:
+        self._evaluated = evaluated
+        self._settings = settings
+        self._progress = progress
+        self._retrieval, self.note = _retrieval(settings.pipeline.demonstrations)
+
+    def pool(self, benchmark: Benchmark) -> _Pool:
+        """Return a benchmark's training questions without those of the evaluated split."""
+        from tasks.retrieval.leak_guard import without_leaks
+
+        guarded = without_leaks(
+            benchmark.demonstrations, self._evaluated.questions, self._evaluated.gold_fingerprints
         )
-    progress.step(f"Choosing {wanted.k} of {len(guarded.pool):,} demonstrations for each question")
-    index = DemonstrationIndex(
-        guarded.pool,
-        wanted,
-        cache=Home(Path(settings.home)).embeddings,
-        schema_names=benchmark.schema_names if wanted.mask else None,
-        progress=progress.step,
+        return _Pool(benchmark, guarded.pool, guarded.sentence)
+
+    def spider(self) -> _Pool | None:
+        """Return Spider's training questions; None where its files are not in the data folder."""
+        settings = load_benchmark_settings(find_conf(), SPIDER)
+        if self._evaluated.settings.name == SPIDER:
+            return None
+        try:
+            found = load_benchmark(
+                settings, data=Path(self._settings.data), home=Path(self._settings.home), conf=find_conf()
+            )
+            pool = self.pool(found)
+        except DataError:
+            return None
+        return _Pool(
+            found, pool.guarded, f"Entity linking is shown training questions of Spider: {pool.note}"
+        )
+
+    def nearest(
+        self, pool: _Pool, questions: Sequence[Question], count: int
+    ) -> tuple[tuple[Demonstration, ...], ...]:
+        """Return the most similar training questions for each question."""
+        from tasks.retrieval.demonstrations import DemonstrationIndex
+
+        self._progress.step(f"Choosing {count} of {len(pool.guarded):,} demonstrations for each question")
+        names = pool.benchmark.schema_names if self._retrieval.mask else None
+        if names is not None and pool.benchmark is not self._evaluated:
+            names = {**names, **self._evaluated.schema_names}
+        index = DemonstrationIndex(
+            pool.guarded,
+            self._retrieval.model_copy(update={"k": count}),
+            cache=Home(Path(self._settings.home)).embeddings,
+            schema_names=names,
+            progress=self._progress.step,
+        )
+        return index.nearest_all(questions)
+
+    def grounded(
+        self, pool: _Pool, found: Sequence[Sequence[Demonstration]]
+    ) -> list[tuple[GroundedDemonstration, ...]]:
+        """Return demonstrations with the schemas of their databases."""
+        schemas = pool.benchmark.training_schemas(one.database_id for each in found for one in each)
+        known: dict[Demonstration, GroundedDemonstration] = {}
+        for each in found:
+            known |= zip(each, ground(each, schemas), strict=True)
+        return [tuple(known[one] for one in each) for each in found]
+
+    def aligned(
+        self, pool: _Pool, questions: Sequence[Question], shots: int
+    ) -> list[tuple[GroundedDemonstration, ...]]:
+        """Return, for each question, similar training questions whose alignment names most of their columns."""
+        if not shots:
+            return [()] * len(questions)
+        near = self.grounded(pool, self.nearest(pool, questions, CANDIDATES_PER_SHOT * shots))
+        return [best_covered(each, shots) for each in near]
+
+
+def _retrieval(settings: DemonstrationSettings) -> tuple[DemonstrationSettings, str]:
+    """Return how demonstrations are retrieved, and a sentence where the settings leave that open."""
+    if settings.retriever != "auto":
+        return settings, ""
+    from tasks.retrieval.encoder_files import is_on_disk
+
+    if is_on_disk(settings.encoder):
+        return settings.model_copy(
+            update={"retriever": "embedding"}
+        ), f"Demonstrations: by {settings.encoder}."
+    return settings.model_copy(update={"retriever": "bm25"}), (
+        f"Demonstrations: BM25 stands in for {settings.encoder}, which is not on this disk; "
+        '"--set pipeline.demonstrations.retriever=embedding" fetches it.'
     )
-    found = index.nearest_all(questions)
-    schemas = benchmark.training_schemas(one.database_id for each in found for one in each) if dac else None
-    extras = (
-        QuestionExtras(each[:own], ground(each, schemas) if schemas is not None else ()) for each in found
-    )
-    return dict(zip((question.id for question in questions), extras, strict=True)), guarded.sentence

@@ -8,6 +8,7 @@ from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.reply_formats import ReplyFormats
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_backbone_settings
@@ -43,4 +44,4 @@ async def open_eliminator(
         yield None
         return
     async with open_backbone(settings, cache=cache, stop_now=stop_now) as backbone:
-        yield MeteredBackbone(backbone)
+        yield MeteredBackbone(backbone, ReplyFormats.of(settings))

@@ -1,6 +1,7 @@
 """Prefect for a command: server, signals, log, and cleanup of killed runs."""
 
 import asyncio
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
 from flows.questions.preparation import Preparation, prepare
 from flows.runtime.control import Control
+from flows.runtime.imports import without_garbage_collection
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
-from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
+from tasks.tracking.mlflow.quiet import import_in_background
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Launched:
 
 @contextmanager
 def launched(
-    settings: EvaluationSettings, control: Control, server: LocalServer | None = None
+    settings: EvaluationSettings, control: Control, server: LocalServer | None = None, *, flow: str = ""
 ) -> Iterator[Launched]:
     """Prepare an evaluation, and provide Prefect for as long as the block lasts.
 
@@ -45,25 +48,42 @@ def launched(
         settings: settings of the evaluation.
         control: progress, stop requests, tags and budget.
         server: Prefect's server; None: one is started, and stopped at the end of the block.
+        flow: module of the flow, which is imported while the server starts.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
     """
-    from flows.orchestration.storage import use_stage_storage
-
     home = Home(Path(settings.home))
     check_shards(settings)
-    check_backbone(
-        settings.backbone
-    )  # finds the most frequent mistake, a missing key, before a server starts
+    check_backbone(settings.backbone)  # the most frequent mistake, a missing key, before a server starts
     apply(CLIENT)
     with logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
         preparation = prepare(settings, control.progress)
+        with without_garbage_collection():
+            _import_while_waiting(settings, flow)
+        import_in_background()
         control.progress.step("Waiting for Prefect's server")
         prefect.wait()
         control.own_server = not prefect.external
-        use_stage_storage(home)
+        _use_stage_storage(home)
         with asyncio.Runner() as loop:
             loop.run(clear_leftovers(home))
             with stopping_on_signals(control, loop.get_loop()), registered(home, control):
                 yield Launched(preparation, loop)
+
+
+def _use_stage_storage(home: Home) -> None:
+    from flows.orchestration.storage import use_stage_storage  # imports Prefect
+
+    use_stage_storage(home)
+
+
+def _import_while_waiting(settings: EvaluationSettings, flow: str) -> None:
+    """Import what is needed once the server is healthy, which takes it seconds on another core."""
+    import prefect.flow_engine
+    import prefect.task_engine  # noqa: F401
+
+    if kind_of(settings.backbone).paid:
+        import openai  # noqa: F401
+    if flow:
+        importlib.import_module(flow)

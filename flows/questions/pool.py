@@ -87,6 +87,9 @@ async def answer_all(
         while len(tasks) < min(runner.settings.backbone.concurrency, len(queue)):
             tasks.append(asyncio.create_task(pool.work()))
         await until_done_or_stopped(tasks, control)
+        if task_runs := runner.persistence.task_runs:
+            await task_runs.finish()
+            answers.task_runs += task_runs.begun
     if control.stop.is_set():
         raise Interrupted(
             f"stopped. {len(answers.outcomes):,} of {len(questions):,} questions are answered, and no paid answer is "
@@ -146,10 +149,11 @@ class _Pool:
 
     async def work(self) -> None:
         """Run questions until the queue is empty or the user asks to stop."""
-        answers = self._answers
+        answers, task_runs = self._answers, self._runner.persistence.task_runs
         while self._queue and not self._control.stop.is_set():
             question = self._queue.pop()
-            await self._backpressure.wait(answers.task_runs)
+            if task_runs:
+                await self._backpressure.wait(task_runs.begun)
             if answers.fatal:
                 outcome = _not_asked(question, answers.fatal)
             else:
@@ -158,7 +162,6 @@ class _Pool:
                     outcome = await self._runner.run(trail)
                 except Stopped:
                     return
-                answers.task_runs += trail.executed
             self._add(question, outcome)
 
     def _add(self, question: Question, outcome: Outcome) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flows.questions.demonstrations import QuestionExtras, demonstrations_for
+from flows.questions.demonstrations import QuestionExtras, check_demonstrations, demonstrations_for
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.recording import check_record
 from flows.questions.runner import QuestionInputs
@@ -20,13 +20,11 @@ from tasks.records import Question
 from tasks.scoring.papers.dac_oracle import make_oracle
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
-from tasks.settings.pipeline import dac_of, has_oracle
+from tasks.settings.pipeline import has_oracle, oracle_settings
 from tasks.tracking.mlflow.store import check as check_store
 from tasks.tracking.mlflow.store import find_store
 
-ORACLE_NOTE = (
-    "An analysis, not a score: parts of the gold SQL were given to the pipeline (pipeline.dac.oracle)."
-)
+ORACLE_NOTE = "An analysis, not a score: parts of the gold SQL were given to the pipeline ({})."
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Preparation:
 
     @property
     def executable(self) -> tuple[Question, ...]:
-        """The selected questions whose database is present, which are scored."""
+        """The selected questions whose database is present; those with gold are scored."""
         return tuple(question for question in self.questions if question.database_id in self.databases)
 
 
@@ -75,6 +73,7 @@ def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
     Raises:
         CrosscheckError: what is wrong and what to do about it.
     """
+    check_demonstrations(settings)
     check_backbone(settings.backbone)
     eliminator_settings(settings.pipeline)
     prompts.check()
@@ -96,7 +95,7 @@ def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
     if not present and not schemas:
         raise DataError(
             f"{settings.benchmark.name}: none of the databases of the selected questions exists; the first would "
-            f"be {benchmark.database_path(next(iter(wanted)))}. Put them there, or name their folder with --data "
+            f"be {benchmark.location(next(iter(wanted)))}. Put them there, or name their folder with --data "
             f"FOLDER or CROSSCHECK_DATA.{settings.benchmark.source and f' They come from {settings.benchmark.source}.'}"
         )
     progress.step(f"Reading {len(present)} databases")
@@ -109,7 +108,7 @@ def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
     notes = [*benchmark.notes, guarded]
     if has_oracle(settings.pipeline):
         extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
-        notes.append(ORACLE_NOTE)
+        notes.append(ORACLE_NOTE.format(", ".join(oracle_settings(settings.pipeline))))
     user_notes = tuple(note for note in notes if note)
     return Preparation(settings, benchmark, questions, databases, extras, user_notes, schema_only)
 
@@ -122,12 +121,13 @@ def _with_oracles(
     settings: EvaluationSettings,
 ) -> dict[str, QuestionExtras]:
     """Add the parts of the gold SQL that the settings ask for, for analysis only."""
-    dac = dac_of(settings.pipeline)
     return {
         question.id: replace(
             extras[question.id],
-            oracle=make_oracle(benchmark.gold[question.id], databases[question.database_id].schema, dac),
+            oracle=make_oracle(
+                benchmark.gold[question.id], databases[question.database_id].schema, settings.pipeline
+            ),
         )
         for question in questions
-        if question.database_id in databases
+        if question.database_id in databases and question.id in benchmark.gold
     }

@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Any, Literal
+from typing import Any
 
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import pipeline_of
@@ -15,11 +15,13 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import BackboneError, ConfigurationError, StoreError
+from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
 from tasks.records import Failure, Outcome, Question
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
+from tasks.sql.parsing import remarks
+from tasks.task_runs import TaskRuns
 from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
 
 log = logging.getLogger(__name__)
@@ -79,23 +81,26 @@ class Persistence:
 
     Attributes:
         store: persisted stage results; None restores nothing.
+        task_runs: Prefect's task runs, which persist results; None runs stages in place.
         run: id of the evaluation that the questions belong to, shared by its shards; "" for none.
         stopped: called before each stage that is not restored; True ends the question with `Stopped`.
         reruns: how questions are asked again, by question id.
     """
 
     store: StageStore | None = None
+    task_runs: TaskRuns | None = None
     run: str = ""
     stopped: Callable[[], bool] = bool
     reruns: Mapping[str, RerunSpec] = field(default_factory=dict)
 
-    def trail(self, question: Question, mode: Literal["restore", "tasks"]) -> Trail:
+    def trail(self, question: Question, *, only_restores: bool = False) -> Trail:
         """Return the trail of one question."""
         rerun = self.reruns.get(question.id, RerunSpec())
         return Trail(
             question,
             self.store,
-            mode,
+            self.task_runs,
+            only_restores,
             rerun.attempt,
             earlier=rerun.earlier,
             again_from=rerun.from_stage,
@@ -128,15 +133,15 @@ class QuestionRunner:
             StoreError: the persisted results cannot be read.
         """
         try:
-            outcome = await self.run(self.persistence.trail(question, "restore"))
+            outcome = await self.run(self.persistence.trail(question, only_restores=True))
         except NotCached:
             return None
         # A question that cannot be restored is asked; errors are reported then.
         return None if outcome.failure and outcome.failure.kind == INTERNAL else outcome
 
     def trail(self, question: Question) -> Trail:
-        """Return a trail for `run` on which stages run as Prefect tasks where they cannot be restored."""
-        return self.persistence.trail(question, "tasks")
+        """Return a trail for `run` on which stages run in Prefect's task runs where they cannot be restored."""
+        return self.persistence.trail(question)
 
     async def run(self, trail: Trail) -> Outcome:
         """Run a trail's question through the pipeline and return its outcome.
@@ -158,7 +163,7 @@ class QuestionRunner:
                 raise
             except Exception as error:
                 # If results cannot be read, a call may have been paid for already, so none is made.
-                if isinstance(error, StoreError) and trail.mode == "restore":
+                if isinstance(error, StoreError) and trail.only_restores:
                     raise
                 failure = failure_of(error, trail)
         record = context.record
@@ -169,7 +174,7 @@ class QuestionRunner:
             links=dict(record.links),
             stages=trail.in_order,
             failure=failure,
-            notes=tuple(record.notes),
+            notes=(*record.notes, *remarks(sql)),
         )
 
     def _context(self, question: Question) -> Context[Any]:
@@ -179,6 +184,7 @@ class QuestionRunner:
             runner=DatabaseRunner(database, self.tools.workers, self.settings.benchmark.timeout_s),
             demonstrations=extras.demonstrations,
             grounded=extras.grounded,
+            aligned=extras.aligned,
             oracle=extras.oracle,
             backbone=self.tools.backbone,
             record=PipelineRecord(),
@@ -198,11 +204,14 @@ def failure_of(error: Exception, trail: Trail) -> Failure:
                 str(error),
                 mendable=error.transient or error.fatal,
                 ends_run=error.fatal,
+                passing=error.transient,
             )
         case NotExecutable():
             return schema_only.failure(error)
         case StoreError():
             return Failure("store_error", stage, str(error), mendable=True, ends_run=True)
+        case DatabaseUnavailableError():
+            return Failure("database_unavailable", stage, str(error), mendable=True)
         case ConfigurationError():  # for example in a user's prompt: every question would fail
             return Failure("configuration_error", stage, str(error), mendable=True, ends_run=True)
         case _:  # a bug in one question must not end the others

@@ -1,7 +1,7 @@
 """Resources of a run of questions, and the factory of its question runner."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
@@ -20,11 +20,13 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.backbone.recordings.replay import RecordedBackbone, Served
+from tasks.backbone.reply_formats import ReplyFormats
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.stores import find_replies
+from tasks.task_runs import TaskRuns
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Session:
         replies: cache of model replies.
         verdicts: cache of comparisons of SQL with gold.
         results: persisted stage results; None where stages run without Prefect.
+        task_runs: Prefect's task runs of stages; None where stages run without Prefect.
         observed: the backbone's observer; None where neither a recording nor traces need one.
         served: counts of requests that a recording served; None for other backbones.
     """
@@ -48,6 +51,7 @@ class Session:
     replies: ReplyCache = field(repr=False)
     verdicts: VerdictCache = field(repr=False)
     results: PersistedResults | None = field(default=None, repr=False)
+    task_runs: TaskRuns | None = field(default=None, repr=False)
     observed: ObservedBackbone | None = field(default=None, repr=False)
     served: Served | None = None
 
@@ -69,7 +73,11 @@ class Session:
         """
         home = Home(Path(settings.home))
         results = PersistedResults(home) if persistent else None
-        with open_reply_cache(find_replies(home)) as replies, VerdictCache(home.verdicts) as verdicts:
+        with (
+            closing(results) if results else nullcontext(),
+            open_reply_cache(find_replies(home)) as replies,
+            VerdictCache(home.verdicts) as verdicts,
+        ):
             async with (
                 SqlWorkers() as workers,
                 open_backbone(settings.backbone, cache=replies, stop_now=control.stop_now) as backbone,
@@ -80,10 +88,15 @@ class Session:
                 yield cls(
                     settings=settings,
                     control=control,
-                    tools=Tools(MeteredBackbone(observed or paid), workers, eliminator),
+                    tools=Tools(
+                        MeteredBackbone(observed or paid, ReplyFormats.of(settings.backbone)),
+                        workers,
+                        eliminator,
+                    ),
                     replies=replies,
                     verdicts=verdicts,
                     results=results,
+                    task_runs=TaskRuns(results) if results else None,
                     observed=observed,
                     served=backbone.served if isinstance(backbone, RecordedBackbone) else None,
                 )
@@ -108,7 +121,7 @@ class Session:
         # A recording needs every reply. For restored stages, the reply cache has only those of paid backbones.
         anew = self.settings.record is not None and not kind_of(self.settings.backbone).paid
         store = None if anew else self.results
-        persistence = Persistence(store, run, self.control.stop.is_set, reruns or {})
+        persistence = Persistence(store, self.task_runs, run, self.control.stop.is_set, reruns or {})
         return QuestionRunner(self.settings, inputs, self.tools, persistence)
 
     async def recorded(self, task_runs: int) -> int:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tasks.scoring.report import Report
+
+T = TypeVar("T")
 
 FINISHED, MENDABLE_FAILURES = 0, 3
 
@@ -34,6 +36,24 @@ class EvaluationResult:
     fatal: str = ""
 
     @property
+    def mlflow_served(self) -> bool:
+        """Whether MLflow's server is running already, so that there is no command to start it."""
+        return self.mlflow_command.startswith("MLflow's server")
+
+    @property
     def exit_code(self) -> int:
         """0 when finished; 3 when a re-run can answer some of the failed questions."""
         return MENDABLE_FAILURES if self.report.mendable else FINISHED
+
+
+class Unsearched(Generic[T]):
+    """The result of a flow, which Prefect does not search for futures.
+
+    Prefect walks through the dataclasses and containers that a flow returns: seconds for a thousand questions.
+
+    Attributes:
+        value: the result.
+    """
+
+    def __init__(self, value: T) -> None:
+        self.value = value

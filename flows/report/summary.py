@@ -1,18 +1,22 @@
 """The summary that ends an evaluation: every share with its numerator and denominator."""
 
+import shlex
 from collections import Counter
-from collections.abc import Mapping
-from typing import TextIO
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
 
+import click
 from rich.markup import escape
 
 from flows.report.result import EvaluationResult
-from flows.report.tables import open_console, show_all
+from flows.report.tables import cost_cells, open_console, show_all
 from tasks.scoring.report import Cost, Report
+from tasks.scoring.significance import wilson
+from tasks.settings.evaluation import labels_in_words
 from tasks.tables import TextTable
-from tasks.wording import DASH, counts, money, number, percent, seconds, shorten, signed
+from tasks.wording import DASH, counted, counts, interval, number, percent, shorten, signed
 
-MOST_SAID, MOST_IDS = 300, 10
+MAX_MESSAGE_LENGTH, MAX_IDS = 300, 10
 
 
 def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool = False) -> None:
@@ -27,9 +31,13 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
     report, summary = evaluated.report, evaluated.summary
     console.print(
         f"\n[bold]{escape(summary['benchmark'])}[/] · {escape(summary['backbone'])} · {escape(summary['pipeline'])}",
-        f"  execution accuracy [bold]{percent(report.ex)}[/] ({counts(report.ex)}, rule {report.rule})",
-        sep="",
+        f"run {escape(summary['run_id'])}",
+        *(f"[dim]{escape(line)}[/]" for line in _labels(summary)),
+        f"execution accuracy [bold]{percent(report.ex)}[/] ({_behind(report)})",
+        sep="\n",
     )
+    for sentence in summary["translations"]:
+        console.print(f"[bold]{escape(sentence)}[/]", soft_wrap=True)
     tables = [*([_stages(report)] if report.stages else []), _difficulties(report)]
     if report.linking:
         tables.append(_linking(report))
@@ -42,15 +50,55 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
         console.print(f"{summary['seconds']:.1f} seconds in all")
     for line in (*_metrics(report), *_remarks(evaluated)):
         console.print(line, soft_wrap=not console.is_terminal)
-    console.print(
-        f"\nMLflow   {escape(evaluated.mlflow_command)}\n         {escape(evaluated.mlflow_page)}",
-        soft_wrap=True,
-    )
-    if evaluated.prefect_command:
-        console.print(
-            f"Prefect  {escape(evaluated.prefect_command)}\n         {escape(evaluated.prefect_page)}",
-            soft_wrap=True,
-        )
+    if details:
+        console.print(f"\nMLflow   {escape(evaluated.mlflow_command)}", soft_wrap=True)
+        if evaluated.prefect_command:
+            console.print(f"Prefect  {escape(evaluated.prefect_command)}", soft_wrap=True)
+            console.print(f"         {escape(evaluated.prefect_page)}", soft_wrap=True)
+    console.print("\n[bold]Next[/]")
+    for line in next_steps(evaluated):
+        console.print(escape(line), soft_wrap=True)
+
+
+def _labels(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the user wrote on the run, and which settings differ from the defaults."""
+    tags = summary.get("tags") or {}
+    if labels := labels_in_words(tags):
+        yield labels
+    if changed := tags.get("changed"):
+        yield f"differs from the defaults: {changed}"
+
+
+def next_steps(evaluated: EvaluationResult) -> list[str]:
+    """Return what to look at and what to do next: at most five lines, each a command or an address."""
+    run_id, report, home = evaluated.summary["run_id"], evaluated.report, _home()
+    then = (f"crosscheck compare latest~1 {run_id}", "with the run before")
+    if report.mendable:
+        then = (f"crosscheck rerun {run_id}", f"asks {report.mendable:,} again")
+    commands = [
+        (f"crosscheck show {run_id} --wrong", "the wrong answers"),
+        (f"crosscheck report {run_id} --open", "every question on a page"),
+        then,
+    ]
+    if evaluated.mlflow_page and not evaluated.mlflow_served:
+        commands.append(("crosscheck up", "starts MLflow, then open"))
+    width = max(len(command) for command, _ in commands)
+    lines = [f"{command:<{width}}{home}  # {why}" for command, why in commands]
+    return [*lines, evaluated.mlflow_page] if evaluated.mlflow_page else lines
+
+
+def _home() -> str:
+    """Return the option `--home` of the present command, for the commands that are to follow it."""
+    context = click.get_current_context(silent=True)
+    home = context.params.get("home") if context else None
+    return f" --home {shlex.quote(home)}" if home else ""
+
+
+def _behind(report: Report) -> str:
+    """Return the numbers behind the headline: numerator and denominator, rule and Wilson's interval."""
+    ex = report.ex
+    range_ = f", 95 % interval {interval(*wilson(ex.correct, ex.total))}" if ex.total else ""
+    return f"{counts(ex)}, rule {report.rule}{range_}"
 
 
 def _metrics(report: Report) -> list[str]:
@@ -117,15 +165,7 @@ def _bill(report: Report, summary: Mapping[str, object]) -> TextTable:
 def _cost(cost: Cost) -> tuple[str, ...]:
     if not cost.calls:
         return ("0", number(cost.cached_calls), *5 * DASH)
-    return (
-        number(cost.calls),
-        number(cost.cached_calls),
-        number(cost.input_tokens),
-        number(cost.output_tokens),
-        money(cost.cost_usd),
-        seconds(cost.p50_s),
-        seconds(cost.p95_s),
-    )
+    return cost_cells(cost, cost.input_tokens, cost.output_tokens)
 
 
 def _remarks(evaluated: EvaluationResult) -> list[str]:
@@ -133,12 +173,18 @@ def _remarks(evaluated: EvaluationResult) -> list[str]:
     lines = [f"[dim]·[/] {escape(note)}" for note in evaluated.notes]
     if report.missing_databases:
         missing = ", ".join(f"{name} ({count})" for name, count in report.missing_databases.items())
+        lacking = sum(report.missing_databases.values())
         lines.append(
-            f"[yellow]![/] {report.questions - report.scored:,} of {report.questions:,} questions are not scored, "
+            f"[yellow]![/] {lacking:,} of {report.questions:,} questions are not scored, "
             f"their database is missing: {escape(missing)}"
         )
+    if report.without_gold:
+        lines.append(
+            f"[yellow]![/] {report.without_gold:,} of {report.questions:,} questions are not scored, "
+            "the benchmark's files have no gold for them"
+        )
     if report.gold_faults:
-        faults = shorten([f"{name} ({status})" for name, status in report.gold_faults.items()], MOST_IDS)
+        faults = shorten([f"{name} ({status})" for name, status in report.gold_faults.items()], MAX_IDS)
         lines.append(
             f"[yellow]![/] the gold of {len(report.gold_faults)} questions does not run, a fault of the benchmark; "
             f"they count as wrong: {escape(faults)}"
@@ -157,7 +203,7 @@ def _remarks(evaluated: EvaluationResult) -> list[str]:
     if prefect["task_runs"] is None:
         return lines
     recorded = "all" if prefect["recorded"] == prefect["task_runs"] else f"[yellow]{prefect['recorded']:,}[/]"
-    lines.append(f"[dim]·[/] Prefect: {prefect['task_runs']:,} task runs, {recorded} recorded")
+    lines.append(f"[dim]·[/] Prefect: {counted(prefect['task_runs'], 'task run')}, {recorded} recorded")
     return lines
 
 
@@ -172,4 +218,4 @@ def _reason(evaluated: EvaluationResult, kind: str) -> str:
         return ""
     message = " ".join(messages.most_common(1)[0][0].split())
     place = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
-    return f": {message[:MOST_SAID]}{place}"
+    return f": {message[:MAX_MESSAGE_LENGTH]}{place}"

@@ -8,16 +8,23 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tasks.scoring.report import Cost
 from tasks.tables import TextTable
+from tasks.wording import money, number, seconds
 
 PAGE = 110
 """Width of output that is not a terminal."""
 BOUNDLESS = 100_000
 
 
-def open_console(stream: TextIO) -> Console:
-    """Return a console with colours on a terminal only, and without emoji codes (`:name:`)."""
-    return Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PAGE)
+def open_console(stream: TextIO, width: int = PAGE) -> Console:
+    """Return a console with colours on a terminal only, and without emoji codes (`:name:`).
+
+    Args:
+        stream: output stream.
+        width: of output that is not a terminal.
+    """
+    return Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else width)
 
 
 def fits(console: Console, made: Table) -> bool:
@@ -26,10 +33,15 @@ def fits(console: Console, made: Table) -> bool:
     return console.measure(made, options=room).maximum <= console.width
 
 
-def show(console: Console, made: Table) -> None:
+def show(console: Console, made: Table, keep: int = 2) -> None:
     """Print a table; if it does not fit, with less padding, then without its last columns, which the caption names.
 
     Rich truncates names in a table that is too wide.
+
+    Args:
+        console: where it is printed.
+        made: the table.
+        keep: number of first columns that are printed in any case.
     """
     if not fits(console, made):
         made.padding = (0, 0)
@@ -37,7 +49,7 @@ def show(console: Console, made: Table) -> None:
         for column in made.columns:
             column.header = str(column.header).replace(" ", "\n")
     left_out: list[str] = []
-    while not fits(console, made) and len(made.columns) > 2:
+    while not fits(console, made) and len(made.columns) > keep:
         left_out.insert(0, str(made.columns.pop().header).replace("\n", " "))
     if left_out:
         caption = f"{made.caption}; " if made.caption else ""
@@ -56,6 +68,12 @@ def show_all(console: Console, tables: Iterable[TextTable]) -> None:
                 made.add_row(*map(escape, row))
         made.caption = escape(described.caption) or None
         show(console, made)
+
+
+def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) -> tuple[str, ...]:
+    """Return the cells of a bill: calls, calls from a cache, tokens, money, and seconds of a call."""
+    counts = (cost.calls, cost.cached_calls, input_tokens, output_tokens)
+    return *map(number, counts), money(cost.cost_usd), seconds(cost.p50_s), seconds(cost.p95_s)
 
 
 def table(title: str, first: str, *others: str) -> Table:

@@ -45,13 +45,15 @@ def command(given: ReproduceOptions) -> int:
     """
     from flows.cli.progress import open_progress
     from flows.reproduction.sources import Sources
-    from tasks.settings.assemble import evaluation_settings
+    from tasks.settings.assemble import EvaluationChoice, evaluation_settings
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import find_conf
 
     def settings(benchmark: str, pipeline: str) -> EvaluationSettings:
         return evaluation_settings(
-            benchmark=benchmark, backbone="replay", pipeline=pipeline, data=given.data, home=given.home
+            EvaluationChoice(
+                benchmark=benchmark, backbone="replay", pipeline=pipeline, data=given.data, home=given.home
+            )
         )
 
     reproductions = []

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from flows.reproduction.figures import Figure, Reproduction
+from flows.reproduction.published import Figure, Reproduction
 from flows.reproduction.sources import Sources
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.rsl_sql_release import Release
 from tasks.records import Outcome
 from tasks.scoring.build_report import build_report
-from tasks.scoring.metric import ScoredRun
-from tasks.scoring.metrics.selection import selection_score
-from tasks.scoring.report import QuestionScore, Report, Verdict
+from tasks.scoring.metric import METRICS, ScoredRun
+from tasks.scoring.report import QuestionScore, Ratio, Report, Verdict
 
 NAME = "rsl-sql-stages"
 RULE = "bird"
@@ -33,11 +32,12 @@ async def reproduce(sources: Sources) -> Reproduction:
     benchmark, release = sources.benchmark(settings), sources.release(settings)
     every = _report(benchmark, release, tuple(STAGES))
     selected = _report(benchmark, release, ("1_preliminary_sql", "3_binary_selection"))
-    selection = selection_score(ScoredRun(every, {}))
+    selection = METRICS.get("selection").of(ScoredRun(every, {}))
     assert selection is not None, "four stages, of which the third selects"
     total = len(benchmark.questions)
     second, third = every.stages[1], selected.stages[1]
-    disagreed = selection.chosen_right
+    oracle, disagreed = selection.further["selection/oracle"], selection.further["selection/chosen_right"]
+    assert isinstance(oracle, Ratio) and isinstance(disagreed, Ratio)
     return Reproduction(
         NAME,
         "right answers after each stage, GPT-4o, BIRD dev (the authors' released verdicts)",
@@ -56,7 +56,7 @@ async def reproduce(sources: Sources) -> Reproduction:
             Figure("SQL3 against SQL1: broken", 24, third.broken),
             Figure("questions that exactly one of SQL1 and SQL2 has right", 148, disagreed.total),
             Figure("of these, selected rightly", 109, disagreed.correct),
-            Figure(f"oracle of SQL1 and SQL2, of {total:,}", 1054, selection.oracle.correct),
+            Figure(f"oracle of SQL1 and SQL2, of {total:,}", 1054, oracle.correct),
         ),
     )
 

@@ -1,15 +1,21 @@
-"""Data sources of the reproductions."""
+"""Data of the reproductions, and scoring as in an evaluation, without Prefect and MLflow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.runtime.control import Progress
+from flows.scoring.scorer import Scorable, Scorer
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.recordings.file import Recording
 from tasks.backbone.recordings.replay import RecordedBackbone
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, Release, read_release, recorded_replies
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.records import Outcome
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.rules import rules_beside
+from tasks.scoring.report import Report
 from tasks.settings.evaluation import EvaluationSettings
 
 
@@ -43,3 +49,12 @@ def replay(release: Release, benchmark: Benchmark) -> MeteredBackbone:
     """Return a backbone that replays GPT-4o's recorded replies."""
     replies = tuple(recorded_replies(release, benchmark.questions))
     return MeteredBackbone(RecordedBackbone(Recording(release.folder, "", replies)))
+
+
+async def score(scorable: Scorable, outcomes: Mapping[str, Outcome], workers: SqlWorkers) -> Report:
+    """Score one outcome for each selected question."""
+    settings = scorable.benchmark.settings
+    scorer = Scorer(scorable, Judge(workers, rules_beside(settings.rule), settings.timeout_s))
+    for question in scorable.questions:
+        await scorer.score(question, outcomes[question.id])
+    return scorer.report()

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.reproduction.figures import Figure, Reproduction
-from flows.reproduction.scored import Selected, score
-from flows.reproduction.sources import Sources
+from flows.reproduction.published import Figure, Reproduction
+from flows.reproduction.sources import Sources, score
+from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.pairing import pair
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Outcome
-from tasks.scoring.metrics.exact_match import match_clauses
+from tasks.scoring.metrics.exact_match import differing_clauses
 
 NAME = "spider-dail"
 PREDICTIONS = "predictions/spider-dev-dail-sql-gpt-4.txt"
@@ -74,13 +74,13 @@ async def reproduce(sources: Sources) -> Reproduction:
     sources.progress.step(f"Scoring {len(questions)} predictions")
     async with SqlWorkers() as workers:
         outcomes = {question.id: Outcome(question.id, predictions.get(question.id)) for question in questions}
-        report = await score(Selected(benchmark, questions, databases), outcomes, workers, sources.progress)
+        report = await score(Scorable(benchmark, questions, databases), outcomes, workers)
     matched = {
         question.id
         for question in questions
-        if match_clauses(
+        if not differing_clauses(
             predictions.get(question.id), benchmark.gold[question.id], benchmark.schemas[question.database_id]
-        ).matched
+        )
     }
     total = len(questions)
     return Reproduction(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from flows.questions.demonstrations import QuestionExtras
 from flows.questions.runner import QuestionInputs, QuestionRunner, Tools
-from flows.reproduction.figures import Figure, Reproduction
-from flows.reproduction.scored import Selected, score
-from flows.reproduction.sources import Sources, replay
+from flows.reproduction.published import Figure, Reproduction
+from flows.reproduction.sources import Sources, replay, score
+from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.pairing import pair
@@ -33,11 +33,9 @@ async def reproduce(sources: Sources) -> Reproduction:
     benchmark, release = sources.benchmark(settings), sources.release(settings)
     questions = [question for question in benchmark.questions if question.database_id == DATABASE]
     if DATABASE in benchmark.missing:
-        raise DataError(
-            f"The database is not at {benchmark.database_path(DATABASE)}: nothing can be executed."
-        )
+        raise DataError(f"The database is not at {benchmark.location(DATABASE)}: nothing can be executed.")
     databases = {DATABASE: open_benchmark_database(benchmark, DATABASE, settings.pipeline.prompt.sample_rows)}
-    selected = Selected(benchmark, questions, databases)
+    selected = Scorable(benchmark, questions, databases)
     backbone = replay(release, benchmark)
     predictions = pair(read_predictions(Path(settings.data) / PREDICTIONS), benchmark).sqls
     async with SqlWorkers() as workers:
@@ -45,10 +43,10 @@ async def reproduce(sources: Sources) -> Reproduction:
         runner = QuestionRunner(settings, inputs, Tools(backbone, workers))
         sources.progress.step(f"Replaying {len(questions)} questions")
         outcomes = {question.id: await runner.run(Trail(question)) for question in questions}
-        report = await score(selected, outcomes, workers, sources.progress)
+        report = await score(selected, outcomes, workers)
         sources.progress.step("Scoring the baseline")
         baseline = {question.id: Outcome(question.id, predictions.get(question.id)) for question in questions}
-        base = await score(selected, baseline, workers, sources.progress)
+        base = await score(selected, baseline, workers)
     right = {stage.name: stage.ex.correct for stage in report.stages}
     names = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
     total = report.scored

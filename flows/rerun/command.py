@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RerunOptions(options.Details, options.Data, options.Output):
+class RerunOptions(options.Labels, options.Details, options.Data, options.Output):
     """Options of `crosscheck rerun`."""
 
     run: str = options.argument(metavar="RUN")
@@ -93,6 +93,7 @@ def command(given: RerunOptions) -> int:
     from flows.rerun.plan import plan_rerun
     from flows.runtime.control import Control
 
+    labels = given.labels
     plan = plan_rerun(given.settings())
     if not plan.again:
         name = plan.parent.run.run_id
@@ -104,11 +105,11 @@ def command(given: RerunOptions) -> int:
         )
         return 0
     with open_progress(sys.stderr) as progress:
-        control = Control(progress)
-        with launched(plan.settings, control) as prefect:
+        control = Control(progress, tags=labels)
+        with launched(plan.settings, control, flow="flows.rerun.flow") as prefect:
             from flows.rerun.flow import rerunning
 
-            evaluated = prefect.loop.run(rerunning(plan, control, prefect.preparation)(plan.asked_for))
+            evaluated = prefect.loop.run(rerunning(plan, control, prefect.preparation)(plan.asked_for)).value
     emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),

@@ -9,11 +9,11 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.deployed.forms import Rerun
-from flows.deployed.run import as_prefect_state, deployed_run, message_of, open_home
+from flows.deployed.worker import as_prefect_state, deployed_run, message_of, open_home
 from flows.rerun.flow import rerunning
 from flows.rerun.plan import plan_rerun
 from flows.runtime.control import Control
-from tasks.settings.evaluation import RerunSettings
+from tasks.settings.evaluation import Labels, RerunSettings
 from tasks.settings.home import find_data
 
 ERRORS = Rerun()
@@ -31,16 +31,16 @@ async def rerun_by_name(choice: Rerun = ERRORS) -> State[Any]:
 
 async def _rerun(choice: Rerun) -> State[Any]:
     home = await open_home()
-    named = choice.model_dump(exclude={"data"})
+    named = choice.model_dump(exclude={"data", *Labels.model_fields})
     settings = RerunSettings(**named, data=str(find_data(choice.data)), home=str(home.path))
     plan = plan_rerun(settings)
     if not plan.again:
         return Completed(
             message=f"Run {plan.parent.run.run_id} has no question to ask again ({plan.selection})."
         )
-    control = Control()
+    control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = await rerunning(plan, control)(settings)
+        found = (await rerunning(plan, control)(settings)).value
     for note in found.notes:
         get_run_logger().info(note)
     return Completed(message=message_of(found))

@@ -8,7 +8,7 @@ from prefect.runtime import flow_run
 
 from flows.evaluation.session import ScoredSession, raise_if_nothing_was_answered
 from flows.questions.preparation import Preparation, prepare
-from flows.report.result import EvaluationResult
+from flows.report.result import EvaluationResult, Unsearched
 from flows.rerun.merge import Merge
 from flows.rerun.plan import RerunPlan, check_questions
 from flows.runtime.control import Control
@@ -17,7 +17,7 @@ from tasks.settings.evaluation import RerunSettings
 
 def rerunning(
     plan: RerunPlan, control: Control, preparation: Preparation | None = None
-) -> Flow[[RerunSettings], Coroutine[Any, Any, EvaluationResult]]:
+) -> Flow[[RerunSettings], Coroutine[Any, Any, Unsearched[EvaluationResult]]]:
     """Return the flow `rerun`, which takes what the user asked for (`plan.asked_for`).
 
     Args:
@@ -27,7 +27,7 @@ def rerunning(
     """
 
     @flow(name="rerun", flow_run_name="rerun {settings.run}", validate_parameters=False, persist_result=False)
-    async def rerun(settings: RerunSettings) -> EvaluationResult:
+    async def rerun(settings: RerunSettings) -> Unsearched[EvaluationResult]:
         """Ask some questions of a run again, and log a new run that holds all of its questions.
 
         Raises:
@@ -36,8 +36,8 @@ def rerunning(
         """
         control.begin_flow_run(str(flow_run.id))
         prepared = preparation or prepare(plan.settings, control.progress)
-        check_questions(plan.parent.run, prepared.benchmark.folder / plan.settings.benchmark.questions)
-        async with ScoredSession.open(prepared, control, plan.tags) as session:
+        check_questions(plan.parent.run, prepared.benchmark)
+        async with ScoredSession.open(prepared, control, {**plan.tags, **control.tags}) as session:
             old = {score.question.id: score for score in plan.parent.rows}
             merge = Merge(session.scorer, old, plan.again, plan.settings.benchmark.rule)
             await merge.carry_over()
@@ -48,7 +48,7 @@ def rerunning(
             facts = _facts(plan, merge)
             for line in summary(facts, len(old)):
                 control.progress.note(line)
-            return await session.finish(answers, facts={"rerun": facts})
+            return Unsearched(await session.finish(answers, facts={"rerun": facts}))
 
     return rerun
 

@@ -1,6 +1,5 @@
 """Plan of a re-run: its parent run, the questions to ask again, and the settings."""
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 from flows.questions.runner import RerunSpec
 from flows.questions.schema_only import MISSING_DATABASE
 from tasks.backbone.kinds.kind import kind_of
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.selection import select
 from tasks.errors import ConfigurationError, DataError, did_you_mean
 from tasks.records import Outcome
@@ -20,6 +20,7 @@ from tasks.settings.evaluation import EvaluationSettings, RerunSettings
 from tasks.settings.home import Home
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import parse_override
+from tasks.settings.night import PINNED
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.parameters import HIDDEN
 from tasks.tracking.warehouse.run_names import find_run
@@ -38,7 +39,10 @@ HARMLESS = (
 """Settings that a re-run may change: they influence whether an answer arrives, but not its content."""
 
 
-_OWN_TAGS = ("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt")
+_OWN_TAGS = (
+    *("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt"),
+    *("name", "note", PINNED),
+)
 """Tags of one re-run, which a re-run of it does not inherit."""
 
 
@@ -117,16 +121,16 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
     )
 
 
-def check_questions(run: EvaluationRun, file: Path) -> None:
+def check_questions(run: EvaluationRun, benchmark: Benchmark) -> None:
     """Check that the benchmark's questions are still those of the run.
 
     Raises:
         DataError: they differ.
     """
-    if hashlib.sha256(file.read_bytes()).hexdigest() != run.question_sha256:
+    if benchmark.digest != run.question_sha256:
         raise DataError(
-            f"The questions {file} are not those of run {run.run_id} (their sha256 differs). Give --data the folder "
-            "that they were read from, or evaluate anew."
+            f"The questions {benchmark.question_files[0]} are not those of run {run.run_id} (their sha256 differs). "
+            "Give --data the folder that they were read from, or evaluate anew."
         )
 
 

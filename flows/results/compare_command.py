@@ -45,7 +45,7 @@ def command(given: CompareOptions) -> None:
     """
     from flows.results.compare_display import print_comparison
     from tasks.tracking.comparison.as_json import as_object
-    from tasks.tracking.comparison.build import compare
+    from tasks.tracking.comparison.compare import compare
     from tasks.tracking.comparison.page import render
     from tasks.tracking.warehouse.run_names import find_run
     from tasks.tracking.warehouse.runs import Warehouse

@@ -3,31 +3,31 @@
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 
+from flows.report.tables import cost_cells, open_console, show, show_all
 from flows.report.tables import table as make_table
 from tasks.records import Question
+from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.comparison.comparability import left_out
-from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
+from tasks.tracking.comparison.metric_rows import as_table
+from tasks.tracking.comparison.run_comparison import Contrast, Pair, RunComparison, Side
 from tasks.tracking.pages.text import answer_in_words, visible
 from tasks.wording import (
     MINUS,
     and_more,
     counts,
     interval,
-    money,
     number,
     p_value,
     percent,
     points,
-    seconds,
 )
 
-WIDTH = 110
 SETTINGS_SHOWN = 12
 
 
@@ -40,9 +40,13 @@ def print_comparison(comparison: RunComparison, stream: TextIO, flips: int | Non
         flips: number of flipped questions to print; None: all.
     """
     terminal = stream.isatty()
-    console = Console(file=stream, highlight=False, width=None if terminal else WIDTH)
+    console = open_console(stream)
     for part in _parts(comparison):
-        console.print(part, soft_wrap=isinstance(part, str))
+        if isinstance(part, Table):
+            show(console, part)
+        else:
+            console.print(part, soft_wrap=True)
+    show_all(console, [as_table(comparison.metrics)] if comparison.metrics else [])
     shown = comparison.flips[:flips]
     if shown:
         console.print("\n[bold]Flipped questions[/]")
@@ -56,7 +60,7 @@ def print_comparison(comparison: RunComparison, stream: TextIO, flips: int | Non
         )
 
 
-def _parts(comparison: RunComparison) -> Iterator[RenderableType]:
+def _parts(comparison: RunComparison) -> Iterator[str | Table]:
     run, result = comparison.a.run, comparison.result
     yield (
         f"\n[bold]{_text(run.benchmark)}[/], revision {_text(run.revision)} · rule {_text(comparison.rule)} · "
@@ -95,13 +99,18 @@ def _sides(comparison: RunComparison) -> Table:
     for side in (comparison.a, comparison.b):
         table.add_row(
             f"[bold]{side.letter}[/]",
-            _text(side.name),
+            "\n".join(_text(line) for line in (side.name, *_labels(side)) if line),
             f"[dim]{_text(side.run.run_id)}[/]",
             f"[bold]{percent(side.ex)}[/]",
             counts(side.ex),
             interval(side.low, side.high),
         )
     return table
+
+
+def _labels(side: Side) -> tuple[str, str]:
+    """Return what the user wrote on a run, and which settings differ from the defaults."""
+    return labels_in_words(side.run.tags), side.run.tags.get("changed", "")
 
 
 def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
@@ -130,22 +139,10 @@ def _bill(comparison: RunComparison) -> Table:
     headers = ("calls paid", "from cache", "tokens in", "tokens out", "paid", "p50", "p95")
     table = _table("Cost", "", *headers)
     for side in (comparison.a, comparison.b):
-        table.add_row(f"{side.letter}  {_text(side.name)}", *_cost(side))
+        cells = cost_cells(side.cost, side.input_tokens, side.output_tokens)
+        table.add_row(f"{side.letter}  {_text(side.name)}", *cells)
     table.caption = "tokens: with what the cache served; paid: what this run paid"
     return table
-
-
-def _cost(side: Side) -> tuple[str, ...]:
-    cost = side.cost
-    return (
-        number(cost.calls),
-        number(cost.cached_calls),
-        number(side.input_tokens),
-        number(side.output_tokens),
-        money(cost.cost_usd),
-        seconds(cost.p50_s),
-        seconds(cost.p95_s),
-    )
 
 
 def _settings(comparison: RunComparison) -> Table:

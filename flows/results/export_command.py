@@ -2,19 +2,32 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
 
 import click
 
 from flows.cli import options
 from flows.cli.output import emit
 
+FORMS = {"bird": "bird", "spider": "lines"}
+
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(options.Output):
+class ExportOptions(options.Data, options.Output):
     """Options of `crosscheck export`."""
 
-    target: Path = options.argument(metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
+    target: str = options.argument(metavar="FOLDER|RUN")
+    submission: Path | None = options.option(
+        "--submission",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the predictions of RUN to FILE, for the official evaluator of its benchmark.",
+    )
+    form: str | None = options.option(
+        "--format",
+        type=click.Choice(list(FORMS)),
+        help="Form of --submission. [default: that of the run's benchmark]",
+    )
     overwrite: bool = options.option(
         "--overwrite", is_flag=True, help="Replace the files of an earlier export."
     )
@@ -24,17 +37,68 @@ class ExportOptions(options.Output):
     "export",
     epilog="\b\nExamples:\n  crosscheck export results\n"
     "  python -c \"import pandas; print(pandas.read_parquet('results/runs.parquet'))\"\n"
+    "  crosscheck export latest --submission predict.json\n"
+    "      the predictions of the last finished run, as BIRD's or Spider's evaluator reads them\n"
+    "  crosscheck export 20261121-020000-3f9a1c --submission predict.txt --format spider\n"
     "\b\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(ExportOptions)
 def command(given: ExportOptions) -> None:
-    """Write the results of all runs to FOLDER: one Parquet file for each view of `crosscheck query`."""
+    """Write the results of all runs to FOLDER: one Parquet file for each view of `crosscheck query`.
+
+    With --submission: write the predictions of one RUN for the official evaluator, and print how to run it.
+    """
+    if given.submission is not None:
+        _submission(given, given.submission.expanduser())
+        return
+    if given.form:
+        raise click.UsageError("--format is the form of --submission FILE, which is missing.")
     from tasks.tracking.warehouse.views import export
 
-    rows = export(given.folder.warehouse, given.target.expanduser(), overwrite=given.overwrite)
+    target = Path(given.target)
+    rows = export(given.folder.warehouse, target.expanduser(), overwrite=given.overwrite)
 
     def show(stream: TextIO) -> None:
         for name, count in rows.items():
-            click.echo(f"{given.target / f'{name}.parquet'}: {count:,} rows", stream)
+            click.echo(f"{target / f'{name}.parquet'}: {count:,} rows", stream)
 
-    emit({"folder": str(given.target), "rows": rows}, show, as_json=given.as_json, text_too=False)
+    emit({"folder": str(target), "rows": rows}, show, as_json=given.as_json, text_too=False)
+
+
+def _submission(given: ExportOptions, target: Path) -> None:
+    from flows.results.submission import export_submission
+    from tasks.benchmarks.layouts.base import Submission
+    from tasks.errors import ConfigurationError
+    from tasks.settings.home import find_data
+    from tasks.tracking.warehouse.run_names import find_run
+    from tasks.tracking.warehouse.runs import Warehouse
+
+    if target.exists() and not given.overwrite:
+        raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")
+    warehouse = Warehouse(given.folder.warehouse)
+    run = warehouse.read_run(find_run(given.target, warehouse.runs()).run_id)
+    form = cast("Submission | None", FORMS[given.form] if given.form else None)
+    found = export_submission(run, target, find_data(given.data), given.folder, form)
+
+    def show(stream: TextIO) -> None:
+        click.echo(
+            f"{found.answered:,} predictions of run {run.run.run_id} are in {found.file}; the other "
+            f"{found.questions - found.answered:,} of {found.questions:,} questions have no answer and count as wrong.",
+            stream,
+        )
+        if found.changed:
+            click.echo(
+                f"{len(found.changed):,} SQLs have a line break or tab inside a literal; this form cannot hold it, "
+                f"and it became a space: {', '.join(found.changed[:10])}",
+                stream,
+            )
+        if found.rewritten:
+            click.echo(
+                f'{len(found.rewritten):,} SQLs have "value" in them, which the evaluator replaces by 1 before it runs '
+                f"them; its verdict on these may differ: {', '.join(found.rewritten[:10])}",
+                stream,
+            )
+        click.echo(f"Evaluate it with {found.evaluator}:\n  {found.command}", stream)
+        click.echo(f"or here:\n  {found.score_command}", stream)
+
+    emit({"run_id": run.run.run_id, **found.as_object()}, show, as_json=given.as_json, text_too=False)

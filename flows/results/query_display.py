@@ -9,21 +9,23 @@ from rich.console import Console
 from rich.table import Table as Shown
 from rich.text import Text
 
+from flows.report.tables import open_console
 from tasks.tracking.warehouse.views import Table, plain, views
+from tasks.wording import counted
 
 MOST, MOST_COLUMNS = 200, 10
 
 
 def print_rows(table: Table, stream: TextIO) -> None:
     """Print the first rows of a result as a table, or in blocks if it has many columns."""
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    console = open_console(stream, 160)
     if len(table.columns) > MOST_COLUMNS:
         _print_blocks(table, console)
     else:
         _print_table(table, console)
     rest = len(table.rows) - MOST
     more = f", the first {MOST} of them here; --csv and --json print all" if rest > 0 else ""
-    console.print(f"{len(table.rows):,} row{'' if len(table.rows) == 1 else 's'}{more}")
+    console.print(f"{counted(len(table.rows), 'row')}{more}")
 
 
 def _print_blocks(table: Table, console: Console) -> None:

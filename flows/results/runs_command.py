@@ -16,6 +16,12 @@ class RunsOptions(options.Output):
     benchmark: str | None = options.option(
         "--benchmark", metavar="NAME", help="List only runs of this benchmark."
     )
+    tag: tuple[str, ...] = options.option(
+        "--tag",
+        multiple=True,
+        metavar="KEY[=VALUE]",
+        help="List only runs with this tag. May be given several times.",
+    )
     limit: int = options.option(
         "--limit",
         type=click.IntRange(min=1),
@@ -29,6 +35,7 @@ class RunsOptions(options.Output):
 @click.command(
     "runs",
     epilog="\b\nExamples:\n  crosscheck runs\n  crosscheck runs --benchmark bird-dev --limit 5\n"
+    "  crosscheck runs --tag team=search\n"
     "  crosscheck compare latest~1 latest",
 )
 @options.record(RunsOptions)
@@ -38,13 +45,20 @@ def command(given: RunsOptions) -> None:
     from tasks.tracking.warehouse.runs import Warehouse
 
     warehouse = given.folder.warehouse
-    found = [run for run in Warehouse(warehouse).runs() if given.benchmark in (None, run.benchmark)]
+    wanted = [tag.partition("=")[::2] for tag in given.tag]
+    found = [
+        run
+        for run in Warehouse(warehouse).runs()
+        if given.benchmark in (None, run.benchmark)
+        and all(key in run.tags and value in ("", run.tags[key]) for key, value in wanted)
+    ]
 
     def show(stream: TextIO) -> None:
         if found:
             print_runs(found, given.limit, stream)
             return
         of = f" of {given.benchmark}" if given.benchmark else ""
+        of += f" with the tag {' and '.join(given.tag)}" if given.tag else ""
         click.echo(f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream)
 
     listed = [

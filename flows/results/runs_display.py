@@ -3,52 +3,57 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from rich import box
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from flows.report.tables import open_console, show, table
 from tasks.scoring.report import Ratio
-from tasks.tracking.ranking import ORACLE, REROLLED
+from tasks.settings.evaluation import labels_in_words
+from tasks.tracking.evaluation import ORACLE, REROLLED, TRANSLATED
 from tasks.tracking.warehouse.runs import RunHeader
 from tasks.wording import counts, percent
 
 WIDE = 240
 """Width if the output is not a terminal, so that nothing is truncated."""
+NAMES = ("benchmark", "backbone", "pipeline")
+"""Columns that are shown on a terminal of any width, beside the run's id."""
 
 
 def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
     """Print a table of runs, newest first, and how many more there are."""
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("run", no_wrap=True)
-    table.add_column("started (UTC)", no_wrap=True)
-    for name in ("benchmark", "backbone", "pipeline"):
-        table.add_column(name, overflow="fold")
-    table.add_column("EX", justify="right", no_wrap=True)
-    table.add_column("right", justify="right", no_wrap=True)
-    table.add_column("rule")
-    table.add_column("status", no_wrap=True)
+    console = open_console(stream, WIDE)
+    shown = table(
+        "", "run", "benchmark", "backbone", "pipeline", "status", "EX", "right", "rule", "started (UTC)"
+    )
+    for column in shown.columns:
+        if column.header in NAMES:
+            column.justify, column.overflow = "left", "fold"
+        else:
+            column.no_wrap = True
     for run in runs[:limit]:
         ex = None if run.ex_correct is None or run.ex_total is None else Ratio(run.ex_correct, run.ex_total)
-        table.add_row(
+        shown.add_row(
             run.run_id,
-            f"{run.started:%Y-%m-%d %H:%M}",
-            escape(run.benchmark),
-            escape(run.backbone),
-            escape(run.pipeline),
+            *map(escape, (run.benchmark, run.backbone)),
+            _what(run),
+            _status(run),
             percent(ex),
             counts(ex),
             escape(run.rule),
-            _status(run),
+            f"{run.started:%Y-%m-%d %H:%M}",
         )
-    console.print(table)
+    show(console, shown, keep=1 + len(NAMES))
     if len(runs) > limit:
         console.print(f"[dim]the latest {limit:,} of {len(runs):,}; --limit shows more[/]")
 
 
+def _what(run: RunHeader) -> str:
+    """Return the pipeline, the settings that differ from the defaults, and what the user wrote on the run."""
+    more = (run.tags.get("changed", ""), labels_in_words(run.tags))
+    return "\n".join((escape(run.pipeline), *(f"[dim]{escape(each)}[/]" for each in more if each)))
+
+
 def _status(run: RunHeader) -> str:
     """Return a run's status, with the tags that exclude it from ranking."""
-    tags = [tag for tag in (ORACLE, REROLLED) if tag in run.tags]
+    tags = [tag for tag in (ORACLE, REROLLED, TRANSLATED) if tag in run.tags]
     status = ", ".join([run.status, *tags])
     return status if status == "complete" else f"[yellow]{escape(status)}[/]"

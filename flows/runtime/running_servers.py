@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from flows.runtime.addresses import Addresses
+from flows.runtime.folder_use import FolderUse
 from tasks.errors import ConfigurationError
 from tasks.settings.home import Home
 
@@ -49,6 +50,7 @@ def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
             "with --home."
         ) from error
     with lock:
+        use = FolderUse(home)
         record = _record(home)
         running = RunningServers(os.getpid(), addresses.prefect_port, addresses.mlflow_port)
         temporary = record.with_suffix(".tmp")
@@ -58,6 +60,7 @@ def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
             yield
         finally:
             record.unlink(missing_ok=True)
+            use.end()
 
 
 def find_running_servers(home: Home) -> RunningServers | None:

@@ -31,6 +31,17 @@ class ScoreOptions(
         metavar="FILE",
         help="File with the predictions, in one of the formats below.",
     )
+    sql_column: str | None = options.option(
+        "--sql-column", metavar="NAME", help="Column of the predicted SQL, where several may hold it."
+    )
+    by_position: bool = options.option(
+        "--by-position", is_flag=True, help="Prediction N belongs to question N, whatever ids the file has."
+    )
+    unwrap: bool = options.option(
+        "--unwrap",
+        is_flag=True,
+        help="Take SQL out of Markdown fences, and of `database | SQL` as Picard writes it.",
+    )
     name: str | None = options.option(
         "--name", metavar="NAME", help="Name of the system in MLflow. [default: the file's name]"
     )
@@ -66,6 +77,7 @@ class ScoreOptions(
             ConfigurationError: an unknown name, key, value or rule.
         """
         from flows.scoring.settings import ScoreSettings, read_rules
+        from tasks.benchmarks.predictions.columns import Reading
         from tasks.settings.assemble import benchmark_settings
         from tasks.settings.home import find_data
 
@@ -75,12 +87,13 @@ class ScoreOptions(
         return ScoreSettings(
             benchmark=benchmark,
             predictions=file,
+            reading=Reading(self.sql_column, self.by_position, self.unwrap),
             name=self.name or file.stem,
             rules=read_rules(self.rules, benchmark.rule),
             questions=self.questions,
             limit=self.limit,
             linking=Path(self.linking).expanduser() if self.linking else None,
-            trials=self.trials if self.efficiency else 0,
+            trials=self.trials if self.efficiency or benchmark.efficiency else 0,
             data=find_data(self.data),
             home=self.folder,
         )
@@ -92,12 +105,15 @@ class ScoreOptions(
     "  crosscheck score --benchmark bird-dev --predictions predict_dev.json --questions 717-845\n"
     "  crosscheck score --benchmark spider-dev --predictions dail-sql.txt --rules bird,spider,strict --details\n"
     "  crosscheck score --benchmark bird-dev --predictions mine.csv --efficiency --json > scores.json\n"
+    "  crosscheck score --benchmark spider-dev --predictions other.csv --sql-column generated_sql --by-position\n"
     "\b\nFormats, recognised by their content:\n"
     "  BIRD's submission  a JSON object: question id -> SQL, tab, ----- bird -----, tab, database\n"
     "  Spider's text      one SQL per line in the order of the questions, optionally a tab and its database\n"
-    "  CSV, JSON lines    with the fields question_id and sql (or predicted_sql); also a JSON list of such objects\n"
+    "  CSV, JSON lines    with the fields question_id and sql (or predicted_sql); also a JSON list of such objects.\n"
+    "                     Where several columns may hold the SQL, --sql-column says which\n"
     "  predictions.json   the artifact of an earlier run in MLflow\n"
     "\b\nQuestions without a prediction count as wrong and are listed. Without ids, a file needs a line per question.\n"
+    "Objects without ids need --by-position.\n"
     "\b\nExit codes: 0 scored; 2 bad input or configuration.",
 )
 @options.record(ScoreOptions)

@@ -8,35 +8,35 @@ from pathlib import Path
 
 from flows.report.result import EvaluationResult
 from flows.runtime.control import NullProgress, Progress
-from flows.scoring.scorer import Scorer
+from flows.scoring.remarks import about_same_failure
+from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.settings import ScoreSettings
 from flows.scoring.tracking import describe_score, log_score
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.benchmarks.predictions.formats import read_predictions
-from tasks.benchmarks.predictions.links import read_links
+from tasks.benchmarks.predictions.link_files import read_links
 from tasks.benchmarks.predictions.pairing import Predictions, pair
 from tasks.benchmarks.selection import select
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
-from tasks.records import Link, Outcome, Question
+from tasks.records import Link, Outcome
+from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.scoring.metrics.efficiency import Efficiency, measure_efficiency
 from tasks.scoring.report import Cost, Report
 from tasks.settings.home import find_conf
 from tasks.stages.links import read_link
-from tasks.tracking.mlflow.run import Tracker
+from tasks.tracking.mlflow.quiet import import_in_background
+from tasks.tracking.mlflow.tracker import Tracker
 
 LINK = "predicted"
 
 
 @dataclass(frozen=True)
 class Selected:
-    """Questions and databases to score (`flows.scoring.scorer.Scorable`), with their predictions."""
+    """Questions and databases to score, with the predictions and links of the questions."""
 
-    benchmark: Benchmark
-    questions: tuple[Question, ...]
-    databases: Mapping[str, Database] = field(repr=False)
+    scorable: Scorable
     predictions: Predictions = field(repr=False)
     links: Mapping[str, Link] = field(repr=False)
 
@@ -48,10 +48,13 @@ def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
         CrosscheckError: bad input or configuration; the message says what to change.
     """
     started = time.monotonic()
+    import_in_background()
     progress.step(f"Reading {settings.benchmark.name}")
     selected = _select(settings, progress)
-    run = describe_score(settings, selected.benchmark, selected.predictions)
+    run = describe_score(settings, selected.scorable, selected.predictions)
     report = asyncio.run(_score(settings, selected, progress))
+    for note in about_same_failure(report):
+        progress.note(note)
     progress.step("Logging to MLflow")
     return log_score(settings, run, report, selected.predictions, progress, time.monotonic() - started)
 
@@ -64,26 +67,33 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
         conf=find_conf(),
         progress=progress.step,
     )
-    predictions = pair(read_predictions(settings.predictions), benchmark)
+    if not benchmark.gold and not benchmark.results:
+        raise DataError(
+            f"{settings.benchmark.name} has no gold, so nothing can be scored. `crosscheck evaluate` makes predictions "
+            "and `crosscheck export RUN --submission FILE` writes what its official evaluator takes."
+        )
+    predictions = pair(read_predictions(settings.predictions, settings.reading), benchmark)
+    for note in (*benchmark.other_revision, *filter(None, [benchmark.translated])):
+        progress.note(note)
     questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
     wanted = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in wanted if name not in benchmark.missing]
     if not present and settings.linking is None:
         raise DataError(
             f"{settings.benchmark.name}: none of the databases of the selected questions is there; the first would "
-            f"be {benchmark.database_path(next(iter(wanted)))}."
+            f"be {benchmark.location(next(iter(wanted)))}."
             + (f" Get the data from {settings.benchmark.source}" if settings.benchmark.source else "")
         )
     progress.step(f"Reading {len(present)} databases")
     databases = {name: _open(benchmark, name) for name in present}
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
-    return Selected(benchmark, questions, databases, predictions, links)
+    return Selected(Scorable(benchmark, questions, databases), predictions, links)
 
 
 def _open(benchmark: Benchmark, name: str) -> Database:
     entry = benchmark.schemas.get(name)
     return open_database(
-        benchmark.database_path(name),
+        benchmark.location(name),
         name,
         sample_rows=0,
         foreign_keys=entry.foreign_keys if entry else (),
@@ -103,33 +113,23 @@ def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) 
 
 async def _score(settings: ScoreSettings, selected: Selected, progress: Progress) -> Report:
     tracker = Tracker(settings.home)
-    store = asyncio.create_task(
-        asyncio.to_thread(tracker.check)
-    )  # takes seconds, during which predictions are scored
-    judging = _Judging(progress, len(selected.questions))
+    # takes seconds, during which predictions are scored
+    store = asyncio.create_task(asyncio.to_thread(tracker.check))
+    judging = _Judging(progress, len(selected.scorable.questions))
     async with SqlWorkers() as workers:
         with VerdictCache(settings.home.verdicts, workers.limits) as cache:
-            scorer = Scorer(
-                selected,
-                workers,
-                lambda score: None,
-                judging,
-                rules=settings.rules,
-                headline=settings.headline,
-                cache=cache,
-            )
+            judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
+            scorer = Scorer(selected.scorable, judge, headline=settings.headline, progress=judging)
             await _score_all(selected, scorer)
-        efficiency = await _measure(settings, selected, scorer, workers, progress)
+        efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store
     report = scorer.report(efficiency, link_all=settings.linking is not None)
-    return replace(
-        report, cost=Cost()
-    )  # the file does not contain the cost of the predictions: unknown, not 0
+    return replace(report, cost=Cost())  # the file does not contain the cost of the predictions
 
 
 async def _score_all(selected: Selected, scorer: Scorer) -> None:
     """Score every prediction, ordered by database, so that workers keep a database open."""
-    questions = sorted(selected.questions, key=lambda question: question.database_id)
+    questions = sorted(selected.scorable.questions, key=lambda question: question.database_id)
     await asyncio.gather(
         *(
             scorer.score(
@@ -145,22 +145,6 @@ async def _score_all(selected: Selected, scorer: Scorer) -> None:
     )
 
 
-async def _measure(
-    settings: ScoreSettings, selected: Selected, scorer: Scorer, workers: SqlWorkers, progress: Progress
-) -> Efficiency | None:
-    if not settings.trials:
-        return None
-    answers = scorer.right_answers
-    progress.step(f"Timing {len(answers):,} right answers against their gold, {settings.trials} trials")
-    return await measure_efficiency(
-        workers,
-        answers,
-        sum(question.database_id in selected.databases for question in selected.questions),
-        trials=settings.trials,
-        timeout_s=settings.benchmark.timeout_s,
-    )
-
-
 class _Judging(NullProgress):
     """Progress that shows the number of scored predictions as a step."""
 
@@ -169,6 +153,14 @@ class _Judging(NullProgress):
         self._progress = progress
         self._total = total
         self._done = 0
+
+    def step(self, text: str) -> None:
+        """Show a step of the scorer."""
+        self._progress.step(text)
+
+    def note(self, text: str) -> None:
+        """Keep a sentence for the end of the run."""
+        self._progress.note(text)
 
     def judged(self, *, correct: bool) -> None:
         """Count a scored prediction."""

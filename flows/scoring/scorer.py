@@ -1,44 +1,48 @@
 """Scores questions while others are still being asked."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
-from flows.runtime.control import Progress
+from flows.runtime.control import NullProgress, Progress
+from flows.scoring.translation import AnswerTranslation
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.database import Database
-from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
+from tasks.database.urls import locate
+from tasks.digests import file_digest
+from tasks.errors import ConfigurationError, DatabaseUnavailableError
 from tasks.records import Failure, Outcome, Question
 from tasks.scoring.build_report import build_report
-from tasks.scoring.execution.accuracy import Verdicts, judge
+from tasks.scoring.execution.accepted import read_accepted
+from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results
-from tasks.scoring.execution.rules import rules_beside
+from tasks.scoring.execution.rules import RULES
+from tasks.scoring.execution.subset import SubsetGold
+from tasks.scoring.execution.suite import judge_suite
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
-from tasks.scoring.metrics.efficiency import Efficiency, RightAnswer
-from tasks.scoring.report import QuestionScore, Report, Verdict, is_right
+from tasks.scoring.metrics.efficiency import Measured, RightAnswer, measure_efficiency
+from tasks.scoring.metrics.test_suite import SuiteRun
+from tasks.scoring.report import NO_GOLD, QuestionScore, Report, Verdict, is_right
 
 FINAL = "final"
+TRIALS = 3
+"""Measurements of the efficiency of all right answers."""
 
 
-class Scorable(Protocol):
-    """Benchmark, the questions selected from it, and their databases."""
+@dataclass(frozen=True)
+class Scorable:
+    """What is scored.
 
-    @property
-    def benchmark(self) -> Benchmark:
-        """The whole split."""
-        ...
+    Attributes:
+        benchmark: the whole split.
+        questions: the selected questions, in the benchmark's order, also those without a database.
+        databases: the opened databases, by id.
+    """
 
-    @property
-    def questions(self) -> Sequence[Question]:
-        """The selected questions, in the benchmark's order, also those without a database."""
-        ...
-
-    @property
-    def databases(self) -> Mapping[str, Database]:
-        """The opened databases, by id."""
-        ...
+    benchmark: Benchmark
+    questions: Sequence[Question]
+    databases: Mapping[str, Database] = field(repr=False)
 
 
 class Scorer:
@@ -46,84 +50,111 @@ class Scorer:
 
     Args:
         scorable: questions and databases.
-        workers: the pool that executes SQL.
+        judge: compares SQL with the gold.
+        headline: the rule of the headline; None: the benchmark's own.
         record: called with each score.
         progress: display of the number of scored questions.
-        rules: names of the rules to judge by; None: the default ones and the benchmark's own.
-        headline: the rule of the headline; None: the benchmark's own.
-        cache: verdicts known from earlier runs.
 
     Raises:
-        ConfigurationError: a metric that is asked for cannot be found.
+        ConfigurationError: a metric that is asked for cannot be found, or the headline rule needs a gold SQL where
+            there are accepted results only.
+        DataError: an accepted result cannot be read.
     """
 
     def __init__(
         self,
         scorable: Scorable,
-        workers: SqlWorkers,
-        record: Callable[[QuestionScore], None],
-        progress: Progress,
+        judge: Judge,
         *,
-        rules: Sequence[str] | None = None,
         headline: str | None = None,
-        cache: Verdicts | None = None,
+        record: Callable[[QuestionScore], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._scorable = scorable
         self._settings = scorable.benchmark.settings
-        self._workers = workers
-        self._record = record
-        self._progress = progress
+        self._judge = judge
         self._headline = headline or self._settings.rule
-        self._rules = tuple(rules or rules_beside(self._headline))
-        self._cache = cache
+        self._record = record
+        self._progress = progress or NullProgress()
         self._scores: dict[str, QuestionScore] = {}
+        self._suites: dict[str, tuple[Database, ...]] = {}
+        self._first_right: dict[str, bool] = {}
         asked = (*self._settings.metrics, *(("soft_f1",) if self._settings.soft_f1 else ()))
         self._metrics = find_metrics(asked)
         wanted = [METRICS.get(name) for name in asked]
         self._executed = [one for one in self._metrics if one.compare and one in wanted]
         self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
+        self._accepted = self._read_accepted()
+        written = self._settings.transpile_predictions
+        self._translation = AnswerTranslation(written) if written else None
 
     async def score(self, question: Question, outcome: Outcome) -> None:
         """Score one question: its final SQL and every candidate's, each executed once.
 
-        A question whose database is missing keeps its outcome, and is not scored.
+        A question whose database is missing, or that has no gold, keeps its outcome, and is not scored.
         """
         database = self._scorable.databases.get(question.database_id)
-        gold = self._scorable.benchmark.gold[question.id]
+        gold = self._gold(question)
+        if database is not None and self._translation:
+            outcome = self._translation.apply(question, outcome, database)
         if database is None:
             self._scores[question.id] = _unscored(question, outcome, gold)
             return
-        verdicts = dict(
-            await judge(
-                self._workers,
-                database,
-                gold,
-                {**{candidate.stage: candidate.sql for candidate in outcome.candidates}, FINAL: outcome.sql},
-                rules=self._rules,
-                timeout_s=self._settings.timeout_s,
-                cache=self._cache,
-            )
-        )
-        final = verdicts.pop(FINAL)
-        score = QuestionScore(question, outcome, final, verdicts, gold)
-        await self._measure(score, database)
-        self._scores[question.id] = score
-        self._record(score)
+        if not self._scorable.benchmark.has_gold(question.id):
+            await self.add_scored(_unscored(question, outcome, "", gold_status=NO_GOLD))
+            return
+        try:
+            verdicts = await self._verdicts(question, database, outcome)
+            final = verdicts.pop(FINAL)
+            await self.add_scored(QuestionScore(question, outcome, final, verdicts, gold))
+        except DatabaseUnavailableError as error:
+            failure = Failure("database_unavailable", "scoring", str(error), mendable=True)
+            final = Verdict(dict.fromkeys(self._judge.rules, False), "no_answer")
+            self._add(QuestionScore(question, replace(outcome, sql=None, failure=failure), final, {}, gold))
         self._progress.judged(correct=is_right(final, self._headline))
 
+    async def _verdicts(self, question: Question, database: Database, outcome: Outcome) -> dict[str, Verdict]:
+        """Judge every candidate's SQL and the final one, on every database of the question."""
+        suite = self._suite(database)
+        candidates = {candidate.stage: candidate.sql for candidate in outcome.candidates}
+        gold, accepted = self._gold(question), self._accepted.get(question.id)
+        judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
+        found = await judge_suite(
+            judge, suite, gold, {**candidates, FINAL: outcome.sql}, accepted=None if gold else accepted
+        )
+        if len(suite) > 1:
+            self._first_right[question.id] = is_right(found.first[FINAL], self._headline)
+        return dict(found.all)
+
+    def _suite(self, database: Database) -> tuple[Database, ...]:
+        """Return a database and those of its test suite, which have its schema."""
+        if database.id not in self._suites:
+            further = (
+                replace(database, location=locate(str(path)), digest=file_digest(path))
+                for path in self._scorable.benchmark.suite_paths(database.id)
+            )
+            self._suites[database.id] = (database, *further)
+        return self._suites[database.id]
+
     async def add_scored(self, score: QuestionScore) -> None:
-        """Add a question scored by an earlier run; metrics that compare results are computed again."""
-        name = score.question.id
+        """Add a scored question, also one of an earlier run; metrics that compare results are computed."""
         database = self._scorable.databases.get(score.question.database_id)
-        if database:
+        if database and score.executable and self._gold(score.question):
             await self._measure(score, database)
-        self._scores[name] = score
-        self._record(score)
+            if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
+                # known verdicts: of an earlier run
+                await self._verdicts(score.question, database, score.outcome)
+        self._add(score)
+
+    def _add(self, score: QuestionScore) -> None:
+        self._scores[score.question.id] = score
+        if self._record:
+            self._record(score)
 
     async def _measure(self, score: QuestionScore, database: Database) -> None:
         """Compute the metrics of one question that compare results."""
         found = await measure_results(
-            self._workers,
+            self._judge.workers,
             database,
             score.gold_sql,
             score.outcome.sql,
@@ -148,13 +179,28 @@ class Scorer:
         """Final answers that are right under the headline rule, with their gold SQL."""
         return tuple(
             RightAnswer(
-                self._scorable.databases[score.question.database_id], score.gold_sql, score.outcome.sql
+                score.question.id,
+                self._scorable.databases[score.question.database_id],
+                score.gold_sql,
+                score.outcome.sql,
             )
             for score in self.scores
-            if score.outcome.sql and is_right(score.final, self._headline)
+            if score.outcome.sql and score.gold_sql and is_right(score.final, self._headline)
         )
 
-    def report(self, efficiency: Efficiency | None = None, *, link_all: bool = False) -> Report:
+    async def measure_efficiency(self, trials: int = TRIALS) -> Measured:
+        """Time the right answers against their gold; nothing else should run on the workers meanwhile."""
+        answers = self.right_answers
+        total = trials * len(answers)
+
+        def tell(done: int) -> None:
+            self._progress.step(f"Timing right answers against their gold: {done:,} of {total:,}")
+
+        return await measure_efficiency(
+            self._judge.workers, answers, trials=trials, timeout_s=self._settings.timeout_s, on_measured=tell
+        )
+
+    def report(self, efficiency: Measured | None = None, *, link_all: bool = False) -> Report:
         """Return the report over all selected questions, with every metric.
 
         Args:
@@ -172,18 +218,48 @@ class Scorer:
             exact_match=self._scorable.benchmark.layout.exact_match,
             quarantine=self._settings.quarantine,
             link_rows=report.rows if link_all else None,
-            measured={**self._measured, **({"efficiency": efficiency} if efficiency else {})},
+            measured={
+                **self._measured,
+                **({"efficiency": efficiency} if efficiency else {}),
+                **({"test_suite": self._suite_run} if self._first_right else {}),
+            },
         )
+        if self._translation:
+            self._progress.note(self._translation.note)
         return replace(report, details=measure(run, self._metrics))
+
+    @property
+    def _suite_run(self) -> SuiteRun:
+        sizes = {name: len(databases) for name, databases in self._suites.items()}
+        first = {row.question.id: is_right(row.final, self._headline) for row in self.scores}
+        return SuiteRun(sizes, {**first, **self._first_right})
 
     def _without_database(self, question: Question) -> QuestionScore:
         failure = Failure("missing_database", "", f"the database {question.database_id} is missing", False)
-        return _unscored(
-            question,
-            Outcome(question.id, None, failure=failure),
-            self._scorable.benchmark.gold[question.id],
-        )
+        return _unscored(question, Outcome(question.id, None, failure=failure), self._gold(question))
+
+    def _gold(self, question: Question) -> str:
+        """Return the gold SQL of a question; "" where it has none."""
+        return self._scorable.benchmark.gold.get(question.id, "")
+
+    def _read_accepted(self) -> dict[str, SubsetGold]:
+        """Read the accepted results of the questions that can be executed."""
+        results, databases = self._scorable.benchmark.results, self._scorable.databases
+        wanted = [q.id for q in self._scorable.questions if q.id in results and q.database_id in databases]
+        if wanted and not _without_gold_sql((self._headline,)):
+            known = [name for name, rule in RULES.items() if rule.matches_accepted]
+            raise ConfigurationError(
+                f"{self._settings.name} has accepted results and no gold SQL, so the rule {self._headline} cannot "
+                f"judge its questions. Valid: {', '.join(known)}."
+            )
+        return {identity: read_accepted(results[identity]) for identity in wanted}
 
 
-def _unscored(question: Question, outcome: Outcome, gold: str) -> QuestionScore:
-    return QuestionScore(question, outcome, Verdict({}, "no_answer"), {}, gold, executable=False)
+def _without_gold_sql(rules: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules that need no gold SQL where there are accepted results."""
+    return tuple(rule for rule in rules if RULES[rule].matches_accepted)
+
+
+def _unscored(question: Question, outcome: Outcome, gold: str, *, gold_status: str = "ok") -> QuestionScore:
+    verdict = Verdict({}, "no_answer", gold_status=gold_status)
+    return QuestionScore(question, outcome, verdict, {}, gold, executable=False)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from tasks.benchmarks.predictions.columns import Reading
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.scoring.execution.rules import RULES, rules_beside
 from tasks.settings.benchmark import BenchmarkSettings
@@ -16,6 +17,7 @@ class ScoreSettings:
     Attributes:
         benchmark: settings of the benchmark.
         predictions: file of the predictions.
+        reading: how it is read where its content leaves it open.
         name: name of the system, shown as the backbone in MLflow.
         rules: the rules to judge by; the benchmark's own is the headline if it is among them, else the first.
         questions, limit: which questions, as in an evaluation.
@@ -27,6 +29,7 @@ class ScoreSettings:
 
     benchmark: BenchmarkSettings
     predictions: Path
+    reading: Reading
     name: str
     rules: tuple[str, ...]
     questions: str | None

@@ -4,30 +4,35 @@ from dataclasses import replace
 
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Progress
+from flows.scoring.scorer import Scorable
 from flows.scoring.settings import ScoreSettings
-from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.formats import PredictionFile
 from tasks.benchmarks.predictions.pairing import Predictions
+from tasks.database.database import product_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun, describe
-from tasks.tracking.mlflow.run import Tracker
+from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import ui_command, ui_url
+from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.warehouse.runs import Warehouse
 
 PIPELINE = "predictions"
 
 
-def describe_score(settings: ScoreSettings, benchmark: Benchmark, predictions: Predictions) -> EvaluationRun:
+def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> EvaluationRun:
     """Return the run's identity, with the system's name as its backbone."""
     file = predictions.file
     linking = {"linking": str(settings.linking)} if settings.linking else {}
     run = describe(
-        settings.benchmark.model_dump(mode="json"),
-        {"name": settings.name, "kind": PIPELINE, **_describe_file(file)},
-        {"name": PIPELINE, "kind": PIPELINE, "rules": list(settings.rules), **linking},
-        benchmark.folder / settings.benchmark.questions,
-        questions_in_benchmark=len(benchmark.questions),
+        {
+            "benchmark": settings.benchmark.model_dump(mode="json"),
+            "backbone": {"name": settings.name, "kind": PIPELINE, **_describe_file(file)},
+            "pipeline": {"name": PIPELINE, "kind": PIPELINE, "rules": list(settings.rules), **linking},
+        },
+        scorable.benchmark.question_files,
+        engine=product_of(scorable.databases),
+        questions_in_benchmark=len(scorable.benchmark.questions),
     )
     return replace(run, rule=settings.headline)
 
@@ -43,7 +48,8 @@ def log_score(
     """Log a scored file to MLflow and the warehouse, and return its result."""
     tracker = Tracker(settings.home)
     tracker.start(run)
-    tracked = tracker.finish(report, seconds=seconds, facts={"predictions": _describe_file(predictions.file)})
+    facts = {"predictions": _describe_file(predictions.file)}
+    tracked = tracker.finish(report, Completion(seconds=seconds, facts=facts))
     problems = [tracked.problem]
     try:
         Warehouse(settings.home.warehouse).finish(run, report, tracker.summary)

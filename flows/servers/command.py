@@ -11,7 +11,7 @@ from flows.cli.output import emit
 
 if TYPE_CHECKING:
     from flows.runtime.addresses import Addresses
-    from flows.servers.run import ServersStatus
+    from flows.servers.status import ServersStatus
     from tasks.settings.home import Home
 
 NOT_UP = 1
@@ -45,11 +45,11 @@ class UpOptions(options.Output):
 def command(given: UpOptions) -> int:
     """Run Prefect's server, MLflow's server and a worker for nightly runs, until Ctrl-C.
 
-    Their data is in the working folder. The servers accept connections from this machine only. A service that ends
-    unexpectedly is started again. The worker takes runs from Prefect's work pool "nightly".
+    Their data is in the working folder. The servers accept connections from this machine only, because neither asks for
+    a password. A service that ends unexpectedly is started again. The worker takes runs from the work pool "nightly".
     """
     from flows.runtime.addresses import Addresses
-    from flows.servers.run import run_servers, servers_status
+    from flows.servers.status import run_servers, servers_status
 
     folder, addresses = given.folder, Addresses(given.prefect_port, given.mlflow_port)
 
@@ -85,6 +85,10 @@ def _greeting(addresses: "Addresses", home: "Home") -> str:
         f"To record evaluations of another shell here, set there\n{exports}\n"
         "To deploy the nightly runs, set the same variables and run in the checkout\n"
         "  prefect deploy --all --prefect-file deployments/prefect.yaml\n\n"
+        "Neither server has authentication: whoever can connect to its port can read and change all its data,\n"
+        "and start flows here. From another machine, use a tunnel: ssh -L "
+        f"{addresses.prefect_port}:127.0.0.1:{addresses.prefect_port} -L "
+        f"{addresses.mlflow_port}:127.0.0.1:{addresses.mlflow_port} THIS-MACHINE\n\n"
         "Ctrl-C stops all three."
     )
 

@@ -3,11 +3,13 @@
 import os
 import socket
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from flows.orchestration.settings import SERVER, local_settings
 from flows.runtime.addresses import LOCALHOST, Addresses
-from flows.servers.service import Service
 from tasks.errors import ConfigurationError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow import store
@@ -21,6 +23,30 @@ WORKER = {
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "WARNING",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
+
+
+@dataclass(frozen=True)
+class Service:
+    """Process that `crosscheck up` keeps running.
+
+    Attributes:
+        name: shown to users: "Prefect", "MLflow", "worker".
+        command: program and arguments.
+        environment: the whole environment of the process.
+        log: file for its output.
+        is_healthy: health check.
+        after: name of the service that must be healthy before this one starts; "": none.
+        shutdown_delay_s: seconds that it continues after `crosscheck up` was killed, so that the other services
+            can report their end to it.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+    log: Path
+    is_healthy: Callable[[], bool] = field(repr=False)
+    after: str = ""
+    shutdown_delay_s: float = 0.0
 
 
 def worker_name() -> str:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-from flows.servers.service import Service
+from flows.servers.services import Service
 from tasks.errors import CrosscheckError
 
 EARLY_EXIT_S = 20.0

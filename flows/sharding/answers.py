@@ -1,11 +1,11 @@
-"""Results that a shard passes to its evaluation through Prefect's result storage, which both share."""
+"""Results that a shard passes to its evaluation through the storage of stage results, which both share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from prefect import task
-from prefect.cache_policies import CacheKeyFnPolicy
+from prefect.cache_policies import NO_CACHE
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
@@ -43,26 +43,27 @@ class ShardAnswers:
 _answers: TypeAdapter[ShardAnswers] = TypeAdapter(ShardAnswers)
 
 
-@task(
-    name="hand over",
-    task_run_name="{what}",
-    cache_policy=CacheKeyFnPolicy(cache_key_fn=lambda context, parameters: parameters["key"]),
-    persist_result=True,
-    refresh_cache=True,
-    result_serializer="json",
-)
-async def _persist(what: str, key: str, content: Any) -> dict[str, Any]:
-    return {"value": content}
+@task(name="hand over", task_run_name="{what}", cache_policy=NO_CACHE, persist_result=False)
+async def _persist(what: str, key: str, content: "_Content") -> None:
+    await content.results.write(key, {"value": content.value})
 
 
-async def open_shards(run: str, questions_sha256: str) -> None:
+class _Content:
+    """What is persisted and where; a plain class, so that Prefect does not inspect its fields."""
+
+    def __init__(self, results: PersistedResults, value: Any) -> None:
+        self.results = results
+        self.value = value
+
+
+async def open_shards(results: PersistedResults, run: str, questions_sha256: str) -> None:
     """Persist a record that every shard must find before its first call, which shows that the storage is shared."""
-    await _persist("open the shards", _opening_key(run), questions_sha256)
+    await _persist("open the shards", _opening_key(run), _Content(results, questions_sha256))
 
 
-async def hand_over(run: str, flow_run: str, answers: ShardAnswers) -> None:
+async def hand_over(results: PersistedResults, run: str, flow_run: str, answers: ShardAnswers) -> None:
     """Persist the result of a shard's flow run."""
-    await _persist("hand over", _answers_key(run, flow_run), to_jsonable_python(answers))
+    await _persist("hand over", _answers_key(run, flow_run), _Content(results, to_jsonable_python(answers)))
 
 
 async def read_answers(results: PersistedResults, run: str, flow_run: str) -> ShardAnswers | None:

@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.deployed.run import as_prefect_state, deployed_run, open_home
+from flows.deployed.worker import as_prefect_state, deployed_run, open_home
 from flows.orchestration.progress_artifact import ProgressArtifact
 from flows.questions.pool import Answers, answer_all
 from flows.questions.preparation import prepare
@@ -18,7 +18,6 @@ from flows.sharding.answers import ShardAnswers, check_shared, hand_over
 from tasks.records import Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings, Shard
 from tasks.settings.home import Home, find_data
-from tasks.tracking.evaluation import sha256_of
 
 
 @flow(name="answer-shard", flow_run_name="{shard.number} of {shard.of} of {shard.run}", persist_result=False)
@@ -64,16 +63,15 @@ async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) 
         ProgressArtifact(str(shard), len(mine)) as artifact,
     ):
         assert session.results is not None
-        questions = benchmark.folder / benchmark.settings.questions
-        await check_shared(session.results, shard, sha256_of(questions))
+        await check_shared(session.results, shard, benchmark.digest)
 
         async def count(question: Question, outcome: Outcome) -> None:
             artifact.count()
 
         runner = session.runner(preparation.inputs, run=shard.run)
         answers = await answer_all(mine, runner, control, count)
-    found = _handed(answers, await session.recorded(answers.task_runs))
-    await hand_over(shard.run, str(flow_run.id), found)
+        found = _handed(answers, await session.recorded(answers.task_runs))
+        await hand_over(session.results, shard.run, str(flow_run.id), found)
     return found
 
 

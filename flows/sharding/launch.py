@@ -86,7 +86,7 @@ async def answer_in_shards(
     """
     control.progress.step(f"Launching {settings.shards} shards")
     await watch_over_flow_runs()
-    await open_shards(run.run_id, run.question_sha256)
+    await open_shards(results, run.run_id, run.question_sha256)
     launched = [
         await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards))
         for number in range(1, settings.shards + 1)

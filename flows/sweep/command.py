@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,9 +10,14 @@ from flows.cli import options
 from flows.cli.output import emit, emit_json
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
+if TYPE_CHECKING:
+    from tasks.settings.evaluation import EvaluationSettings
+
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions(options.Benchmark, options.Questions, options.Overrides, options.Data, options.Output):
+class SweepOptions(
+    options.Benchmark, options.Questions, options.Overrides, options.Labels, options.Data, options.Output
+):
     """Options of `crosscheck sweep`."""
 
     backbones: str = options.option(
@@ -45,6 +51,19 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
         "--dry-run", is_flag=True, help="Show the cells and their estimated costs; evaluate nothing."
     )
 
+    def settings(self, backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
+        """Return the settings of one cell.
+
+        Raises:
+            ConfigurationError: an unknown name, key or value.
+        """
+        from tasks.settings.assemble import EvaluationChoice, evaluation_settings
+
+        common = {name: getattr(self, name) for name in ("benchmark", "limit", "questions", "data", "home")}
+        overrides = (*self.overrides, *varied)
+        choice = EvaluationChoice(backbone=backbone, pipeline=pipeline, overrides=overrides, **common)
+        return evaluation_settings(choice)
+
 
 @click.command(
     "sweep",
@@ -63,23 +82,14 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
 def command(given: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings."""
     from flows.cli.progress import open_progress
+    from flows.sweep.cells import Done, Start, Sweep, estimate_sweep, run_sweep
     from flows.sweep.display import print_estimate, print_sweep
-    from flows.sweep.plan import SweepMatrix, check_budget, names, plan_sweep
-    from flows.sweep.run import Done, Sweep, estimate_sweep, run_sweep
+    from flows.sweep.plan import check_budget, names, plan_sweep
     from tasks.tracking.evaluation import new_run_id
 
-    matrix = SweepMatrix(
-        benchmark=given.benchmark,
-        backbones=names(given.backbones, "--backbones"),
-        pipelines=names(given.pipelines, "--pipelines"),
-        grid=given.grid,
-        overrides=given.overrides,
-        limit=given.limit,
-        questions=given.questions,
-        data=given.data,
-        home=given.home,
-    )
-    cells = plan_sweep(matrix)
+    labels = given.labels
+    backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")
+    cells = plan_sweep(given.settings, backbones, pipelines, given.grid)
     check_budget(cells, given.budget)
     stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:
@@ -90,7 +100,9 @@ def command(given: SweepOptions) -> int:
             planned = Sweep("", tuple(Done(*pair) for pair in zip(cells, estimates, strict=True)))
             emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": given.budget})
         return 0
-    sweep = run_sweep(new_run_id(), cells, estimates, lambda: open_progress(sys.stderr), given.budget)
+    sweep = run_sweep(
+        Start(new_run_id(), labels, given.budget), cells, estimates, lambda: open_progress(sys.stderr)
+    )
     emit(
         sweep.as_object() | {"dry_run": False},
         lambda stream: print_sweep(sweep, stream),

@@ -3,42 +3,40 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from rich.console import Console
 from rich.markup import escape
 
-from flows.report.tables import table
-from flows.sweep.estimate import SAMPLE, Estimate
+from flows.report.tables import open_console, show, table
+from flows.sweep.cells import Sweep, estimated_usd
+from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
-from flows.sweep.run import Sweep, estimated_usd
 from tasks.scoring.significance import wilson
-from tasks.wording import counts, percent
+from tasks.wording import counts, money, number, percent
+
+WIDE = 160
+"""Width of output that is not a terminal."""
 
 
 def print_estimate(
     cells: Sequence[Cell], estimates: Sequence[Estimate], budget_usd: float | None, stream: TextIO
 ) -> None:
     """Print the estimate of a sweep."""
-    console = _console(stream)
+    console = open_console(stream, WIDE)
     shown = table("Estimate", "cell", "questions", "calls", "input tokens", "output tokens", "cost")
     for cell, one in zip(cells, estimates, strict=True):
-        numbers = (one.calls, one.input_tokens, one.output_tokens)
-        shown.add_row(
-            escape(cell.name),
-            f"{one.questions:,}",
-            *("unknown" if number is None else f"{number:,}" for number in numbers),
-            _money(one.cost_usd),
-        )
+        numbers = (one.questions, one.calls, one.input_tokens, one.output_tokens)
+        shown.add_row(escape(cell.name), *map(number, numbers), money(one.cost_usd))
     shown.add_section()
     total = estimated_usd(estimates)
-    shown.add_row("all", f"{sum(one.questions for one in estimates):,}", "", "", "", _money(total))
-    console.print(shown)
+    shown.add_row("all", f"{sum(one.questions for one in estimates):,}", "", "", "", money(total))
+    show(console, shown)
     console.print(
         f"An estimate: the prompts of up to {SAMPLE} questions per pipeline, answered by the offline model, at 4 "
-        "characters a token. Replies in the cache cost nothing and are not subtracted.",
+        f"characters a token, and {ASSUMED_REASONING} tokens of reasoning a reply where the reply format has one. "
+        "Replies in the cache cost nothing and are not subtracted.",
         soft_wrap=True,
     )
     if budget_usd is not None and (total is None or total > budget_usd):
-        known = "is unknown" if total is None else f"is above it ({_money(total)})"
+        known = "is unknown" if total is None else f"is above it ({money(total)})"
         console.print(
             f"The estimate {known}: the sweep stops when ${budget_usd:,.2f} are spent.", soft_wrap=True
         )
@@ -46,7 +44,7 @@ def print_estimate(
 
 def print_sweep(sweep: Sweep, stream: TextIO) -> None:
     """Print every cell with its score and interval, in the order of the matrix."""
-    console = _console(stream)
+    console = open_console(stream, WIDE)
     shown = table(
         f"Sweep {sweep.id}", "cell", "EX", "right", "95 % interval", "against the best", "cost", "run"
     )
@@ -63,10 +61,10 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
             counts(report.ex),
             f"{100 * low:.1f} to {100 * high:.1f}",
             rank,
-            "0" if done.cell.free or not report.cost.calls else _money(report.cost.cost_usd),
+            "0" if done.cell.free or not report.cost.calls else money(report.cost.cost_usd),
             done.evaluated.summary["run_id"],
         )
-    console.print(shown)
+    show(console, shown)
     console.print(
         "Against the best: exact McNemar tests on the same questions, p adjusted for their number (Holm). Cells "
         "inside the noise are not ranked.",
@@ -86,11 +84,3 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
     if last:
         where = sweep.page or f"tags.sweep = '{sweep.id}' finds the runs"
         console.print(f"\nMLflow   {escape(last.mlflow_command)}\n         {escape(where)}", soft_wrap=True)
-
-
-def _money(usd: float | None) -> str:
-    return "unknown" if usd is None else f"${usd:,.4f}"
-
-
-def _console(stream: TextIO) -> Console:
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)

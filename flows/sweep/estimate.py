@@ -1,13 +1,16 @@
 """Estimate of the cost of a sweep, before it starts.
 
 A sample of questions goes through each pipeline with the free offline backbone; all prompts and replies are measured,
-four characters a token. A real model's replies change the length of later prompts and the number of corrections.
-Cached replies are not subtracted.
+four characters a token. Prompts ask for the cell's reply formats; a format that reasons adds `ASSUMED_REASONING` tokens
+to each reply, since the offline backbone reasons in none. A real model's replies change the length of later prompts and
+the number of corrections. Cached replies are not subtracted.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from pydantic import BaseModel
 
 from flows.questions.preparation import Preparation, prepare
 from flows.questions.runner import QuestionRunner, Tools
@@ -18,12 +21,16 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Reply, Request
+from tasks.backbone.replies.format import ReplyFormat
+from tasks.backbone.reply_formats import ReplyFormats
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Question, Usage
 from tasks.trail import Trail
 
 SAMPLE = 8
 """Number of questions measured per pipeline, evenly spaced."""
+ASSUMED_REASONING = 250
+"""Output tokens of the reasoning in a reply whose format has one: an assumption, models write from 50 to 2,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +51,33 @@ class Estimate:
     cost_usd: float | None
 
 
+class _Asked(ReplyFormat):
+    """Another format's instructions, answered in JSON: the offline backbone writes nothing else."""
+
+    def __init__(self, asked: ReplyFormat) -> None:
+        self._asked = asked
+        self.reasons = asked.reasons
+
+    def instruction(self, written: str, reply_type: type[BaseModel]) -> str:
+        return self._asked.instruction(written, reply_type)
+
+    def earlier_reply(self, content: str, reply_type: type[BaseModel]) -> str:
+        return self._asked.earlier_reply(content, reply_type)
+
+
+class _AskedFormats(ReplyFormats):
+    """A backbone's reply formats, answered in JSON."""
+
+    def format(self, label: str | None) -> _Asked:
+        return _Asked(super().format(label))
+
+
 class _Measuring:
     """Offline backbone that counts calls and tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, formats: ReplyFormats) -> None:
         self._inner = OfflineBackbone()
+        self._formats = formats
         self.calls = self.input_tokens = self.output_tokens = 0
 
     @property
@@ -60,11 +89,14 @@ class _Measuring:
         self.calls += 1
         self.input_tokens += sum(tokens(len(message.content)) for message in request.messages)
         self.output_tokens += tokens(len(reply.text))
+        stage = request.origin.stage if request.origin else None
+        if request.schema is not None and self._formats.format(stage).reasons:
+            self.output_tokens += ASSUMED_REASONING
         return reply
 
 
 async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
-    """Estimate every cell; cells that differ only in their backbone are measured once.
+    """Estimate every cell; cells that differ only in their backbone, but not in its reply formats, are measured once.
 
     Raises:
         CrosscheckError: a cell cannot start: files, questions, databases or keys are missing.
@@ -73,20 +105,21 @@ async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
     found = []
     async with SqlWorkers() as workers:
         for cell in cells:
-            key = cell.settings.pipeline.model_dump_json()
+            formats = _AskedFormats.of(cell.settings.backbone)
+            key = f"{cell.settings.pipeline.model_dump_json()} {formats}"
             preparation = prepare(cell.settings, progress)
             if key not in measured:
                 progress.step(f"Estimating {cell.settings.pipeline.name}")
-                measured[key] = await _measure(preparation, workers)
+                measured[key] = await _measure(preparation, formats, workers)
             found.append(_priced(measured[key], cell))
     return tuple(found)
 
 
-async def _measure(preparation: Preparation, workers: SqlWorkers) -> Estimate:
+async def _measure(preparation: Preparation, formats: ReplyFormats, workers: SqlWorkers) -> Estimate:
     asked = preparation.asked
-    measuring = _Measuring()
-    backbone = MeteredBackbone(measuring)
-    tools = Tools(backbone, workers, eliminator=backbone)
+    measuring = _Measuring(formats)
+    backbone = MeteredBackbone(measuring, formats)
+    tools = Tools(backbone, workers, eliminator=MeteredBackbone(measuring))
     runner = QuestionRunner(preparation.settings, preparation.inputs, tools)
     sample = _spread(asked)
     outcomes = [await runner.run(Trail(question)) for question in sample]
@@ -113,11 +146,4 @@ def _priced(measured: Estimate, cell: Cell) -> Estimate:
     eliminator = getattr(cell.settings.pipeline, "eliminator", None)
     prices = None if eliminator else prices_for(cell.settings.backbone)
     usage = Usage(input=measured.input_tokens, output=measured.output_tokens)
-    priced = 0.0 if cell.free else cost(usage, prices)
-    return Estimate(
-        measured.questions,
-        measured.calls,
-        measured.input_tokens,
-        measured.output_tokens,
-        priced,
-    )
+    return replace(measured, cost_usd=0.0 if cell.free else cost(usage, prices))

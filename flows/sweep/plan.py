@@ -1,13 +1,12 @@
 """The matrix of a sweep: every backbone with every pipeline and every combination of the grid."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import prices_for
 from tasks.errors import ConfigurationError
-from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.load import parse_override
 from tasks.settings.pipeline import has_oracle
@@ -31,9 +30,11 @@ class Cell:
         return " | ".join((self.settings.label, *self.varied))
 
     @property
-    def oracle(self) -> bool:
-        """Whether its pipeline uses parts of the gold SQL, which excludes it from ranking."""
-        return has_oracle(self.settings.pipeline)
+    def unranked(self) -> str:
+        """Why it is not ranked; "" where it is."""
+        if has_oracle(self.settings.pipeline):
+            return "saw the gold"
+        return "gold translated by sqlglot" if self.settings.benchmark.transpile_gold else ""
 
     @property
     def priced(self) -> bool:
@@ -48,51 +49,29 @@ class Cell:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepMatrix:
-    """Varied and common settings of a sweep's evaluations.
-
-    Attributes:
-        benchmark: its name.
-        backbones, pipelines: names or files.
-        grid: values of settings, `pipeline.demonstrations.k=0,1,3`.
-        overrides: settings of every evaluation, `backbone.concurrency=4`.
-        limit, questions, data, home: as in every evaluation.
-    """
-
-    benchmark: str
-    backbones: Sequence[str]
-    pipelines: Sequence[str]
-    grid: Sequence[str] = ()
-    overrides: Sequence[str] = ()
-    limit: int | None = None
-    questions: str | None = None
-    data: str | None = None
-    home: str | None = None
-
-
-def plan_sweep(matrix: SweepMatrix) -> tuple[Cell, ...]:
+def plan_sweep(
+    settings_of: Callable[[str, str, tuple[str, ...]], EvaluationSettings],
+    backbones: Sequence[str],
+    pipelines: Sequence[str],
+    grid: Sequence[str] = (),
+) -> tuple[Cell, ...]:
     """Read the settings of every cell, pipelines varying fastest but for the grid.
+
+    Args:
+        settings_of: returns the settings of a backbone, a pipeline and the grid's settings of a cell.
+        backbones: names or files.
+        pipelines: names or files.
+        grid: values of settings, `pipeline.demonstrations.k=0,1,3`.
 
     Raises:
         ConfigurationError: an unknown name, key or value, a missing key of a backbone, or two equal cells.
     """
     cells = []
-    for backbone, pipeline, varied in product(matrix.backbones, matrix.pipelines, _combinations(matrix.grid)):
+    for backbone, pipeline, varied in product(backbones, pipelines, _combinations(grid)):
         try:
-            settings = evaluation_settings(
-                benchmark=matrix.benchmark,
-                backbone=backbone,
-                pipeline=pipeline,
-                overrides=(*matrix.overrides, *varied),
-                limit=matrix.limit,
-                questions=matrix.questions,
-                data=matrix.data,
-                home=matrix.home,
-            )
+            cells.append(Cell(settings_of(backbone, pipeline, varied), varied))
         except ConfigurationError as error:
             raise ConfigurationError(f"{backbone} with {pipeline}: {error}") from None
-        cells.append(Cell(settings, varied))
     names = [cell.name for cell in cells]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request
-from tasks.backbone.replies.json_schema import reply_schema
-from tasks.backbone.replies.reading import read_reply
+from tasks.backbone.replies.json_text import without_thoughts
+from tasks.backbone.reply_formats import ReplyFormats, translated
 from tasks.records import Call
 
 T = TypeVar("T", bound=BaseModel)
@@ -20,16 +20,33 @@ SAMPLES_PER_ATTEMPT = 1000
 """Sample indices that one sampling of a question may use; the next one's begin behind them."""
 
 
+_JSON = ReplyFormats()
+
+
 class MeteredBackbone:
     """Backbone that counts the calls of one stage of one question.
 
+    Args:
+        inner: the backbone.
+        formats: in which form it answers.
+        origin: the stage of the question that asks.
+        attempt: index of the question's sampling.
+
     Attributes:
         calls: every call that brought a reply, in the order in which they came.
-        notes: remarks on replies: unreadable, empty or cut off.
+        notes: remarks on replies: unreadable, empty, cut off, or not in the form asked for.
     """
 
-    def __init__(self, inner: Backbone, origin: Origin | None = None, attempt: int = 0) -> None:
+    def __init__(
+        self,
+        inner: Backbone,
+        formats: ReplyFormats = _JSON,
+        *,
+        origin: Origin | None = None,
+        attempt: int = 0,
+    ) -> None:
         self._inner = inner
+        self._formats = formats
         self._origin = origin
         self._attempt = attempt
         self._asked = 0
@@ -38,8 +55,8 @@ class MeteredBackbone:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's; of a recording also question and stage, since it may answer each differently."""
-        identity = self._inner.identity
+        """The inner backbone's and the reply format; a recording's also question and stage."""
+        identity = {**self._inner.identity, **self._formats.identity(self._stage)}
         if self._origin and identity.get("kind") == "replay":
             return {**identity, "question": self._origin.question, "stage": self._origin.stage}
         return identity
@@ -51,7 +68,7 @@ class MeteredBackbone:
             origin: the stage of the question that asks.
             attempt: index of the question's sampling; each sampling gets replies of its own.
         """
-        return MeteredBackbone(self._inner, origin, attempt)
+        return MeteredBackbone(self._inner, self._formats, origin=origin, attempt=attempt)
 
     def again(self) -> None:
         """Begin a repetition of the stage: number its requests from the first, and remove its notes.
@@ -79,13 +96,13 @@ class MeteredBackbone:
     async def ask_text(
         self, messages: Sequence[Message], *, sample: int = 0, temperature: float | None = None
     ) -> str:
-        """Ask for free text; "" for an empty reply.
+        """Ask for free text; "" for an empty reply. The model's thoughts are left out.
 
         Raises:
             BackboneError: there is no answer.
         """
         request = Request(tuple(messages), temperature=temperature, sample=sample)
-        return (await self.complete(request)).text
+        return without_thoughts((await self.complete(request)).text)
 
     async def ask_json(
         self,
@@ -97,6 +114,7 @@ class MeteredBackbone:
     ) -> T | None:
         """Ask for an object of a type, and once again when the reply cannot be read as one.
 
+        The conversation is written for a reply of one JSON object, and translated into the reply format of the stage.
         Each asking is a request of its own, with the index `sample * READINGS + attempt`, so that the second
         one is not served the first one's reply from the cache, nor another sample's.
 
@@ -112,20 +130,28 @@ class MeteredBackbone:
         Raises:
             BackboneError: there is no answer.
         """
-        schema = reply_schema(reply_type)
-        text = ""
+        reply_format = self._formats.format(self._stage)
+        formatted = translated(messages, reply_format, reply_type)
+        schema = reply_format.schema(reply_type)
         for attempt in range(READINGS):
             index = sample * READINGS + attempt
-            request = self._placed(Request(tuple(messages), schema, temperature, index))
+            request = self._placed(Request(formatted, schema, temperature, index))
             reply = await self._inner.complete(request)
-            reading = read_reply(reply.text, reply_type)
+            reading = reply_format.read(reply.text, reply_type)
             self._book(request, reply, reading.path)
             if reading.value is not None:
+                if reading.reason:
+                    self.notes.append(f"reply not as asked: {reading.reason}")
                 return reading.value
-            text = reply.text
-        start = " ".join(text[:80].split())
-        self.notes.append(f'reply unreadable twice: "{start}"' if start else "reply empty twice")
+        start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
+        self.notes.append(
+            f'reply unreadable twice: "{start}" ({reading.reason})' if start else "reply empty twice"
+        )
         return None
+
+    @property
+    def _stage(self) -> str | None:
+        return self._origin.stage if self._origin else None
 
     def _placed(self, request: Request) -> Request:
         """Return the request with its origin, numbered in the order of asking, and its attempt's sample index."""

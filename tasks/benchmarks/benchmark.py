@@ -5,14 +5,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import quote
 
-from tasks.benchmarks.files.ddl import names_in_ddl, schema_from_ddl
+from tasks.benchmarks.files.ddl import schema_from_ddl
 from tasks.benchmarks.files.descriptions import Key, read_published
 from tasks.benchmarks.files.schemas import names_in_schema, read_ddl
 from tasks.benchmarks.fingerprint import sql_fingerprint
-from tasks.benchmarks.layouts.base import Layout, Places, layout_of
-from tasks.database.schema import Schema
-from tasks.errors import DataError
+from tasks.benchmarks.gold_dialect import gold_for
+from tasks.benchmarks.layouts.base import GoldResults, Layout, Places, layout_of
+from tasks.database.engine import dialect_named, engine_of
+from tasks.database.location import Location
+from tasks.database.schema import ColumnDescription, Schema
+from tasks.database.urls import locate
+from tasks.digests import file_digest
+from tasks.errors import ConfigurationError, DataError
 from tasks.records import Demonstration, Question
 from tasks.settings.benchmark import BenchmarkSettings
 
@@ -25,23 +31,37 @@ class Benchmark:
         settings: what it was loaded by.
         layout: its file layout.
         folder: the folder of its files.
+        question_files: the files of the questions.
         questions: every question of the split, in file order, also those whose database is missing.
-        gold: gold SQL by question id. For `tasks.scoring` only.
-        digest: sha256 of the question file.
+        gold: gold SQL by question id; a question without one is absent. For `tasks.scoring` only.
+        results: accepted results by question id, in the place of gold SQL. For `tasks.scoring` only.
+        digest: sha256 of the question file, or of the digests of several.
         schemas: schemas of the tables file by database id: names, types and keys; no samples.
         missing: questions per database whose file is absent, by database id.
         notes: what a user should know about the files, in sentences.
+        other_revision: those of the notes that say which files differ from the stated revision.
+        translated: what was done where the gold SQL was translated into the databases' dialect; "" elsewhere.
+        written_gold: gold SQL by question id as the files have it.
     """
 
     settings: BenchmarkSettings
     layout: Layout
     folder: Path
+    question_files: tuple[Path, ...]
     questions: tuple[Question, ...] = field(repr=False)
     gold: Mapping[str, str] = field(repr=False)
+    results: Mapping[str, GoldResults] = field(repr=False)
     digest: str
     schemas: Mapping[str, Schema] = field(repr=False)
     missing: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    other_revision: tuple[str, ...] = ()
+    translated: str = ""
+    written_gold: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def has_gold(self, question_id: str) -> bool:
+        """Return whether there is a gold SQL or an accepted result to compare an answer with."""
+        return question_id in self.gold or question_id in self.results
 
     @cached_property
     def demonstrations(self) -> tuple[Demonstration, ...]:
@@ -64,8 +84,8 @@ class Benchmark:
 
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
-        """Fingerprints of the whole split's gold: all that the leak guard sees of it."""
-        return frozenset(sql_fingerprint(sql) for sql in self.gold.values())
+        """Fingerprints of the whole split's gold, translated or not: all that the leak guard sees of it."""
+        return frozenset(sql_fingerprint(sql) for sql in (*self.gold.values(), *self.written_gold.values()))
 
     @cached_property
     def schema_names(self) -> Mapping[str, tuple[str, ...]]:
@@ -74,8 +94,8 @@ class Benchmark:
         From the tables file, and for the training split's databases from the "schema" column (DDL) of a
         Parquet file of training questions. Needed by masked retrieval only.
         """
-        described = {name: names_in_ddl(ddl) for name, ddl in self._training_ddl.items()}
-        return described | {name: names_in_schema(schema) for name, schema in self.schemas.items()}
+        described = {name: schema_from_ddl(name, ddl) for name, ddl in self._training_ddl.items()}
+        return {name: names_in_schema(schema) for name, schema in {**described, **self.schemas}.items()}
 
     def training_schemas(self, names: Iterable[str]) -> dict[str, Schema]:
         """Return the schemas of training databases, as far as the benchmark's files describe them, without samples.
@@ -104,7 +124,7 @@ class Benchmark:
         return read_ddl(train) if train and train.suffix.lower() == ".parquet" and train.is_file() else {}
 
     @cached_property
-    def published_descriptions(self) -> Mapping[str, Mapping[Key, str]]:
+    def published_descriptions(self) -> Mapping[str, Mapping[Key, ColumnDescription]]:
         """Generated descriptions that came with the benchmark, by lower-cased database id; often none.
 
         Raises:
@@ -121,7 +141,54 @@ class Benchmark:
 
     def database_path(self, database_id: str) -> Path:
         """Return the place of a database's SQLite file, whether or not it exists."""
-        return self.layout.database_path(self.folder / self.settings.databases, database_id)
+        found = [self.layout.database_path(folder, database_id) for folder in self._database_folders]
+        return next((path for path in found if path.is_file()), found[0])
+
+    def location(self, database_id: str) -> Location:
+        """Return where a database is, whether or not it exists.
+
+        Raises:
+            ConfigurationError: the settings' URL is malformed or holds a password, or no engine has such URLs.
+        """
+        chosen = self.settings
+        if not chosen.url:
+            return locate(str(self.database_path(database_id)))
+        if ":" in chosen.url.partition("://")[2].rpartition("@")[0]:
+            raise ConfigurationError(
+                "benchmark.url holds a password, and settings are recorded. Leave it out of the URL, and set "
+                "PGPASSWORD or MYSQL_PWD."
+            )
+        url = chosen.url.replace("{database}", quote(database_id, safe=""))
+        return locate(url, writable=chosen.allow_writable_role, version=chosen.database_version)
+
+    def exists(self, database_id: str) -> bool:
+        """Return whether a database is there.
+
+        Raises:
+            CrosscheckError: its server does not answer, or the settings' URL is malformed.
+        """
+        location = self.location(database_id)
+        return engine_of(location).exists(location)
+
+    def suite_paths(self, database_id: str) -> tuple[Path, ...]:
+        """Return the further SQLite files of a database on which predictions are judged; often none."""
+        if not self.settings.test_suite or self.settings.url:
+            return ()
+        main = self.database_path(database_id)
+        folders = self._database_folders
+        holder = next(
+            (each for each in folders if self.layout.database_path(each, database_id) == main), folders[0]
+        )
+        return self.layout.suite_paths(holder, database_id)
+
+    @property
+    def where_from(self) -> str:
+        """Where the files are to be had, and how to say where they are."""
+        return _where_from(self.settings)
+
+    @property
+    def _database_folders(self) -> tuple[Path, ...]:
+        return tuple(self.folder / name for name in self.settings.database_folders)
 
     def description_folder(self, database_id: str) -> Path | None:
         """Return the place of a database's description CSVs; None where the layout has none."""
@@ -152,47 +219,98 @@ def load_benchmark(
     """
     layout = layout_of(settings.layout)
     folder = layout.folder(settings, Places(data, home, conf, progress))
-    _demand_files(settings, folder)
-    split = layout.read_split(folder / settings.questions)
+    files = _demand_files(settings, folder)
+    split = layout.load(settings, folder, files)
+    other_revision = tuple(_other_revision(settings, folder))
     benchmark = Benchmark(
         settings=settings,
         layout=layout,
         folder=folder,
+        question_files=files,
         questions=split.questions,
         gold=split.gold,
+        results=split.results,
         digest=split.digest,
-        schemas=layout.read_schemas(folder / settings.tables) if settings.tables else {},
+        schemas=_schemas(layout, settings, folder),
         missing={},
-        notes=tuple(_notes(settings, folder)),
+        notes=(*other_revision, *split.notes, *_notes(settings, folder)),
+        other_revision=other_revision,
     )
+    # a tables file says nothing of the engine: its schemas are written as the benchmark's databases are
+    engine = engine_of(benchmark.location("x"))
+    if settings.transpile_predictions:
+        dialect_named(settings.transpile_predictions)
+    translated = gold_for(settings, engine, split.gold, split.questions, benchmark.schemas)
+    if translated:
+        benchmark = replace(
+            benchmark,
+            gold=translated.gold,
+            written_gold=split.gold,
+            translated=translated.note,
+            notes=(translated.note, *benchmark.notes),
+        )
+    schemas = {name: replace(schema, dialect=engine.dialect) for name, schema in benchmark.schemas.items()}
     per_database = Counter(question.database_id for question in split.questions)
-    absent = (name for name in per_database if not benchmark.database_path(name).is_file())
-    return replace(benchmark, missing={name: per_database[name] for name in absent})
+    absent = (name for name in per_database if not benchmark.exists(name))
+    return replace(benchmark, schemas=schemas, missing={name: per_database[name] for name in absent})
 
 
-def _demand_files(settings: BenchmarkSettings, folder: Path) -> None:
-    wanted = [folder / settings.questions, folder / settings.databases]
-    if settings.tables:
-        wanted.insert(1, folder / settings.tables)
-    absent = [path for path in wanted if not path.exists()]
-    if not folder.is_dir():
-        wrong = f"there is no folder {folder}"
-    elif absent:
-        wrong = f"{folder} lacks {', '.join(path.name for path in absent)}"
-    else:
-        return
-    names = ", ".join(str(path.relative_to(folder)) for path in wanted)
-    raise DataError(f"{settings.name}: {wrong}. Looked there for {names}. {_where_from(settings)}")
+def _schemas(layout: Layout, settings: BenchmarkSettings, folder: Path) -> Mapping[str, Schema]:
+    path = folder / settings.tables
+    return layout.read_schemas(path) if settings.tables and (path.is_file() or not settings.url) else {}
+
+
+def _demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
+    """Return the question files, all files that are needed being there."""
+    named = settings.question_files
+    found = [sorted(folder.glob(name)) if "*" in name else [folder / name] for name in named]
+    # a server describes its databases itself
+    tables = [folder / settings.tables] if settings.tables and not settings.url else []
+    folders = [] if settings.url else [folder / name for name in settings.database_folders]
+    absent = [
+        name
+        for name, paths in zip(named, found, strict=True)
+        if not any(path.exists() for path in paths) or not all(path.exists() for path in paths)
+    ]
+    absent += [path.name for path in (*tables, *folders) if not path.exists()]
+    if folder.is_dir() and not absent:
+        return tuple(dict.fromkeys(path for paths in found for path in paths))
+    wrong = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
+    names = ", ".join([*named, *([settings.tables] if settings.tables else []), *settings.database_folders])
+    no_tables = (
+        f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
+        if absent == [settings.tables]
+        else ""
+    )
+    raise DataError(f"{settings.name}: {wrong}. Looked there for {names}.{no_tables} {_where_from(settings)}")
 
 
 def _where_from(settings: BenchmarkSettings) -> str:
-    get = f"Get them from {settings.source}, and say" if settings.source else "Say"
+    licence = f"Licence: {settings.licence}." if settings.licence else ""
+    details = " ".join(part for part in (settings.download, licence) if part)
+    source = f"Get them from {settings.source}" if settings.source else ""
+    if source and details:
+        get = f"{source}: {details} Then say"
+    elif source:
+        get = f"{source}, and say"
+    else:
+        get = f"{details} Say".lstrip()
     if Path(settings.folder).is_absolute():
         return f"{get} where they are with the benchmark's key `folder`."
     return (
         f"{get} where they are with --data FOLDER or CROSSCHECK_DATA: "
         f'the folder that holds "{settings.folder}".'
     )
+
+
+def _other_revision(settings: BenchmarkSettings, folder: Path) -> Iterator[str]:
+    for name, expected in settings.sha256.items():
+        path = folder / name
+        if path.is_file() and file_digest(path) != expected:
+            yield (
+                f"{path} is not the file of {settings.name}'s revision {settings.revision} (its sha256 differs): "
+                "figures are not comparable with those of that revision."
+            )
 
 
 def _notes(settings: BenchmarkSettings, folder: Path) -> Iterator[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.files.descriptions import Key, merge, read_description_files
 from tasks.benchmarks.files.generated import read_generated
-from tasks.database.database import ColumnDescription, Database, open_database
-from tasks.database.files import file_digest
-from tasks.database.schema import Column, Schema, Table
+from tasks.database.database import Database, open_database
+from tasks.database.engine import engine_of
+from tasks.database.schema import Column, ColumnDescription, Schema, Table
 from tasks.errors import DataError
 
 
@@ -29,7 +29,7 @@ def open_benchmark_database(
     """
     entry = benchmark.schemas.get(database_id)
     return open_database(
-        benchmark.database_path(database_id),
+        benchmark.location(database_id),
         database_id,
         sample_rows=sample_rows,
         descriptions=column_descriptions(benchmark, database_id, home),
@@ -40,7 +40,7 @@ def open_benchmark_database(
 def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | None = None) -> Database:
     """Return a database without its file: its schema from the tables file, with its descriptions.
 
-    Its path does not exist and its digest is "": no SQL can be executed on it.
+    It does not exist and its digest is "": no SQL can be executed on it.
 
     Raises:
         DataError: the tables file does not describe it, or a description file is malformed.
@@ -52,7 +52,7 @@ def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | No
             f"{benchmark.settings.tables or 'a tables file'} does not describe it."
         )
     described = _described(schema, column_descriptions(benchmark, database_id, home))
-    return Database(database_id, benchmark.database_path(database_id), described, digest="")
+    return Database(database_id, benchmark.location(database_id), described, digest="")
 
 
 def _described(schema: Schema, descriptions: Mapping[Key, ColumnDescription]) -> Schema:
@@ -64,7 +64,19 @@ def _described(schema: Schema, descriptions: Mapping[Key, ColumnDescription]) ->
         replace(table, columns=tuple(column(table, each) for each in table.columns))
         for table in schema.tables
     )
-    return Schema(schema.database_id, tables, schema.foreign_keys, schema.dialect)
+    return Schema(schema.database_id, tables, schema.foreign_keys, dialect=schema.dialect)
+
+
+def _in_tables_file(schema: Schema | None) -> dict[Key, ColumnDescription]:
+    """Return the descriptions that the tables file gives to columns."""
+    return {
+        (table.name.lower(), column.name.lower()): ColumnDescription(
+            column.description, column.value_description
+        )
+        for table in (schema.tables if schema else ())
+        for column in table.columns
+        if column.description or column.value_description
+    }
 
 
 def column_descriptions(
@@ -77,18 +89,11 @@ def column_descriptions(
     Raises:
         DataError: a description file is malformed.
     """
-    folder = benchmark.description_folder(database_id)
-    known = merge(
+    folder, location = benchmark.description_folder(database_id), benchmark.location(database_id)
+    known = home is not None and benchmark.exists(database_id)
+    return merge(
         benchmark.published_descriptions.get(database_id.lower(), {}),
         read_description_files(folder) if folder else {},
+        _in_tables_file(benchmark.schemas.get(database_id)),
+        read_generated(home, engine_of(location).digest(location)) if home and known else {},
     )
-    path = benchmark.database_path(database_id)
-    if home and path.is_file():
-        for key, found in read_generated(home, file_digest(path)).items():
-            before = known.get(key, ColumnDescription())
-            known[key] = replace(
-                before,
-                description=before.description or found.description,
-                value_description=before.value_description or found.value_description,
-            )
-    return known

@@ -8,7 +8,7 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.files.readers import read_text
 from tasks.errors import DataError
 
-Split = Literal["dev", "train"]
+SplitName = Literal["dev", "train"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Golds:
     by_question: bool
 
 
-def read_golds(benchmark: Benchmark, split: Split = "dev", file: Path | None = None) -> Golds:
+def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None = None) -> Golds:
     """Read the gold of a split.
 
     Args:
@@ -58,8 +58,14 @@ def read_golds(benchmark: Benchmark, split: Split = "dev", file: Path | None = N
         return Golds(file, golds, tuple(gold.sql for gold in golds) == tuple(benchmark.gold.values()))
     settings = benchmark.settings
     if split == "dev":
-        evaluated = tuple(Gold(q.id, q.database_id, benchmark.gold[q.id]) for q in benchmark.questions)
-        return Golds(benchmark.folder / settings.questions, evaluated, True)
+        if not benchmark.gold:
+            raise DataError(f"{settings.name} has no gold SQL, so there is none to run.")
+        evaluated = tuple(
+            Gold(q.id, q.database_id, benchmark.gold[q.id])
+            for q in benchmark.questions
+            if q.id in benchmark.gold
+        )
+        return Golds(benchmark.question_files[0], evaluated, True)
     if settings.train_gold:
         path = benchmark.folder / settings.train_gold
         return Golds(path, read_gold_file(path), False)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.records import Question
+from tasks.settings.home import find_conf
 
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
@@ -17,8 +18,8 @@ def select(questions: Sequence[Question], *, limit: int | None, ids: str | None)
         questions: all questions of the benchmark.
         limit: keep the first so many of what `ids` selects; None: all of them.
         ids: ids and ranges of numeric ids (both ends included, gaps allowed), separated by commas; or `@` and
-            the path of a file with one of them per line, blank lines and lines that begin with `#` aside.
-            None: all.
+            the path of a file with one of them per line, blank lines and lines that begin with `#` aside, or the
+            name of such a file in `conf/benchmarks` without its ending. None: all.
 
     Raises:
         ConfigurationError: an id or range meets no question, the file cannot be read, nothing is selected, or
@@ -38,6 +39,9 @@ def _items(ids: str) -> list[str]:
         parts: Iterable[str] = ids.split(",")
     else:
         path = Path(ids[1:]).expanduser()
+        shipped = find_conf() / "benchmarks" / f"{ids[1:]}.txt"
+        if not path.exists() and path.name == ids[1:] and shipped.exists():
+            path = shipped
         try:
             parts = path.read_text(encoding="utf-8-sig").splitlines()
         except OSError as error:

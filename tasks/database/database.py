@@ -1,15 +1,18 @@
-"""A database of a benchmark: its file, its schema, and whether the file is unchanged."""
+"""A database of a benchmark: where it is, its schema, and whether its content is unchanged."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tasks.database.files import file_digest, read_digest, require_database
-from tasks.database.introspection import ColumnDescription, read_schema
-from tasks.database.schema import ForeignKey, Schema
+from tasks.database.engine import engine_of
+from tasks.database.foreign_keys import united
+from tasks.database.location import Location
+from tasks.database.schema import LOAD_MARK, Column, ColumnDescription, ForeignKey, Schema, Table
+from tasks.database.urls import locate
 from tasks.errors import DataError
 
-__all__ = ["ColumnDescription", "Database", "open_database", "verify_unchanged"]
+Descriptions = Mapping[tuple[str, str], ColumnDescription]
+"""Descriptions of columns, by lower-cased (table, column)."""
 
 
 @dataclass(frozen=True)
@@ -18,19 +21,20 @@ class Database:
 
     Attributes:
         id: the benchmark's name of it.
-        path: its file.
+        location: its engine, and where it is.
         schema: tables, columns, keys, sample rows.
-        digest: sha256 of the file when it was opened; "" when there is none and only the schema is known.
+        digest: what identified its content when it was opened: sha256 of a file, or of a server's schema and row
+            counts; "" when it is absent and only the schema is known.
     """
 
     id: str
-    path: Path
+    location: Location
     schema: Schema
     digest: str
 
     @property
     def executable(self) -> bool:
-        """Whether there is a file to execute SQL on; otherwise only the schema is known."""
+        """Whether SQL can be executed on it; otherwise only the schema is known."""
         return bool(self.digest)
 
     @property
@@ -38,49 +42,80 @@ class Database:
         """Name of its SQL dialect, as sqlglot spells it."""
         return self.schema.dialect
 
+    @property
+    def path(self) -> Path:
+        """Its file or folder; only for a database that is one."""
+        return self.location.path
+
 
 def open_database(
-    path: Path,
+    where: Location | Path,
     database_id: str,
     *,
     sample_rows: int = 3,
-    descriptions: Mapping[tuple[str, str], ColumnDescription] | None = None,
+    descriptions: Descriptions | None = None,
     foreign_keys: Iterable[ForeignKey] = (),
 ) -> Database:
-    """Read a SQLite database's schema and digest, without changing or creating anything on disk.
+    """Read a database's schema and digest, without changing or creating anything.
 
     Args:
-        path: its file.
+        where: its location, or the path of its file.
         database_id: the benchmark's name of it.
         sample_rows: rows of each table to keep as samples.
-        descriptions: by lower-cased (table, column).
+        descriptions: of columns; they take precedence over the database's own comments.
         foreign_keys: further keys than those it declares; names are compared without case, and a key with a
             name that the database does not have is dropped.
 
     Raises:
-        DataError: no such file, not a SQLite database, one that another program is changing, or one without
-            tables.
+        DataError: there is none, it cannot be read, its role may write, or it has no tables.
+        ConfigurationError: its engine is unknown, or the engine's driver is not installed.
     """
-    path = Path(path)
-    require_database(path, database_id)
-    schema = read_schema(
-        path, database_id, sample_rows=sample_rows, descriptions=descriptions or {}, foreign_keys=foreign_keys
-    )
-    if not schema.tables:
+    location = locate(str(where)) if isinstance(where, Path) else where
+    engine = engine_of(location)
+    engine.require(location, database_id)
+    found = engine.read(location, database_id, sample_rows)
+    read = [table for table in found.tables if table.name != LOAD_MARK]
+    if not read:
         raise DataError(
-            f'Database "{database_id}": {path} has no tables. It may have been created by a program that '
+            f'Database "{database_id}": {location} has no tables. It may have been created by a program that '
             "opened a wrong path; fetch the file again, or check the benchmark's `databases` folder."
+            if not engine.server
+            else f'Database "{database_id}": {location} has no tables that its role may read. Check the name of the '
+            "database, and what the role was granted; tables of another schema need ?schema=NAME at the end."
         )
-    return Database(database_id, path, schema, file_digest(path))
+    tables = tuple(_described(table, descriptions or {}) for table in read)
+    keys = united(tables, found.foreign_keys, foreign_keys)
+    schema = Schema(database_id, tables, keys, dialect=engine.dialect)
+    return Database(database_id, location, schema, engine.digest(location))
 
 
 def verify_unchanged(databases: Iterable[Database]) -> tuple[str, ...]:
-    """Return the ids of databases whose file has changed since it was opened, or is missing.
+    """Return the ids of databases whose content has changed since it was opened, or that are missing.
 
     Reads every file in full, also where its modification time is the same.
     """
-    return tuple(
-        database.id
-        for database in databases
-        if not database.path.is_file() or read_digest(database.path) != database.digest
-    )
+
+    def unchanged(database: Database) -> bool:
+        engine = engine_of(database.location)
+        there = engine.exists(database.location)
+        return there and engine.digest(database.location, again=True) == database.digest
+
+    return tuple(database.id for database in databases if not unchanged(database))
+
+
+def product_of(databases: Mapping[str, Database]) -> str:
+    """Return name and version of what executes SQL on the databases of a benchmark; "" without any."""
+    first = next(iter(databases.values()), None)
+    return engine_of(first.location).product(first.location) if first else ""
+
+
+def _described(table: Table, descriptions: Descriptions) -> Table:
+    def described(column: Column) -> Column:
+        about = descriptions.get((table.name.lower(), column.name.lower()), ColumnDescription())
+        return replace(
+            column,
+            description=about.description or column.description,
+            value_description=about.value_description or column.value_description,
+        )
+
+    return replace(table, columns=tuple(described(column) for column in table.columns))

@@ -1,7 +1,7 @@
 """A schema as text for prompts, in four formats.
 
-- `comment`: one comment line per table with its columns; samples, keys and descriptions apart (RSL-SQL's S,
-  V, FK block and D).
+- `comment`: one comment line per table with its columns; samples, a line per table too, keys and descriptions apart
+  (RSL-SQL's S, V, FK block and D).
 - `create_table`: DDL, with samples and descriptions as comments behind the columns and keys as constraints.
 - `m_schema`: one line per column with type, key, description and examples (after M-Schema of XiYan-SQL).
 - `values`: one line per table, each column followed by its examples; keys as equations (SEA-SQL).
@@ -19,10 +19,19 @@ from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.settings.pipeline import SchemaFormat
 
 LONGEST_VALUE = 100
-"""Characters of a sample value that are shown."""
+"""Characters of a value that are shown, unless the settings say otherwise."""
 
 BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
 """Line ends and control characters."""
+
+_WORD = re.compile(r"\w+")
+_EMPTY_WORDS = frozenset(
+    _WORD.findall(
+        """a an and are as at by for from in is it its of on or that the this to was which with
+        commonsense evidence reasoning"""
+    )
+)
+"""Words without which a description says the same; the last three head BIRD's own remarks."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +40,27 @@ class PromptParts:
 
     Attributes:
         schema: tables and columns; with `create_table` and `m_schema` everything else too.
-        samples: values of the first rows, per column.
+        samples: values of each table's columns.
         foreign_keys: one line per key.
         descriptions: one line per described column.
+        sampled: whether values are shown, in any of the parts.
     """
 
     schema: str
     samples: str = ""
     foreign_keys: str = ""
     descriptions: str = ""
+    sampled: bool = False
 
 
 def render(
-    schema: Schema, style: SchemaFormat, *, sample_rows: int, foreign_keys: bool, descriptions: bool
+    schema: Schema,
+    style: SchemaFormat,
+    *,
+    sample_rows: int,
+    foreign_keys: bool,
+    descriptions: bool,
+    longest_value: int = LONGEST_VALUE,
 ) -> PromptParts:
     """Return a schema as text; stages call `SchemaView.render`.
 
@@ -53,27 +70,36 @@ def render(
         sample_rows: rows shown; no more than the schema was read with.
         foreign_keys: show foreign keys.
         descriptions: show descriptions of columns, and what their values mean.
+        longest_value: characters of a sample value that are shown; a longer one is cut.
     """
     keys = schema.foreign_keys if foreign_keys else ()
     described = _lines(_comment_descriptions(schema)) if descriptions else ""
+    sampled = any(column.samples[:sample_rows] for table in schema.tables for column in table.columns)
     if style == "comment":
         return PromptParts(
             _lines(_comment_line(table, schema.dialect) for table in schema.tables),
-            _lines(_comment_samples(schema, sample_rows)),
+            _lines(_comment_samples(schema, sample_rows, longest_value)),
             _lines(_comment_key(key, schema.dialect) for key in keys),
             described,
+            sampled,
         )
     if style == "values":
         return PromptParts(
-            _lines(_values_line(table, sample_rows, schema.dialect) for table in schema.tables),
+            _lines(
+                _values_line(table, sample_rows, schema.dialect, longest_value) for table in schema.tables
+            ),
             foreign_keys=_lines(_values_key(key, schema.dialect) for key in keys),
             descriptions=described,
+            sampled=sampled,
         )
     writer = _create_table if style == "create_table" else _m_schema
-    return PromptParts(_lines(writer(schema, keys, sample_rows, descriptions=descriptions)))
+    shown = schema.with_samples(
+        lambda _, column: tuple(literal(v, longest_value) for v in column.samples[:sample_rows])
+    )
+    return PromptParts(_lines(writer(shown, keys, descriptions=descriptions)), sampled=sampled)
 
 
-def literal(value: Any) -> str:
+def literal(value: Any, longest: int = LONGEST_VALUE) -> str:
     """Return a value as SQL would write it, on one line and cut to a readable length.
 
     >>> literal("it's"), literal(None), literal(1.5), literal(b"abc")
@@ -86,8 +112,8 @@ def literal(value: Any) -> str:
     if not isinstance(value, str):
         return str(value)
     text = BREAKS.sub(" ", value)
-    if len(text) > LONGEST_VALUE:
-        text = text[:LONGEST_VALUE] + "..."
+    if len(text) > longest:
+        text = text[:longest] + "..."
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -99,11 +125,17 @@ def _sentence(column: Column) -> str:
     """Return what is known about a column as one line, "" when nothing is."""
     description = " ".join(column.description.split())
     values = " ".join(column.value_description.split())
-    if not values:
+    if not values or _says_nothing_new(values, description):
         return description
     if description and description[-1] not in ".!?":
         description += "."
     return f"{description} Values: {values}".strip()
+
+
+def _says_nothing_new(values: str, description: str) -> bool:
+    """Whether every word, number and code of the values' description is in the column's description already."""
+    known = {word.lower() for word in _WORD.findall(description)} | _EMPTY_WORDS
+    return all(word.lower() in known for word in _WORD.findall(values))
 
 
 def _comment_line(table: Table, dialect: str) -> str:
@@ -111,13 +143,16 @@ def _comment_line(table: Table, dialect: str) -> str:
     return f"# {quoted(table.name, dialect)}({columns})"
 
 
-def _comment_samples(schema: Schema, rows: int) -> Iterator[str]:
+def _comment_samples(schema: Schema, rows: int, longest: int) -> Iterator[str]:
     for table in schema.tables:
-        shown = [column for column in table.columns if column.samples[:rows]]
+        shown = [
+            f"{quoted_if_needed(column.name, schema.dialect)}: "
+            + " | ".join(literal(value, longest) for value in column.samples[:rows])
+            for column in table.columns
+            if column.samples[:rows]
+        ]
         if shown:
-            yield f"# {quoted(table.name, schema.dialect)}"
-        for column in shown:
-            yield f"# {quoted(column.name, schema.dialect)}: {' | '.join(map(literal, column.samples[:rows]))}"
+            yield f"# {quoted_if_needed(table.name, schema.dialect)}({', '.join(shown)})"
 
 
 def _comment_key(key: ForeignKey, dialect: str) -> str:
@@ -139,9 +174,7 @@ def _comment_descriptions(schema: Schema) -> Iterator[str]:
                 yield f"# {quoted(table.name, schema.dialect)}.{quoted(column.name, schema.dialect)}: {sentence}"
 
 
-def _create_table(
-    schema: Schema, keys: Sequence[ForeignKey], rows: int, *, descriptions: bool
-) -> Iterator[str]:
+def _create_table(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool) -> Iterator[str]:
     def names(columns: tuple[str, ...]) -> str:
         return ", ".join(quoted_if_needed(column, schema.dialect) for column in columns)
 
@@ -149,8 +182,8 @@ def _create_table(
         entries: list[tuple[str, str]] = []
         for column in table.columns:
             remarks = [_sentence(column)] if descriptions and _sentence(column) else []
-            if column.samples[:rows]:
-                remarks.append(f"Examples: {', '.join(map(literal, column.samples[:rows]))}")
+            if column.samples:
+                remarks.append(f"Examples: {', '.join(column.samples)}")
             definition = f"{names((column.name,))} {' '.join(column.type.split())}".rstrip()
             entries.append((definition, " | ".join(remarks)))
         if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
@@ -166,7 +199,7 @@ def _create_table(
         yield ");"
 
 
-def _m_schema(schema: Schema, keys: Sequence[ForeignKey], rows: int, *, descriptions: bool) -> Iterator[str]:
+def _m_schema(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool) -> Iterator[str]:
     def name(text: str) -> str:
         return quoted_if_needed(text, schema.dialect)
 
@@ -182,8 +215,10 @@ def _m_schema(schema: Schema, keys: Sequence[ForeignKey], rows: int, *, descript
                 parts.append("Primary Key")
             if descriptions and _sentence(column):
                 parts.append(_sentence(column).rstrip("."))
-            if column.samples[:rows]:
-                parts.append(f"Examples: [{', '.join(map(literal, column.samples[:rows]))}]")
+            if column.missing:
+                parts.append(f"Missing: {_percent(column.missing)}")
+            if column.samples:
+                parts.append(f"Examples: [{', '.join(column.samples)}]")
             yield f"({', '.join(parts)})" + ("," if position < len(table.columns) else "")
         yield "]"
     if keys:
@@ -196,20 +231,25 @@ def _m_schema(schema: Schema, keys: Sequence[ForeignKey], rows: int, *, descript
             )
 
 
-def _values_line(table: Table, most: int, dialect: str) -> str:
-    columns = ", ".join(_with_examples(column, most, dialect) for column in table.columns)
+def _percent(share: float) -> str:
+    """Return a share above 0 in percent, never as 0 % nor, below 1, as 100 %."""
+    return f"{min(max(round(100 * share), 1), 99 if share < 1 else 100)} %"
+
+
+def _values_line(table: Table, most: int, dialect: str, longest: int) -> str:
+    columns = ", ".join(_with_examples(column, most, dialect, longest) for column in table.columns)
     return f"{quoted(table.name, dialect)}({columns})"
 
 
-def _with_examples(column: Column, most: int, dialect: str) -> str:
+def _with_examples(column: Column, most: int, dialect: str, longest: int) -> str:
     name = quoted(column.name, dialect)
-    examples = [literal(value) for value in column.samples[:most] if _is_example(value)]
+    examples = [literal(value) for value in column.samples[:most] if _is_example(value, longest)]
     return f"{name}: {' | '.join(examples)}" if examples else name
 
 
-def _is_example(value: Any) -> bool:
+def _is_example(value: Any, longest: int) -> bool:
     """Whether a value can be copied into SQL: one that is cut off would match nothing."""
-    return value is not None and not isinstance(value, bytes) and len(str(value)) < LONGEST_VALUE
+    return value is not None and not isinstance(value, bytes) and len(str(value)) < longest
 
 
 def _values_key(key: ForeignKey, dialect: str) -> str:

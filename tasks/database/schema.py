@@ -7,19 +7,19 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tasks.database.identifiers import SQLITE
+from tasks.database.dialects import dialect_name as dialect_name
 from tasks.records import ColumnName, ColumnValues, Link
 
-DIALECT_NAMES = {SQLITE: "SQLite", "duckdb": "DuckDB", "postgres": "PostgreSQL", "mysql": "MySQL"}
+LOAD_MARK = "crosscheck_load"
+"""Table in which a copy that `crosscheck load` has made says what it is a copy of; no schema shows it."""
 
 
-def dialect_name(dialect: str) -> str:
-    """Return a dialect as its makers write it.
+@dataclass(frozen=True, slots=True)
+class ColumnDescription:
+    """A benchmark's description of one column; "" for a part that it does not have."""
 
-    >>> dialect_name("postgres")
-    'PostgreSQL'
-    """
-    return DIALECT_NAMES.get(dialect, dialect)
+    description: str = ""
+    value_description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Column:
         description: what it means, from the benchmark or generated, "" when unknown.
         value_description: what its values mean, "" when unknown.
         samples: values of the first rows, in row order, None for NULL; as many as the schema was read with.
+        missing: share of the rows in which it is NULL, 0..1; None where that was not counted.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Column:
     description: str = ""
     value_description: str = ""
     samples: tuple[Any, ...] = ()
+    missing: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +82,17 @@ class Schema:
     database_id: str
     tables: tuple[Table, ...]
     foreign_keys: tuple[ForeignKey, ...] = ()
-    dialect: str = SQLITE
+    dialect: str = field(kw_only=True)
     _tables_by_name: dict[str, Table] = field(
         init=False, repr=False, compare=False, hash=False, default_factory=dict
     )
 
     def __post_init__(self) -> None:
         self._tables_by_name.update({table.name.lower(): table for table in self.tables})
+
+    def __hash__(self) -> int:
+        """Return the digest's hash, which is computed once, for caches over a SQL and its schema."""
+        return hash(self.digest)
 
     @property
     def dialect_name(self) -> str:
@@ -130,7 +136,7 @@ class Schema:
             return self
         names = {table.name.lower() for table in tables}
         keys = tuple(k for k in self.foreign_keys if {k.table.lower(), k.parent.lower()} <= names)
-        return Schema(self.database_id, tables, keys, self.dialect)
+        return Schema(self.database_id, tables, keys, dialect=self.dialect)
 
     def limited_to(self, tables: Iterable[str]) -> "Schema":
         """Return the schema with these tables only, in full; the whole schema where it has none of them."""
@@ -159,7 +165,8 @@ class Schema:
     def with_values(self, values: Iterable[ColumnValues]) -> "Schema":
         """Return the schema with the given values as its columns' samples; columns without any have none.
 
-        >>> schema = Schema("d", (Table("t", (Column("a", samples=(1, 2)), Column("b", samples=(3, 4)))),))
+        >>> table = Table("t", (Column("a", samples=(1, 2)), Column("b", samples=(3, 4))))
+        >>> schema = Schema("d", (table,), dialect="sqlite")
         >>> shown = schema.with_values([ColumnValues(ColumnName("t", "b"), ("x",))])
         >>> [column.samples for column in shown.tables[0].columns]
         [(), ('x',)]

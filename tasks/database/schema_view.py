@@ -43,6 +43,7 @@ class SchemaView:
             sample_rows=self.prompt.sample_rows,
             foreign_keys=self.prompt.foreign_keys,
             descriptions=self.descriptions,
+            longest_value=self.prompt.longest_value,
         )
 
     def without_descriptions(self) -> "SchemaView":

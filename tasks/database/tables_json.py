@@ -8,9 +8,9 @@ indices; BIRD writes a composite primary key as a list within the list.
 from collections.abc import Mapping
 from typing import Any
 
+from tasks.database.dialects import SQLITE
 from tasks.database.foreign_keys import united
-from tasks.database.introspection import ColumnDescription
-from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table
 from tasks.errors import DataError
 
 
@@ -46,7 +46,9 @@ def schema_from_tables_json(
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise _malformed(entry, error) from error
-    return Schema(entry["db_id"], tables, united(tables, foreign_keys_from_tables_json(entry)))
+    return Schema(
+        entry["db_id"], tables, united(tables, foreign_keys_from_tables_json(entry)), dialect=SQLITE
+    )
 
 
 def foreign_keys_from_tables_json(entry: Mapping[str, Any]) -> tuple[ForeignKey, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tasks.finetuning.chat_template import render_prompt
 from tasks.finetuning.pairs import TrainingPair
 
 if TYPE_CHECKING:
@@ -42,26 +43,19 @@ def encode(pairs: Iterable[TrainingPair], tokenizer: "PreTrainedTokenizerBase", 
 
 
 def encode_prompt(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    """Return the tokens of a prompt up to where the response begins.
+    """Return the tokens of a prompt up to where the response begins, as an endpoint makes them.
 
-    Endpoints wrap a message in the model's chat template where it has one; so does this.
+    Endpoints render the chat template, which writes every special token itself, and add none.
     """
-    if getattr(tokenizer, "chat_template", None):
-        wrapped: Any = tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
-        )
-        return _ids(tokenizer, wrapped, special=False)
-    return _ids(tokenizer, text, special=True)
+    return _ids(tokenizer, render_prompt(text, tokenizer))
 
 
 def encode_response(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
     """Return the tokens of a response, with the one that ends it."""
     end = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
-    return [*_ids(tokenizer, text, special=False), *end]
+    return [*_ids(tokenizer, text), *end]
 
 
-def _ids(tokenizer: "PreTrainedTokenizerBase", text: str, *, special: bool) -> list[int]:
-    encoded: Any = tokenizer(text, add_special_tokens=special)
-    ids = [int(token) for token in encoded["input_ids"]]
-    # some tokenizers end every text; a prompt must not be ended before its response
-    return ids[:-1] if special and ids and ids[-1] == tokenizer.eos_token_id else ids
+def _ids(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
+    encoded: Any = tokenizer(text, add_special_tokens=False)
+    return [int(token) for token in encoded["input_ids"]]

@@ -1,16 +1,15 @@
 """Evaluation of an eliminator on held-out pairs: what it fixes and breaks."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tasks.backbone.protocol import Backbone, Message, Request
 from tasks.database.database import Database
-from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import BackboneError
 from tasks.finetuning.pairs import TrainingPair
 from tasks.records import Elimination
-from tasks.scoring.execution.accuracy import judge
+from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.report import Ratio, is_right
 from tasks.stages.sea_sql.bias_elimination import read_elimination
 
@@ -72,21 +71,19 @@ class EliminatorScore:
 async def judge_pairs(
     pairs: Sequence[TrainingPair],
     eliminator: Backbone,
-    workers: SqlWorkers,
-    databases: Mapping[str, Database],
+    judge: Judge,
+    database_of: Callable[[TrainingPair], Database],
     *,
-    timeout_s: float,
     concurrency: int,
     on_judged: Callable[[JudgedPair], None] | None = None,
 ) -> EliminatorScore:
     """Ask the eliminator about each pair, and compare its SQL and the preliminary one with the gold.
 
     Args:
-        pairs: the pairs; all of their databases are in `databases`.
+        pairs: the pairs.
         eliminator: the model to judge, asked greedily.
-        workers: where SQL runs.
-        databases: by id.
-        timeout_s: seconds that a query may take.
+        judge: compares SQL with the gold; `RULE` is among its rules.
+        database_of: returns a pair's database.
         concurrency: pairs under way at a time.
         on_judged: callback for each judged pair.
 
@@ -97,15 +94,10 @@ async def judge_pairs(
 
     async def one(pair: TrainingPair) -> JudgedPair:
         async with gate:
-            elimination = await _ask(pair, eliminator, databases[pair.database_id].dialect)
-            verdicts = await judge(
-                workers,
-                databases[pair.database_id],
-                pair.gold,
-                {"before": pair.sql, "after": elimination.sql},
-                rules=(RULE,),
-                timeout_s=timeout_s,
-            )
+            database = database_of(pair)
+            elimination = await _ask(pair, eliminator, database.dialect)
+            candidates = {"before": pair.sql, "after": elimination.sql}
+            verdicts = await judge.verdicts(database, pair.gold, candidates)
             before, after = (is_right(verdicts[name], RULE) for name in ("before", "after"))
             judged = JudgedPair(pair, elimination, before, after)
             if on_judged:

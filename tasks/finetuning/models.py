@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tasks.errors import ConfigurationError
+from tasks.finetuning.chat_template import set_chat_template
 from tasks.finetuning.libraries import require_libraries
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from torch import dtype
-    from torch.nn import Module
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 T = TypeVar("T")
@@ -19,7 +20,7 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 
 def open_tokenizer(model: str) -> "PreTrainedTokenizerBase":
-    """Open a model's tokenizer, with a token to pad with.
+    """Open a model's tokenizer, with a token to pad with and a chat template.
 
     Raises:
         ConfigurationError: it cannot be had.
@@ -29,6 +30,7 @@ def open_tokenizer(model: str) -> "PreTrainedTokenizerBase":
     tokenizer: PreTrainedTokenizerBase = _had(model, AutoTokenizer.from_pretrained)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
+    set_chat_template(tokenizer)
     return tokenizer
 
 
@@ -44,7 +46,9 @@ def open_model(model: str, precision: Precision) -> "PreTrainedModel":
     return opened
 
 
-def open_eliminator(adapter: Path) -> "tuple[Module, PreTrainedTokenizerBase]":
+def open_eliminator(
+    adapter: Path, precision: Precision = "auto"
+) -> "tuple[PeftModel, PreTrainedTokenizerBase]":
     """Open a fine-tuned model: the base that its adapter names, and the adapter.
 
     Raises:
@@ -53,19 +57,39 @@ def open_eliminator(adapter: Path) -> "tuple[Module, PreTrainedTokenizerBase]":
     require_libraries()
     from peft import PeftModel
 
+    base = base_of(adapter)
+    tokenizer = open_tokenizer(str(adapter) if (adapter / "tokenizer_config.json").is_file() else base)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecation warnings of the libraries
+        model: PeftModel = _had(
+            str(adapter), lambda name: PeftModel.from_pretrained(open_model(base, precision), name)
+        )
+    model.to(device()).eval()
+    return model, tokenizer
+
+
+def base_of(adapter: Path) -> str:
+    """Return the model that an adapter was trained on.
+
+    Raises:
+        ConfigurationError: there is no adapter.
+    """
+    return str(adapter_config(adapter)["base_model_name_or_path"])
+
+
+def adapter_config(adapter: Path) -> dict[str, Any]:
+    """Read an adapter's configuration.
+
+    Raises:
+        ConfigurationError: there is no adapter.
+    """
     config = adapter / "adapter_config.json"
     if not config.is_file():
         raise ConfigurationError(
             f"There is no adapter in {adapter}: {config.name} is missing. `crosscheck finetune train` writes one."
         )
-    base = str(json.loads(config.read_text(encoding="utf-8"))["base_model_name_or_path"])
-    tokenizer = open_tokenizer(str(adapter) if (adapter / "tokenizer_config.json").is_file() else base)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecation warnings of the libraries
-        model: Module = _had(
-            str(adapter), lambda name: PeftModel.from_pretrained(open_model(base, "auto"), name)
-        )
-    return model.to(device()).eval(), tokenizer
+    content: dict[str, Any] = json.loads(config.read_text(encoding="utf-8"))
+    return content
 
 
 def device() -> str:

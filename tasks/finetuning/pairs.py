@@ -24,6 +24,7 @@ class TrainingPair:
         sql: the preliminary SQL that the input shows.
         gold: the gold SQL.
         right: whether the preliminary SQL is right, so that the response repeats it.
+        benchmark: the training split that it is from; "" in files of earlier releases.
     """
 
     instruction: str
@@ -35,6 +36,7 @@ class TrainingPair:
     sql: str
     gold: str
     right: bool
+    benchmark: str = ""
 
     @property
     def prompt(self) -> EliminationPrompt:
@@ -46,7 +48,7 @@ _PAIR = TypeAdapter(TrainingPair)
 
 
 def make_pair(
-    question: Question, prompt: EliminationPrompt, sql: str, gold: str, *, right: bool
+    question: Question, prompt: EliminationPrompt, sql: str, gold: str, *, right: bool, benchmark: str = ""
 ) -> TrainingPair:
     """Return the pair of a question: the response is the preliminary SQL if it is right, else the gold SQL."""
     return TrainingPair(
@@ -59,6 +61,7 @@ def make_pair(
         sql=sql,
         gold=gold,
         right=right,
+        benchmark=benchmark,
     )
 
 

@@ -4,10 +4,10 @@ The paper takes alignments that people annotated for Spider; ours come from the 
 benchmark has them: names, parts of names and values of the SQL are looked for in its question.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.dac_records import AlignedToken
 from tasks.database.schema import Schema
@@ -16,6 +16,12 @@ from tasks.retrieval.name_matching import QuestionWords, name_words, question_to
 from tasks.sql.elements import used_elements
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import resolve
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+COVERED = 0.8
+"""Share of its SQL's columns that a demonstration of entity linking has to name to be chosen first."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class GroundedDemonstration:
 
     Attributes:
         database: the full schema of its database, without sample values; None where that is not known.
+        evidence: part of the question where it is shown; "" where it is not.
     """
 
     question: str
@@ -48,8 +55,26 @@ class GroundedDemonstration:
 
     @cached_property
     def tokens(self) -> tuple[AlignedToken, ...]:
-        """The question's tokens with what they mean in the SQL; () where the database is not known."""
-        return align(self.question, self.sql, self.database) if self.database else ()
+        """The tokens of question and evidence with what they mean in the SQL; () where the database is not known."""
+        return (
+            align(whole_question(self.question, self.evidence), self.sql, self.database)
+            if self.database
+            else ()
+        )
+
+    @cached_property
+    def coverage(self) -> float:
+        """Share of the columns that the SQL uses, otherwise than to join, which the tokens name; 0..1.
+
+        Of a SQL that uses none: 1 where a token names a table. 0 where the database is not known.
+        """
+        if self.database is None:
+            return 0.0
+        used = set(used_elements(self.sql, self.database).columns)
+        if not used:
+            return float(any(one.type for one in self.tokens))
+        named = {ColumnName(one.table, one.column) for one in self.tokens if one.column}
+        return len(used & named) / len(used)
 
 
 def ground(
@@ -67,14 +92,38 @@ def ground(
     )
 
 
+def whole_question(question: str, evidence: str) -> str:
+    """Return the question with its evidence behind it, as entity linking takes them: one text."""
+    return f"{question}\n{evidence}" if evidence else question
+
+
+def best_covered(
+    demonstrations: Iterable[GroundedDemonstration], count: int
+) -> tuple[GroundedDemonstration, ...]:
+    """Return the first `count` demonstrations that name most of their columns, then the others, in their order.
+
+    Alignments that name few of the columns teach a model to answer "null". Those behind are looked at only as far as
+    needed.
+    """
+    covered: list[GroundedDemonstration] = []
+    others: list[GroundedDemonstration] = []
+    for one in demonstrations:
+        if len(covered) == count:
+            break
+        (covered if one.coverage >= COVERED else others).append(one)
+    return (*covered, *others)[:count]
+
+
 def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
     """Return a question's tokens with what they mean in its SQL.
 
-    Looked for in this order, the longest first, each token once: values that the SQL compares a column with,
-    names of the columns it uses otherwise than to join, names of its tables, then parts of names.
+    Looked for in this order, the longest first, each token once: values that the SQL compares a column with, names of
+    the columns it uses otherwise than to join, names of its tables, all of these wherever they stand, then parts of
+    names. What a count, a sum or an
+    average is compared with is no value of the column.
 
     >>> from tasks.database.schema import Column, Table
-    >>> schema = Schema("d", (Table("singer", (Column("first_name"), Column("country"))),))
+    >>> schema = Schema("d", (Table("singer", (Column("first_name"), Column("country"))),), dialect="sqlite")
     >>> found = align("Names of singers from France", "SELECT first_name FROM singer WHERE country = 'France'", schema)
     >>> [(one.token, one.schema, one.type) for one in found if one.type]
     [('Names', 'singer.first_name', 'col'), ('singers', 'singer', 'tbl'), ('France', 'singer.country', 'val')]
@@ -89,17 +138,21 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
             free.discard(place)
         return span is not None
 
+    def link_all(find: Callable[[str, set[int]], range | None], text: str, meaning: AlignedToken) -> bool:
+        found = link(find(text, free), meaning)
+        while found and link(find(text, free), meaning):
+            pass
+        return found
+
     used = used_elements(sql, schema)
     compared = sorted(_compared(sql, schema), key=lambda value: -len(value.text))
     for value in compared:
-        link(
-            words.find_text(value.text, free),
-            AlignedToken("", value.column.table, value.column.column, "val"),
-        )
+        meaning = AlignedToken("", value.column.table, value.column.column, "val")
+        link_all(words.find_text, value.text, meaning)
     names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
     names += [AlignedToken("", table, "", "tbl") for table in used.tables]
     names.sort(key=lambda one: (-len(name_words(_name(one))), one.type == "tbl"))
-    unfound = [one for one in names if not link(words.find_name(_name(one), free), one)]
+    unfound = [one for one in names if not link_all(words.find_name, _name(one), one)]
     for one in unfound:
         link(words.find_part(_name(one), free), one)
     return tuple(aligned)
@@ -126,13 +179,20 @@ def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
     for predicate in tree.find_all(exp.Predicate):
         inside = list(predicate.walk(prune=lambda node: isinstance(node, exp.Query)))
         homes = {columns[id(node)] for node in inside if id(node) in columns}
-        if len(homes) != 1 or isinstance(predicate, exp.Connector):
+        if len(homes) != 1 or isinstance(predicate, exp.Connector) or any(_computes(node) for node in inside):
             continue
         for node in inside:
             # in SQLite a name in double quotes that means no column is a string
             quoted = isinstance(node, exp.Column) and id(node) in unknown and node.this.args.get("quoted")
             if isinstance(node, exp.Literal) or quoted:
                 yield _Compared(next(iter(homes)), node.name.strip("%"))
+
+
+def _computes(node: "exp.Expr") -> bool:
+    """Whether the result of an aggregate is no value of its column: of all but MIN and MAX."""
+    from sqlglot import exp
+
+    return isinstance(node, exp.AggFunc) and not isinstance(node, exp.Min | exp.Max)
 
 
 def _name(meaning: AlignedToken) -> str:

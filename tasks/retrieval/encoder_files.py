@@ -1,4 +1,4 @@
-"""Finds a sentence encoder on disk, or makes sure that the model hub answers before anything waits for it."""
+"""Finds a sentence encoder on disk, or checks that the model hub can be reached."""
 
 import hashlib
 import logging
@@ -14,7 +14,7 @@ PROBE_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EncoderSource:
-    """Where an encoder is loaded from.
+    """Location of an encoder.
 
     Attributes:
         name: as the settings name it.
@@ -40,12 +40,22 @@ def find_encoder(name: str) -> EncoderSource:
     folder = Path(name).expanduser()
     if folder.is_dir():
         return EncoderSource(name, str(folder), True, f"folder:{_digest(folder)}")
-    hub_name = name if "/" in name else f"sentence-transformers/{name}"
+    hub_name = _hub_name(name)
     return _in_hub_cache(name, hub_name) or _on_hub(name, hub_name)
 
 
+def is_on_disk(name: str) -> bool:
+    """Whether an encoder can be loaded without a network; a name that no encoder could have cannot."""
+    if Path(name).expanduser().is_dir():
+        return True
+    try:
+        return _in_hub_cache(name, _hub_name(name)) is not None
+    except ConfigurationError:
+        return False
+
+
 def unusable(name: str, why: str) -> ConfigurationError:
-    """Return the error to raise where an encoder cannot be had."""
+    """Return the user error for an encoder that is not available."""
     return ConfigurationError(
         f'The encoder "{name}" (pipeline.demonstrations.encoder) cannot be loaded: {why.rstrip(".")}. Retrieve '
         'demonstrations without an encoder ("--set pipeline.demonstrations.retriever=bm25"), or name the '
@@ -54,7 +64,7 @@ def unusable(name: str, why: str) -> ConfigurationError:
 
 
 def quieten() -> None:
-    """Keep the model libraries from drawing progress bars and logging on the terminal."""
+    """Turn off the progress bars and logs of the model libraries."""
     for variable in (
         "HF_HUB_DISABLE_PROGRESS_BARS",
         "HF_HUB_DISABLE_TELEMETRY",
@@ -69,6 +79,10 @@ def quieten() -> None:
 
     disable_progress_bars()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+
+
+def _hub_name(name: str) -> str:
+    return name if "/" in name else f"sentence-transformers/{name}"
 
 
 def _in_hub_cache(name: str, hub_name: str) -> EncoderSource | None:

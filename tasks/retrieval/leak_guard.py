@@ -1,4 +1,4 @@
-"""Keeps questions and gold SQL of the evaluated split out of the demonstrations (our addition to RSL-SQL)."""
+"""Removes questions and gold SQL of the evaluated split from the demonstrations (our addition to RSL-SQL)."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -23,12 +23,12 @@ class GuardedPool:
 
     @property
     def removed(self) -> int:
-        """How many examples were removed."""
+        """Number of examples that were removed."""
         return self.by_question + self.by_sql
 
     @property
     def sentence(self) -> str:
-        """A sentence for the user on what was removed."""
+        """Sentence for the user about what was removed."""
         total = len(self.pool) + self.removed
         if not self.removed:
             return f"None of {total:,} demonstrations is in the evaluated split."

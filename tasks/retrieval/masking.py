@@ -1,4 +1,4 @@
-"""Masks what ties a question to its database, so that retrieval compares what is asked, not of what.
+"""Masks values and schema words of a question, so that retrieval compares questions of different databases.
 
 The idea is DAIL-SQL's masked question similarity (Gao et al. 2023), which RSL-SQL uses on Spider. Deviations:
 words are matched with plurals folded instead of by n-grams, and neighbouring masks become one.

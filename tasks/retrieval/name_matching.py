@@ -1,4 +1,4 @@
-"""Finding names of tables and columns in a question by the stems of their words (DAC, section 3.2)."""
+"""Finds names of tables and columns in a question by the stems of their words (DAC, section 3.2)."""
 
 import re
 from collections import defaultdict
@@ -71,7 +71,7 @@ class QuestionWords:
                 if not any(significant[start : start + length]):
                     continue
                 by_stems[tuple(stems[start : start + length])].append(span)
-                by_text["".join(tokens[start : start + length]).lower()].append(span)
+                by_text[_run_together(tokens[start : start + length])].append(span)
         return cls(
             tokens,
             {key: tuple(spans) for key, spans in by_stems.items()},
@@ -81,8 +81,8 @@ class QuestionWords:
     def find_name(self, name: str, free: Collection[int]) -> range | None:
         """Return the first place where tokens in `free` are a whole name; None where there is none.
 
-        Words are compared by their stems, or all run together (`airportname`, "airport name"). A name that
-        consists of function words alone ("to", "from") is never found.
+        Words are compared by their stems, or all run together (`airportname`, "airport name", and `airport_name` as
+        BIRD's evidence spells it). A name that consists of function words alone ("to", "from") is never found.
         """
         words = name_words(name)
         if not words or all(word in FUNCTION_WORDS for word in words):
@@ -102,7 +102,12 @@ class QuestionWords:
 
     def find_text(self, text: str, free: Collection[int]) -> range | None:
         """Return where tokens in `free` are a text, case and blanks apart; None where there is none."""
-        return _first(self._by_text.get("".join(question_tokens(text)).lower(), ()), free)
+        return _first(self._by_text.get(_run_together(question_tokens(text)), ()), free)
+
+
+def _run_together(tokens: Iterable[str]) -> str:
+    """Return tokens as one word, without the underscores of names that are spelled as in a schema."""
+    return "".join(tokens).replace("_", "").lower()
 
 
 def _first(spans: Iterable[range], free: Collection[int]) -> range | None:

@@ -1,4 +1,4 @@
-"""What the retrievers have in common: the k best of a pool, ties in the pool's order."""
+"""Interface of the retrievers: the k best texts of a pool, ties in the pool's order."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol

@@ -1,10 +1,11 @@
-"""Keeps embedded texts on disk, so that a second run neither encodes nor even loads the encoder."""
+"""Stores embeddings on disk, so that a second run does not load the encoder."""
 
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,17 +32,19 @@ class VectorCache:
         return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npy"
 
     def load(self, texts: Sequence[str]) -> "npt.NDArray[np.float32] | None":
-        """Return the vectors of these texts; None where they are not kept."""
+        """Return the stored vectors of these texts; None if there are none."""
         import numpy as np
 
         try:
             vectors: npt.NDArray[np.float32] = np.load(self.path(texts), allow_pickle=False)
         except (FileNotFoundError, EOFError, ValueError):
             return None
+        with suppress(OSError):
+            self.path(texts).touch()  # `crosscheck clean` removes what was not used for long
         return vectors if vectors.ndim == 2 and len(vectors) == len(texts) else None
 
     def store(self, texts: Sequence[str], vectors: "npt.NDArray[np.float32]") -> None:
-        """Keep the vectors of these texts, whole or not at all."""
+        """Write the vectors of these texts to disk atomically."""
         import numpy as np
 
         path = self.path(texts)

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from tasks.database.schema import Schema
 from tasks.records import StageRecord
 from tasks.scoring.cost import total_cost
+from tasks.scoring.grades import by_grade
 from tasks.scoring.linking import score_links
-from tasks.scoring.report import UNGRADED, QuestionScore, Ratio, Report, StageScore, is_right
+from tasks.scoring.report import NO_GOLD, QuestionScore, Ratio, Report, StageScore, is_right
 from tasks.sql.elements import GoldElements
-from tasks.sql.hardness import hardness
 
-DIFFICULTIES = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra", "extra hard")
 NO_ANSWER = "no_answer"
 
 
@@ -49,7 +48,9 @@ def build_report(
         scored=len(scored),
         answered=len(scored) - len(unanswered),
         rules={name: _share(scored, name) for name in rules},
-        by_difficulty=_by_difficulty(scored, rule, schemas),
+        by_difficulty={
+            grade: _share(group, rule) for grade, group in by_grade(scored, rule, schemas).items()
+        },
         by_database=_by_database(scored, rule),
         stages=_stage_scores(scored, rule),
         linking=score_links(scored, schemas, gold_elements=gold_elements),
@@ -58,11 +59,20 @@ def build_report(
         failures=dict(Counter(failure.kind if failure else NO_ANSWER for failure in failures)),
         mendable=sum(failure.mendable for failure in failures if failure),
         missing_databases=dict(
-            sorted(Counter(s.question.database_id for s in scores if not s.executable).items())
+            sorted(
+                Counter(
+                    s.question.database_id for s in scores if not s.executable and not _no_gold(s)
+                ).items()
+            )
         ),
+        without_gold=sum(_no_gold(score) for score in scores),
         gold_faults={s.question.id: s.final.gold_status for s in scored if s.final.gold_status != "ok"},
         rows=tuple(scores),
     )
+
+
+def _no_gold(score: QuestionScore) -> bool:
+    return not score.executable and score.final.gold_status == NO_GOLD
 
 
 def _share(scored: Sequence[QuestionScore], rule: str) -> Ratio:
@@ -76,29 +86,10 @@ def _by_database(scored: Sequence[QuestionScore], rule: str) -> dict[str, Ratio]
     return {name: _share(groups[name], rule) for name in sorted(groups)}
 
 
-def _by_difficulty(
-    scored: Sequence[QuestionScore], rule: str, schemas: Mapping[str, Schema]
-) -> dict[str, Ratio]:
-    """Group by the benchmark's grades, easiest first; Spider grades by the gold's hardness."""
-    groups: dict[str, list[QuestionScore]] = defaultdict(list)
-    for score in scored:
-        grade = score.question.difficulty
-        schema = schemas.get(score.question.database_id)
-        if grade is None and rule == "spider" and schema is not None:
-            grade = hardness(score.gold_sql, schema)
-        groups[grade or UNGRADED].append(score)
-    if set(groups) == {UNGRADED}:
-        return {}
-    known = [grade for grade in DIFFICULTIES if grade in groups]
-    others = [grade for grade in groups if grade not in (*DIFFICULTIES, UNGRADED)]
-    last = [UNGRADED] if UNGRADED in groups else []
-    return {grade: _share(groups[grade], rule) for grade in (*known, *others, *last)}
-
-
 def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScore, ...]:
     result: list[StageScore] = []
     before: list[bool] | None = None
-    for name in _stage_names(scored):
+    for name in stage_names(scored):
         right = [is_right(score.stages.get(name), rule) for score in scored]
         fixed = broken = None
         if before is not None:
@@ -109,7 +100,7 @@ def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScor
     return tuple(result)
 
 
-def _stage_names(scored: Sequence[QuestionScore]) -> list[str]:
+def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
     """Return the stages in pipeline order, although no question need have reached all of them."""
     names: list[str] = []
     for score in scored:

@@ -1,9 +1,12 @@
 """Cost of a run, from the calls of its stages; paid and cached calls are counted separately."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from tasks.records import Call, StageRecord
 from tasks.scoring.report import Cost
+
+N = TypeVar("N", int, float)
 
 
 def total_cost(stages: Iterable[StageRecord]) -> Cost:
@@ -23,11 +26,11 @@ def total_cost(stages: Iterable[StageRecord]) -> Cost:
         calls=len(paid),
         cached_calls=cached,
         retries=sum(call.retries for call in paid),
-        input_tokens=_tokens([call.usage.input for call in paid]),
-        cached_input_tokens=_tokens([call.usage.cached_input for call in paid]),
-        output_tokens=_tokens([call.usage.output for call in paid]),
-        reasoning_tokens=_tokens([call.usage.reasoning for call in paid]),
-        cost_usd=_money([call.cost_usd for call in paid]),
+        input_tokens=_total([call.usage.input for call in paid]),
+        cached_input_tokens=_total([call.usage.cached_input for call in paid]),
+        output_tokens=_total([call.usage.output for call in paid]),
+        reasoning_tokens=_total([call.usage.reasoning for call in paid]),
+        cost_usd=_total([call.cost_usd for call in paid]),
         p50_s=percentile(seconds, 50),
         p95_s=percentile(seconds, 95),
     )
@@ -47,11 +50,6 @@ def percentile(ordered: Sequence[float], percent: float) -> float | None:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def _tokens(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _money(values: Sequence[float | None]) -> float | None:
+def _total(values: Sequence[N | None]) -> N | None:
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None

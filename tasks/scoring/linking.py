@@ -28,11 +28,11 @@ def score_links(
     """Score every link that any of the questions has, in order of first appearance.
 
     Args:
-        scores: the scored questions; those whose database has no schema here are left out.
+        scores: the scored questions; those whose database has no schema here, or that have no gold SQL, are left out.
         schemas: full schema by database.
         gold_elements: which definition of the gold's columns.
     """
-    scored = [s for s in scores if s.question.database_id in schemas]
+    scored = [s for s in scores if s.question.database_id in schemas and s.gold_sql]
     names = dict.fromkeys(name for score in scored for name in score.outcome.links)
     return tuple(
         score_link(

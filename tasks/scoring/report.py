@@ -28,6 +28,9 @@ class Ratio:
 UNGRADED = "ungraded"
 """Stands for the difficulty of a question that has none."""
 
+NO_GOLD = "no_gold"
+"""The gold's status for a question that has neither a gold SQL nor an accepted result."""
+
 Value = Ratio | int | float
 """What a metric comes to: a share with numerator and denominator, a count, or a number that is neither."""
 
@@ -67,8 +70,9 @@ class QuestionScore:
         outcome: what the pipeline made of it.
         final: verdict on the final SQL.
         stages: verdict per candidate stage, in order; a stage that the question did not reach is absent.
-        gold_sql: the gold, for reports only.
-        executable: False when the database is missing: such a question is counted apart, never scored.
+        gold_sql: the gold, for reports only; "" where there is none.
+        executable: False when the database or the gold (status NO_GOLD) is missing: such a question is counted apart,
+            never scored.
     """
 
     question: Question
@@ -176,7 +180,7 @@ class Report:
     Attributes:
         rule: the headline rule.
         questions: questions selected for the run.
-        scored: of those, the ones whose database is available: the denominator of every score.
+        scored: of those, the ones whose database and gold are available: the denominator of every score.
         answered: scored questions that have a final SQL.
         rules: final execution accuracy under each rule.
         by_difficulty, by_database: final accuracy under the headline rule.
@@ -186,6 +190,7 @@ class Report:
         failures: questions without an answer, counted by the failure's kind.
         mendable: how many of those are retryable.
         missing_databases: question count per missing database.
+        without_gold: number of questions with a database and nothing to compare an answer with.
         gold_faults: ids of scored questions whose gold fails or times out, with the status.
         rows: one entry per selected question, in benchmark order.
         details: what the registered metrics found, by name, in the order of the summary; None where a metric does
@@ -207,6 +212,7 @@ class Report:
     mendable: int
     missing_databases: Mapping[str, int]
     gold_faults: Mapping[str, str]
+    without_gold: int = 0
     rows: tuple[QuestionScore, ...] = field(repr=False, default=())
     details: Mapping[str, Measurement | None] = field(repr=False, default_factory=dict)
 

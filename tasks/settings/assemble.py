@@ -1,12 +1,18 @@
 """Assembly of an evaluation's settings from names and options."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tasks.errors import ConfigurationError
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf, find_data, find_home
+from tasks.settings.kinds import AnyBenchmark
 from tasks.settings.load import (
     load_backbone_settings,
     load_benchmark_settings,
@@ -16,39 +22,80 @@ from tasks.settings.load import (
 )
 
 
-def evaluation_settings(
-    *,
-    benchmark: str,
-    backbone: str,
-    pipeline: str,
-    overrides: Sequence[str] = (),
-    limit: int | None = None,
-    questions: str | None = None,
-    data: str | None = None,
-    home: str | None = None,
-    record: str | None = None,
-    shards: int = 1,
-) -> EvaluationSettings:
-    """Read the named settings and put them together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationChoice:
+    """An evaluation as a user names it; None: the default.
+
+    Attributes:
+        benchmark, backbone, pipeline: names or paths, see `load_settings`.
+        overrides: texts as `--set` takes them.
+        data, home: the folders, see `find_data` and `find_home`.
+        limit, questions, record, shards: as in `EvaluationSettings`; the record's path may be relative.
+    """
+
+    benchmark: str
+    backbone: str
+    pipeline: str
+    overrides: Sequence[str] = ()
+    limit: int | None = None
+    questions: str | None = None
+    data: str | None = None
+    home: str | None = None
+    record: str | None = None
+    shards: int = 1
+
+
+def evaluation_settings(choice: EvaluationChoice) -> EvaluationSettings:
+    """Read the settings that a user names and put them together.
 
     Raises:
         ConfigurationError: an unknown name, key or value.
     """
-    for override in overrides:
+    for override in choice.overrides:
         parse_override(override)
     conf = find_conf()
+    chosen = _chosen(conf, choice, choice.overrides)
     return EvaluationSettings(
-        benchmark=load_benchmark_settings(conf, benchmark, overrides),
-        backbone=load_backbone_settings(conf, backbone, overrides),
-        pipeline=load_pipeline_settings(conf, pipeline, overrides),
-        tracking=load_tracking_settings(overrides),
-        limit=limit,
-        questions=questions,
-        data=str(find_data(data)),
-        home=str(find_home(home).path),
-        shards=shards,
-        record=str(Path(record).expanduser().resolve()) if record else None,
+        **chosen,
+        tracking=load_tracking_settings(choice.overrides),
+        changed=_changed(conf, choice, chosen),
+        limit=choice.limit,
+        questions=choice.questions,
+        data=str(find_data(choice.data)),
+        home=str(find_home(choice.home).path),
+        shards=choice.shards,
+        record=str(Path(choice.record).expanduser().resolve()) if choice.record else None,
     )
+
+
+def _chosen(conf: Path, choice: EvaluationChoice, overrides: Sequence[str]) -> dict[str, Any]:
+    return {
+        "benchmark": load_benchmark_settings(conf, choice.benchmark, overrides),
+        "backbone": load_backbone_settings(conf, choice.backbone, overrides),
+        "pipeline": load_pipeline_settings(conf, choice.pipeline, overrides),
+    }
+
+
+def _changed(conf: Path, choice: EvaluationChoice, chosen: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the overrides that change a setting."""
+    parsed = [(override, *parse_override(override)) for override in choice.overrides]
+    ours = [each for each in parsed if each[1] in chosen]
+    try:
+        named = _chosen(conf, choice, ()) if ours else {}
+    except ConfigurationError:  # some backbones cannot be without a setting
+        named = {}
+    return tuple(
+        override
+        for override, kind, keys, _ in ours
+        if kind not in named or _value(chosen[kind], keys) != _value(named[kind], keys)
+    )
+
+
+def _value(settings: BaseModel, keys: Sequence[str]) -> Any:
+    found: Any = settings.model_dump(mode="json")
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
 
 
 def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSettings:
@@ -64,3 +111,21 @@ def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSet
                 f"--set {override}: no model is asked here, so only benchmark.* can be set."
             )
     return load_benchmark_settings(find_conf(), name, overrides)
+
+
+def stored_benchmark(content: Mapping[str, Any]) -> BenchmarkSettings:
+    """Return the settings of a stored run's benchmark.
+
+    Raises:
+        ConfigurationError: they are not valid in this release.
+    """
+    try:
+        found: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(content))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(
+            f"The stored settings of the benchmark {content.get('name')} are not valid in this release: {where}: "
+            f"{first['msg']}."
+        ) from None
+    return found

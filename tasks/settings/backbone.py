@@ -4,8 +4,9 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from tasks.backbone.replies.format import ReplyFormat
 from tasks.errors import did_you_mean
 from tasks.registry import Registry
 from tasks.settings.base import Settings
@@ -25,6 +26,20 @@ def _demand_response_mode(name: str) -> str:
 
 
 ResponseMode = Annotated[str, AfterValidator(_demand_response_mode)]
+
+REPLY_FORMATS: Registry[type[ReplyFormat]] = Registry(
+    "reply format", package="tasks.backbone.replies.formats", group="crosscheck.reply_formats"
+)
+"""In which form a model answers, by name."""
+
+
+def _demand_reply_format(name: str) -> str:
+    if REPLY_FORMATS.has(name):
+        return name
+    raise ValueError(f'there is no reply format "{name}". {did_you_mean(name, REPLY_FORMATS.names())}')
+
+
+ReplyFormatName = Annotated[str, AfterValidator(_demand_reply_format)]
 
 
 class Prices(Settings):
@@ -60,12 +75,21 @@ class BackboneSettings(Settings):
     """Endpoint; None: the OpenAI API."""
     api_key_env: str | None = Field(None, pattern=VARIABLE_NAME)
     """Name of the environment variable that holds the key, never the key; None: the endpoint needs none."""
+    reply: ReplyFormatName = "json"
+    """In which form the model answers: "json", "json_with_reasoning", "fenced", or `path/to/file.py:name` of one of
+    your own. "json" is the default of every kind: the endpoint can enforce it (`response_mode`), it costs the fewest
+    tokens, and models that think do so before it anyway. "json_with_reasoning" is for models that do not think by
+    themselves; "fenced" for those trained to reason in free text and end with the query."""
+    reply_by_stage: dict[str, ReplyFormatName] = Field(default_factory=dict)
+    """Reply formats of single stages, by the stage's name, e.g. {entity_linking: json}."""
     temperature: float | None = Field(0.0, ge=0)
     """Sampling temperature; None: not sent (some reasoning models refuse it)."""
+    reasoning_effort: str | None = None
+    """How long a reasoning model may think, as the endpoint calls it ("low", "high"); None: not sent."""
     max_tokens: int | None = Field(None, gt=0)
-    """Limit of output tokens; None: the endpoint's own."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
-    """What the endpoint calls that limit; None: "max_completion_tokens" at OpenAI, "max_tokens" elsewhere."""
+    """Limit of output tokens; None: the endpoint's own. OpenAI is sent it as `max_completion_tokens`."""
+    max_completion_tokens: int | None = Field(None, gt=0)
+    """The same limit, for endpoints that know it by this name only: reasoning models elsewhere than at OpenAI."""
     seed: int | None = None
     """Sampling seed, where the endpoint takes one."""
     response_mode: ResponseMode = "json_object"
@@ -77,7 +101,8 @@ class BackboneSettings(Settings):
     timeout_s: float = Field(120.0, gt=0)
     """Seconds after which one attempt is given up."""
     retries: int = Field(6, ge=0)
-    """Attempts after the first, on rate limits, server errors, time-outs and lost connections."""
+    """Requests of one call after the first, on rate limits, server errors, time-outs, lost connections and redirects.
+    Nothing else repeats a call."""
     max_wait_s: float = Field(60.0, ge=0)
     """Longest pause between two attempts, unless the endpoint's Retry-After asks for more."""
     prices: Prices | None = None
@@ -88,3 +113,22 @@ class BackboneSettings(Settings):
     """File that "replay" serves."""
     match: Literal["request", "stage"] = "stage"
     """How "replay" finds a reply: by exact request only, or else also by question, stage and round."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_releases(cls, content: Any) -> Any:
+        # `max_tokens_field` named the limit; stored runs have it.
+        if not isinstance(content, Mapping) or "max_tokens_field" not in content:
+            return content
+        now = {name: value for name, value in content.items() if name != "max_tokens_field"}
+        if content["max_tokens_field"] == "max_completion_tokens":
+            now["max_completion_tokens"] = now.pop("max_tokens", None)
+        return now
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> "BackboneSettings":
+        if self.max_tokens is not None and self.max_completion_tokens is not None:
+            raise ValueError(
+                "max_tokens and max_completion_tokens are one limit under two names: set one of them"
+            )
+        return self

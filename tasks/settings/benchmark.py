@@ -1,5 +1,6 @@
 """Settings of a benchmark: where its files are and how it is scored."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -7,6 +8,9 @@ from pydantic import BeforeValidator, Field
 from tasks.settings.base import Settings
 
 Rule = Literal["bird", "spider", "strict", "subset"]
+
+FileNames = str | Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+"""One name, or several."""
 
 QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
 """A question's id as text; YAML reads most ids as numbers."""
@@ -24,12 +28,28 @@ class BenchmarkSettings(Settings):
     use and then read as "bird"."""
     folder: str = "."
     """Folder of its files, below the data location (`--data`, CROSSCHECK_DATA) unless absolute."""
-    questions: str = "dev.json"
-    """Questions of the evaluated split, with their gold SQL."""
+    questions: FileNames = "dev.json"
+    """Questions of the evaluated split, with their gold SQL: a file, or a list of files and patterns (`*.json`), read
+    one after the other. `{dialect}` in a name stands for the dialect."""
     tables: str = "dev_tables.json"
     """Schemas of its databases; adds foreign keys that the databases do not declare. "": there is none."""
-    databases: str = "dev_databases"
-    """Folder with one folder per database."""
+    databases: FileNames = "dev_databases"
+    """Folder with one folder per database, or a list of such folders, of which the first that has a database counts."""
+    dialect: str = ""
+    """Dialect of the gold SQL: an engine's name. "": that of the databases, which then are files."""
+    transpile_gold: bool = False
+    """Whether sqlglot translates gold SQL of another dialect than the databases'; never ranked then."""
+    transpile_predictions: str = ""
+    """Dialect from which sqlglot translates every answer before it is scored; stages execute what the model wrote.
+    "": answers are scored as they are."""
+    url: str = ""
+    """URL of the databases instead, with `{database}` for the id of one: `postgresql://reader@host/{database}`. Without
+    a password: that is read from PGPASSWORD or MYSQL_PWD, because settings are recorded. "": they are files."""
+    database_version: str = ""
+    """Your name of the data on the server, part of the cache keys; "": they follow from schema and row counts, which
+    miss an UPDATE."""
+    allow_writable_role: bool = False
+    """Whether SQL may run under a role that may write. Then only the read-only transaction protects the data."""
     train: str | None = None
     """Training questions with gold SQL (JSON or Parquet): the demonstrations. None: there are none."""
     train_gold: str | None = None
@@ -40,13 +60,42 @@ class BenchmarkSettings(Settings):
     """Which revision of the benchmark this is; stated with every score."""
     rule: Rule
     """The rule of the headline execution accuracy."""
+    test_suite: bool = True
+    """Whether all databases of a Spider folder must agree, where it has several; else the first one alone decides."""
     soft_f1: bool = False
     """Whether to score soft-F1 (BIRD mini-dev) as well; it executes every query once more."""
+    efficiency: bool = False
+    """Whether to time right answers against their gold (VES, R-VES, ves_steps) when all questions are answered."""
     metrics: tuple[str, ...] = Field((), strict=False)
     """Further metrics: `path/to/file.py:name`, or the name of a registered one that executes every query once more."""
     source: str = ""
     """Where a user gets the files, for the message when they are missing."""
+    download: str = ""
+    """What to download, how large it is and where each file belongs, for the same message."""
+    licence: str = ""
+    """Licence of the files."""
+    sha256: Mapping[str, str] = Field(default_factory=dict)
+    """Checksums of files of this revision; a file that differs is noted."""
     timeout_s: float = Field(30.0, gt=0)
     """Seconds after which a query is stopped."""
     quarantine: tuple[QuestionId, ...] = Field((), strict=False)
     """Ids of questions whose gold is known to be wrong; scored with and without."""
+
+    @property
+    def has_dialects(self) -> bool:
+        """Whether there is a file of questions per dialect."""
+        return any("{dialect}" in name for name in _several(self.questions))
+
+    @property
+    def question_files(self) -> tuple[str, ...]:
+        """Names and patterns of the question files, with the dialect in its place."""
+        return tuple(name.replace("{dialect}", self.dialect) for name in _several(self.questions))
+
+    @property
+    def database_folders(self) -> tuple[str, ...]:
+        """Names of the folders of databases."""
+        return _several(self.databases)
+
+
+def _several(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names

@@ -1,17 +1,90 @@
 """Settings of an evaluation, a re-run and a shard: the parameters of their flows."""
 
+import re
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError, field_validator
 
+from tasks.errors import ConfigurationError
 from tasks.settings.base import Settings
 from tasks.settings.kinds import AnyBackbone, AnyBenchmark, AnyPipeline
 
+_TAG = re.compile(r"[\w][\w.\- ]{0,99}")
+RESERVED_TAGS = {
+    *("name", "note", "changed", "status", "rule", "benchmark_revision", "question_sha256", "sqlite_version"),
+    *("crosscheck_version", "crosscheck_run_id", "git_commit", "sweep", "sweep_set", "parent_run_id"),
+    *("parent_mlflow_run_id", "rerun", "rerun_from", "attempt", "rerolled", "oracle"),
+}
+"""Tags that Crosscheck writes itself."""
 Only = Literal["errors", "wrong", "empty", "timeouts"]
 
 
+class Labels(Settings):
+    """What a user writes on runs, to find them again."""
+
+    name: str | None = Field(None, min_length=1, max_length=200)
+    """Name of the run in MLflow and in lists; None: backbone and pipeline."""
+    tags: dict[str, str] = Field({})
+    """Tags of the run. A run with the tag `pinned` is kept whatever its age."""
+    note: str | None = Field(None, min_length=1, max_length=2000)
+    """A remark."""
+
+    @field_validator("tags")
+    @classmethod
+    def _are_free(cls, tags: dict[str, str]) -> dict[str, str]:
+        for key in tags:
+            if not _TAG.fullmatch(key) or key.startswith("mlflow.") or key in RESERVED_TAGS:
+                why = (
+                    "Crosscheck writes it itself"
+                    if key in RESERVED_TAGS
+                    else "write a name and a value, team=search"
+                )
+                raise ValueError(f'"{key}" cannot be a tag: {why}')
+        return tags
+
+    @property
+    def as_tags(self) -> dict[str, str]:
+        """The tags, name and note among them."""
+        return self.tags | {key: text for key in ("name", "note") if (text := getattr(self, key))}
+
+
+def labels(name: str | None, tags: Sequence[str], note: str | None) -> Labels:
+    """Return what a user writes on runs.
+
+    Args:
+        name: name of the run.
+        tags: tags as `--tag` takes them, `team=search`.
+        note: a remark.
+
+    Raises:
+        ConfigurationError: a tag without a value, or with a name that Crosscheck uses itself.
+    """
+    pairs = {key.strip(): value.strip() for key, _, value in (tag.partition("=") for tag in tags)}
+    if wrong := [tag for tag in tags if not all(part.strip() for part in tag.partition("="))]:
+        raise ConfigurationError(
+            f"--tag {wrong[0]}: write a name and a value, for example --tag team=search."
+        )
+    try:
+        return Labels(name=name, tags=pairs, note=note)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        option = "--tag" if first["loc"][0] == "tags" else f"--{first['loc'][0]}"
+        raise ConfigurationError(f"{option}: {first['msg'].removeprefix('Value error, ')}.") from None
+
+
+def labels_in_words(tags: Mapping[str, str]) -> str:
+    """Write what a user wrote on a run: name, tags and note; "" if there is nothing.
+
+    >>> labels_in_words({"name": "new prompt", "team": "search", "note": "shorter", "sweep": "2026"})
+    'new prompt · team=search · shorter'
+    """
+    own = [f"{key}={value}" for key, value in tags.items() if key not in RESERVED_TAGS]
+    return " · ".join(part for part in (tags.get("name"), *own, tags.get("note")) if part)
+
+
 class TrackingSettings(Settings):
-    """Which questions have a trace in MLflow; without effect on answers and scores."""
+    """Which questions have a trace in MLflow, and a limit for the working folder; without effect on scores."""
 
     failed_traces: int = Field(100, ge=0)
     """Most failed questions that are traced: those without an answer, or with SQL that fails; 0: none."""
@@ -20,6 +93,8 @@ class TrackingSettings(Settings):
     genai_evaluation: bool = False
     """Give every other scored question a trace as well, without its stages, and list the run among MLflow's
     evaluation runs."""
+    folder_limit_gb: float = Field(20, gt=0)
+    """Size of the working folder beyond which a run ends with a remark on `crosscheck clean`."""
 
 
 class EvaluationSettings(Settings):
@@ -39,6 +114,8 @@ class EvaluationSettings(Settings):
     """Parts into which the questions are divided, each answered by a worker of the pool; 1: all are answered here."""
     tracking: TrackingSettings = TrackingSettings()
     """What is logged to MLflow besides scores."""
+    changed: tuple[str, ...] = Field((), strict=False)
+    """Settings that differ from those of the named benchmark, backbone and pipeline, `key=value`."""
     record: str | None = None
     """File that a recording of every reply is written to; None: none."""
     data: str

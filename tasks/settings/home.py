@@ -38,8 +38,8 @@ class Home:
 
     @property
     def stage_results(self) -> Path:
-        """Persisted results of stages, written by Prefect."""
-        return self.path / "stages"
+        """Persisted results of stages."""
+        return self.path / "stages.sqlite"
 
     @property
     def warehouse(self) -> Path:

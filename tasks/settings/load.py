@@ -109,10 +109,9 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
     for override in overrides:
         target, keys, value = parse_override(override)
         if target == kind:
-            _put(content, keys, value, override)
+            _put(content, keys, _absolute(value, Path.cwd()), override)
             where[".".join(keys)] = f"--set {override}"
-    for key, value in content.items():
-        content[key] = _absolute(value, Path.cwd() if key in where else path.resolve().parent)
+    content = {key: _absolute(value, path.resolve().parent) for key, value in content.items()}
     model = _model(KINDS[kind], path, content, where)
     try:
         return model.model_validate(content)
@@ -121,12 +120,14 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
 
 
 def _absolute(value: Any, folder: Path) -> Any:
-    """Return `path/to/file.py:attribute`, also as an item of a list, with an absolute path; all else as it is.
+    """Return `path/to/file.py:attribute`, also in a list or a mapping, with an absolute path; all else as it is.
 
     A path in a YAML file is relative to that file, one in `--set` to the working directory.
     """
     if isinstance(value, list):
         return [_absolute(item, folder) for item in value]
+    if isinstance(value, dict):
+        return {key: _absolute(item, folder) for key, item in value.items()}
     return absolute(value, folder) if isinstance(value, str) else value
 
 

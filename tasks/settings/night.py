@@ -1,8 +1,18 @@
-"""Settings of a nightly run: when a difference is a regression."""
+"""Settings of a nightly run: when a difference is a regression, and what of old runs is kept afterwards."""
 
-from pydantic import Field
+import datetime
+import re
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from tasks.errors import ConfigurationError
 from tasks.settings.base import Settings
+
+PINNED = "pinned"
+"""Tag of a run that is kept whatever its age."""
+
+_UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
 class Gate(Settings):
@@ -14,3 +24,37 @@ class Gate(Settings):
     """Level of the exact McNemar test; p-values are adjusted for the number of comparisons (Holm)."""
     tolerated_failures: float = Field(0.01, ge=0, le=1)
     """Largest share of questions without an answer after a retryable failure that does not fail the nightly run."""
+
+
+def age(text: str, option: str = "--keep") -> datetime.timedelta:
+    """Return an age.
+
+    >>> age("90d"), age("12h")
+    (datetime.timedelta(days=90), datetime.timedelta(seconds=43200))
+
+    Raises:
+        ConfigurationError: it is no number with a unit, or too large.
+    """
+    match = re.fullmatch(r"(\d{1,6})([dhm])", text.strip())
+    if not match:
+        raise ConfigurationError(f"{option} {text}: write a number and d, h or m, for example 90d.")
+    return datetime.timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def _checked(text: str) -> str:
+    try:
+        age(text)
+    except ConfigurationError:
+        raise ValueError("write a number and d, h or m, for example 90d") from None
+    return text
+
+
+class Keep(Settings):
+    """Which runs keep their traces, artifacts, stage results and records; the others keep their scores."""
+
+    age: Annotated[str, AfterValidator(_checked)] = "30d"
+    """Runs that are younger are kept: a number and d, h or m."""
+    runs: int = Field(2, ge=0)
+    """The latest finished runs of each benchmark, backbone and pipeline are kept whatever their age."""
+    rows: bool = True
+    """Keep the questions of all runs in the warehouse; false: of a run that is not kept, only its scores."""

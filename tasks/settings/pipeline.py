@@ -5,10 +5,11 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field
 
 from tasks.settings.base import Settings
+from tasks.settings.dac import DacCorrectionSettings
 
 SchemaFormat = Literal["comment", "create_table", "m_schema", "values"]
+HintSource = Literal["evidence", "question", "both", "none"]
 Match = Literal["substring", "word", "parsed"]
-OracleParts = Literal["none", "entities", "skeleton", "both"]
 
 
 class DemonstrationSettings(Settings):
@@ -16,8 +17,9 @@ class DemonstrationSettings(Settings):
 
     k: int = Field(3, ge=0)
     """Demonstrations per prompt; 0: none."""
-    retriever: Literal["bm25", "embedding"] = "bm25"
-    """"embedding" is what RSL-SQL published; it needs an encoder on disk or a network to fetch it."""
+    retriever: Literal["bm25", "embedding", "auto"] = "bm25"
+    """"embedding" is what RSL-SQL published; it needs an encoder on disk or a network to fetch it. "auto": embedding
+    where the encoder is on this disk, else BM25, and the summary says which."""
     encoder: str = "sentence-transformers/all-mpnet-base-v2"
     """Name or path of a sentence-transformers model, for "embedding"."""
     metric: Literal["euclidean", "cosine"] = "euclidean"
@@ -35,7 +37,18 @@ class PromptSettings(Settings):
     """"comment": a line per table; "create_table": DDL; "m_schema": a line per column with type and
     examples; "values": a line per table with examples behind each column (SEA-SQL)."""
     sample_rows: int = Field(3, ge=0)
-    """Rows of each table shown, per column."""
+    """Rows of each table whose values are shown, per column."""
+    rows: Literal["first", "random"] = "first"
+    """Which rows these are; "random" (acl): drawn once per database."""
+    row_seed: int = 0
+    """Which random rows are drawn."""
+    longest_value: int = Field(100, ge=1)
+    """Characters of a sample value that are shown (acl: 50)."""
+    missing: bool = False
+    """Show what share of a column's values is NULL; in "m_schema" only (acl)."""
+    demonstrations_first: bool = False
+    """Show demonstrations before everything else, as the authors do. Behind the database, prompts about one database
+    begin alike, and providers charge less for what they have in their prefix cache."""
     foreign_keys: bool = True
     """Show foreign keys."""
     values: Literal["rows", "retrieved"] = "rows"
@@ -49,8 +62,9 @@ class PromptSettings(Settings):
 class ForwardLinkSettings(Settings):
     """Forward link: the backbone names what the question needs (RSL-SQL, section 3.1)."""
 
-    hint_source: Literal["evidence", "question", "both", "none"] = "evidence"
-    """Where column names are looked for, to be added to what the backbone named: v1 evidence, acl question."""
+    hint_source: HintSource = "evidence"
+    """Where column names are looked for, to be added to what the backbone named: v1 evidence; acl both, since its
+    question contains the evidence."""
     max_columns_per_table: int = Field(15, ge=1)
     """Columns per table that the prompt asks for at most."""
 
@@ -65,10 +79,16 @@ class BackwardLinkSettings(Settings):
 class LinkingSettings(Settings):
     """Bidirectional schema linking (RSL-SQL, section 3.1)."""
 
-    directions: Literal["both", "forward", "backward", "none"] = "both"
-    """Which links the reduced schema is made of; "none": no reduction."""
+    directions: Literal["both", "forward", "backward", "none", "gold"] = "both"
+    """Which links the reduced schema is made of; "none": no reduction; "gold": the tables and columns of the gold SQL,
+    an analysis, tagged "oracle" and never ranked."""
     forward: ForwardLinkSettings = ForwardLinkSettings()
     backward: BackwardLinkSettings = BackwardLinkSettings()
+    shown: Literal["named", "with_hints", "none"] = "named"
+    """What SQL1 is shown of the forward link: what the backbone named, the columns found in the hint source too, or
+    nothing (Spider)."""
+    descriptions: bool = False
+    """Show column descriptions to the forward link and SQL1 (acl)."""
     keep_keys: bool = False
     """Also keep the join keys of surviving tables (our extension)."""
     iterations: int = Field(1, ge=1)
@@ -91,8 +111,10 @@ class SelectionSettings(Settings):
     """Off: SQL2 goes on as it is."""
     rows_shown: int = Field(5, ge=1)
     """Rows of each candidate's result in the prompt."""
-    counts: bool = False
-    """Say how many rows there are (acl)."""
+    counts: bool = True
+    """Say how many rows there are, as the paper does (section VI-B); the released code does not."""
+    demonstrations: bool = True
+    """Show the demonstrations (acl: off)."""
     shortcut: bool = False
     """Decide without a call where the results decide (acl)."""
 
@@ -105,12 +127,14 @@ class CorrectionTurns(Settings):
     first_turn: Literal["informed", "blind"] = "informed"
     """Whether the first turn shows the SQL and what it returned. "blind" is what v1's code did."""
     when: Literal["error", "error_or_empty"] = "error_or_empty"
-    """What calls for a correction."""
+    """What calls for a correction (acl and Spider: an error only)."""
 
 
 class CorrectionSettings(CorrectionTurns):
     """Multi-turn self-correction (RSL-SQL, section 3.4)."""
 
+    augmentation: bool = True
+    """Show the keywords and the conditions of the augmentation, as the released code does."""
     before_selection: bool = False
     """Correct SQL1 and SQL2 each before selecting (acl, Spider 2.0)."""
 
@@ -142,42 +166,6 @@ class FewShotSettings(PipelineSettings):
     """Show column descriptions."""
 
 
-class DacCorrectionSettings(Settings):
-    """Decomposed automation correction (DAC, section 3); off where a pipeline's `dac` is null."""
-
-    shots: int = Field(5, ge=0)
-    """Training questions shown to entity linking and skeleton parsing, chosen by the pipeline's own retriever."""
-    execution: bool = True
-    """Feed execution errors back, before anything else."""
-    entities: bool = True
-    """Link entities and feed back those that the SQL does not use. Off: the paper's ablation."""
-    skeleton: bool = True
-    """Parse a skeleton and feed it back where the SQL has another. Off: the paper's ablation."""
-    rounds: int = Field(3, ge=1)
-    """Corrections per kind of feedback, at most."""
-    later_temperature: float = Field(0.7, ge=0, le=2)
-    """Temperature from a kind's second round on; the first is asked at the backbone's own."""
-    never_longer: bool = True
-    """Never ask for a skeleton longer than the SQL's own, as the released code; off: as the paper."""
-    values: int = Field(3, ge=0)
-    """Values per column in the schema, those that the question mentions first; 0: the pipeline's sample rows.
-    Without effect where the pipeline's prompt shows retrieved values."""
-    skeleton_evidence: bool = False
-    """Show the evidence to skeleton parsing too; DAC shows the question only."""
-    oracle: OracleParts = "none"
-    """Take entities or skeleton from the gold SQL: an analysis, tagged "oracle" and never ranked."""
-
-    @property
-    def oracle_entities(self) -> bool:
-        """Whether the entities come from the gold SQL."""
-        return self.oracle in ("entities", "both")
-
-    @property
-    def oracle_skeleton(self) -> bool:
-        """Whether the skeleton comes from the gold SQL."""
-        return self.oracle in ("skeleton", "both")
-
-
 class BiasEliminationSettings(Settings):
     """Adaptive bias elimination (SEA-SQL, section 3)."""
 
@@ -185,6 +173,8 @@ class BiasEliminationSettings(Settings):
     """Off: the preliminary SQL goes on as it is, as it does without an eliminator."""
     rows_shown: int = Field(10, ge=1)
     """Rows of the result in the prompt; training pairs are written with the same number."""
+    after_adjustment: bool = False
+    """Eliminate bias after the execution adjustment instead of before it (Table 8)."""
 
 
 class ExecutionAdjustmentSettings(Settings):
@@ -228,20 +218,14 @@ class SemanticPromptSettings(PromptSettings):
     """What stands for a column's samples: SEA-SQL retrieves those that the question may mean."""
 
 
-class NoDemonstrations(DemonstrationSettings):
-    """Zero-shot: there are no demonstrations to set."""
-
-    k: int = Field(0, ge=0, le=0)
-    """Demonstrations per prompt: none."""
-
-
 class SeaSqlSettings(PipelineSettings):
     """SEA-SQL: values in the schema, bias elimination, execution adjustment (arXiv 2408.04919)."""
 
     kind: str = "sea-sql"
     name: str = "sea-sql"
     prompt: SemanticPromptSettings = SemanticPromptSettings()
-    demonstrations: NoDemonstrations = NoDemonstrations()
+    demonstrations: DemonstrationSettings = DemonstrationSettings(k=0)
+    """Zero-shot; 1 and 3 are Table 9."""
     descriptions: bool = False
     """Show column descriptions."""
     eliminator: str | None = None
@@ -265,11 +249,20 @@ def without_demonstrations(settings: P) -> P:
     """Return a pipeline that shows the backbone no training questions, in any of its stages."""
     changes: dict[str, Any] = {"demonstrations": settings.demonstrations.model_copy(update={"k": 0})}
     if dac := dac_of(settings):
-        changes["dac"] = dac.model_copy(update={"shots": 0})
+        changes["dac"] = dac.model_copy(update={"shots": 0, "correction_shots": 0})
     return settings.model_copy(update=changes)
 
 
+def oracle_settings(settings: PipelineSettings) -> tuple[str, ...]:
+    """Return the settings by which a pipeline is given parts of the gold SQL, as `--set` takes them.
+
+    Such a run is an analysis and is never ranked.
+    """
+    linking, dac = getattr(settings, "linking", None), dac_of(settings)
+    named = ["pipeline.linking.directions=gold"] if linking and linking.directions == "gold" else []
+    return (*named, *([f"pipeline.dac.oracle={dac.oracle}"] if dac and dac.oracle != "none" else ()))
+
+
 def has_oracle(settings: PipelineSettings) -> bool:
-    """Return whether a pipeline is given parts of the gold SQL: such a run is an analysis and is never ranked."""
-    dac = dac_of(settings)
-    return dac is not None and dac.oracle != "none"
+    """Return whether a pipeline is given parts of the gold SQL."""
+    return bool(oracle_settings(settings))

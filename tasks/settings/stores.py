@@ -54,8 +54,8 @@ def find_replies(home: Home) -> Path | str:
 def find_stages(home: Home) -> Path | StorageUrl | StorageBlock:
     """Return where results of stages are persisted: a folder, a folder for fsspec, or a block of Prefect's.
 
-    It is the value of CROSSCHECK_STAGES, or else a folder in the working folder. `type/name` is the slug of a block:
-    write a relative folder of that form with `./` before it.
+    It is the value of CROSSCHECK_STAGES, or else a SQLite file in the working folder. `type/name` is the slug of a
+    block: write a relative folder of that form with `./` before it.
 
     Raises:
         ConfigurationError: the URL lacks a bucket or host, or has a password in it.

@@ -1,1 +1,1 @@
-"""Pure functions on SQL text. What cannot be parsed degrades to a documented fallback, it never raises."""
+"""Pure functions on SQL text. SQL that cannot be parsed gets a documented fallback instead of an exception."""

@@ -1,12 +1,14 @@
-"""A query taken apart into clauses, as exact set match and hardness of Spider compare and count them.
+"""Splits a query into its clauses, which Spider's exact set match compares and its hardness counts.
 
 Own reading of the definitions in Yu et al., "Spider" (2018), sections 4 and 5. Literals, DISTINCT and aliases
-vanish; columns are resolved to `table.column` in lower case, and columns that a foreign key makes equal are
+are left out; columns are resolved to `table.column` in lower case, and columns that a foreign key makes equal are
 one. ORDER BY and LIMIT behind a set operation belong to its last query, as in Spider's grammar.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tasks.database.schema import Schema
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An expression as canonical text, and whether it aggregates."""
+    """Canonical text of an expression, and whether it contains an aggregate."""
 
     text: str
     aggregated: bool = False
@@ -85,7 +87,7 @@ class Clauses:
 
     @property
     def conditions(self) -> Conditions:
-        """Every condition of the query, of JOIN, WHERE and HAVING."""
+        """The conditions of JOIN, WHERE and HAVING together."""
         parts = (self.on, self.where, self.having)
         return Conditions(
             tuple(term for part in parts for term in part.terms),
@@ -101,11 +103,12 @@ class SetOperation:
     query: Clauses
 
 
+@lru_cache(maxsize=4096)
 def clauses(sql: str, schema: Schema) -> Clauses | None:
-    """Take a query apart; None where it cannot be parsed or is no query.
+    """Split a query into its clauses; return None if it cannot be parsed or is no query.
 
     >>> from tasks.database.schema import Column, Table
-    >>> schema = Schema("d", (Table("Pet", (Column("Age"), Column("name"))),))
+    >>> schema = Schema("d", (Table("Pet", (Column("Age"), Column("name"))),), dialect="sqlite")
     >>> taken = clauses("SELECT DISTINCT p.name FROM pet AS p WHERE p.age > 3", schema)
     >>> [term.text for term in taken.select], taken.where.terms[0].left.text
     (['pet.name'], 'pet.age')
@@ -264,7 +267,9 @@ class _Reader:
         if isinstance(tree, exp.Distinct):
             return ", ".join(self._text(item, scope) for item in tree.expressions)
         if isinstance(tree, exp.Query):
-            return repr(self.query(tree, scope))
+            # the text itself, quoted once more at each level, would double in length with each
+            text = repr(self.query(tree, scope)).encode("utf-8", "surrogatepass")
+            return f"query({hashlib.sha256(text).hexdigest()})"
         name = tree.name.lower() if isinstance(tree, exp.Anonymous) else tree.key
         children = [self._text(child, scope) for child in tree.iter_expressions()]
         return f"{name}({', '.join(children)})" if children else tree.sql(self.schema.dialect).lower()

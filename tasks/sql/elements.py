@@ -1,4 +1,4 @@
-"""Tables and columns that a SQL uses: gold elements of schema linking, DAC's used elements, RSL-SQL's backward link."""
+"""Finds the tables and columns that a SQL uses: gold links, DAC's used elements, RSL-SQL's backward linking."""
 
 import re
 from collections.abc import Iterable
@@ -39,13 +39,14 @@ def elements(sql: str, schema: Schema, definition: GoldElements = "cross") -> El
     return cross_elements(sql, schema) if definition == "cross" else resolved_elements(sql, schema)
 
 
+@lru_cache(maxsize=4096)
 def cross_elements(sql: str, schema: Schema) -> Elements:
     """Return (tables named in the SQL × columns named in it) ∩ schema: the published definition.
 
     A column that two of the tables own counts twice, whichever was meant. `*` names no column.
 
     >>> from tasks.database.schema import Column, Table
-    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))))
+    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))), dialect="sqlite")
     >>> [str(c) for c in cross_elements("SELECT a.id FROM a JOIN b ON x = 1", schema).columns]
     ['a.id', 'a.x', 'b.id']
     """
@@ -59,15 +60,16 @@ def cross_elements(sql: str, schema: Schema) -> Elements:
     return _in_schema_order(schema, tables, {(table, column) for table in tables for column in columns})
 
 
+@lru_cache(maxsize=4096)
 def resolved_elements(sql: str, schema: Schema) -> Elements:
-    """Return the columns that the SQL really means, each name resolved to the table it comes from.
+    """Return the tables and columns that a SQL reads, each name resolved to the table it belongs to.
 
     Aliases, nested and correlated queries, derived tables, CTEs, USING and unqualified names are followed;
     a column of a derived table counts where it is read from the database. `*` names no column.
     An unqualified name that several tables own counts for the first of them (SQLite calls it an error).
 
     >>> from tasks.database.schema import Column, Table
-    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))))
+    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))), dialect="sqlite")
     >>> [str(c) for c in resolved_elements("SELECT t.id FROM a AS t JOIN b ON x = 1", schema).columns]
     ['a.id', 'a.x']
     """
@@ -78,22 +80,23 @@ def resolved_elements(sql: str, schema: Schema) -> Elements:
         return _by_words(sql, schema, parsed.reason or "not a query")
     found = resolve(parsed.tree, schema)
     if found is None:
-        return _by_words(sql, schema, "its scopes cannot be told apart")
+        return _by_words(sql, schema, "the same alias is used for two tables")
     columns = {home for _, home in found.columns if home is not None}
     return _in_schema_order(schema, found.tables, columns.union(found.using))
 
 
+@lru_cache(maxsize=4096)
 def used_elements(sql: str, schema: Schema) -> Elements:
     """Return the tables that a query reads and the columns that it uses otherwise than to join (DAC, section 3.4).
 
     Aliases are resolved, in nested and correlated queries too; `*` names no column; a column that both joins and
-    does something else counts. To join is to be in USING, in a condition of ON that ties two sources together
+    does something else counts. To join is to be in USING, in a condition of ON that joins two sources
     (`ON a.id = b.id`, but not `AND b.kind = 'x'`), or in an equality of two sources' columns in WHERE.
 
     A query that cannot be parsed is searched for names, and `reason` says so, as in `resolved_elements`.
 
     >>> from tasks.database.schema import Column, Table
-    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))))
+    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))), dialect="sqlite")
     >>> [str(c) for c in used_elements("SELECT t.x FROM a AS t JOIN b ON t.id = b.id", schema).columns]
     ['a.x']
     """
@@ -119,7 +122,7 @@ def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnNam
     named if the SQL cannot be parsed.
 
     >>> from tasks.database.schema import Column, Table
-    >>> schema = Schema("d", (Table("a", (Column("id"), Column("day"))), Table("b", (Column("id"),))))
+    >>> schema = Schema("d", (Table("a", (Column("id"), Column("day"))), Table("b", (Column("id"),))), dialect="sqlite")
     >>> sql = "SELECT a.id FROM a WHERE kind = 'holiday'"
     >>> [[str(c) for c in columns_mentioned(sql, schema, m)] for m in ("substring", "word", "parsed")]
     [['a.id', 'a.day', 'b.id'], ['a.id', 'b.id'], ['a.id']]
@@ -176,7 +179,7 @@ def _word(name: str) -> re.Pattern[str]:
 
 
 def _joins(column: "exp.Column", homes: dict[int, Home]) -> bool:
-    """Whether a column is in a condition that ties two sources together."""
+    """Return whether a column is in a condition that joins two sources."""
     from sqlglot import exp
 
     node: exp.Expr = column
@@ -196,7 +199,7 @@ def _joins(column: "exp.Column", homes: dict[int, Home]) -> bool:
 
 
 def _source(column: "exp.Column", beside: "list[exp.Column]", homes: dict[int, Home]) -> str:
-    """Return what a column is of: its qualifier, or its table where a column beside it has no qualifier."""
+    """Return the source of a column: its qualifier, or its table if another column of the condition has none."""
     home = homes.get(id(column))
     if home is not None and not all(other.table for other in beside):
         return home[0]

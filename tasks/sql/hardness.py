@@ -1,4 +1,4 @@
-"""Spider's grade of a query by what it is made of (Yu et al., 2018, section 5)."""
+"""Grades a query's difficulty by Spider's counts of its clauses (Yu et al., 2018, section 5)."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Hardness = Literal["easy", "medium", "hard", "extra"]
 def hardness(sql: str, schema: Schema) -> Hardness | None:
     """Grade a query; None where it cannot be parsed.
 
-    >>> hardness("SELECT name FROM singer WHERE age > 20", Schema("d", ()))
+    >>> hardness("SELECT name FROM singer WHERE age > 20", Schema("d", (), dialect="sqlite"))
     'easy'
     """
     query = clauses(sql, schema)
@@ -19,7 +19,7 @@ def hardness(sql: str, schema: Schema) -> Hardness | None:
 
 
 def grade(query: Clauses) -> Hardness:
-    """Grade a query by three counts: its clauses, the queries within it, and what there is many of."""
+    """Grade a query by the counts of its clauses, of its nested queries and of repeated parts."""
     parts, nested, extras = count_clauses(query), count_nested(query), count_extras(query)
     if parts <= 1 and extras == 0 and nested == 0:
         return "easy"
@@ -52,7 +52,7 @@ def count_nested(query: Clauses) -> int:
 
 
 def count_extras(query: Clauses) -> int:
-    """Count which of these there is more than one of: aggregates, selected columns, conditions, groups.
+    """Count how many of these occur more than once: aggregates, selected columns, conditions, groups.
 
     As published, a negated condition counts as an aggregate, and one in HAVING only if there are several.
     """

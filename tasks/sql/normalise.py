@@ -1,4 +1,4 @@
-"""Canonical text of a SQL: two that differ in nothing but writing compare equal."""
+"""Normalises SQL text: two texts that differ only in spelling, quotes or white space become equal."""
 
 from functools import lru_cache
 

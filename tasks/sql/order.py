@@ -1,4 +1,4 @@
-"""Where a query asks for an order of its rows."""
+"""Finds ORDER BY in a query."""
 
 import re
 from dataclasses import dataclass

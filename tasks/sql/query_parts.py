@@ -1,6 +1,7 @@
-"""The parts of a query, for naming the difference between a wrong one and its gold."""
+"""Splits a query into parts, to name the differences between a wrong query and its gold."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tasks.database.schema import Schema
 from tasks.sql.parsing import parse
@@ -27,11 +28,12 @@ class QueryParts:
     skeleton: str | None
 
 
+@lru_cache(maxsize=4096)
 def query_parts(sql: str, schema: Schema) -> QueryParts | None:
-    """Take a query apart; None where it cannot be parsed or its names cannot be resolved.
+    """Split a query into parts; return None if it cannot be parsed or its names cannot be resolved.
 
     >>> from tasks.database.schema import Column, Table
-    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))))
+    >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))), dialect="sqlite")
     >>> found = query_parts("SELECT x FROM a JOIN b ON a.id = b.id WHERE x > 5", schema)
     >>> sorted(found.columns), [sorted(pair) for pair in found.joins], found.values
     (['a.x'], [['a.id', 'b.id']], ('5',))

@@ -1,4 +1,4 @@
-"""Which database column each name in a query means, and which columns mean the same."""
+"""Resolves the names in a query to database columns, and groups columns that foreign keys make equal."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Home = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What the names of a query mean, in lower case.
+    """Resolved names of a query, in lower case.
 
     Attributes:
         tables: tables of the schema that it reads.
@@ -30,7 +30,7 @@ class Resolution:
 
 
 def resolve(tree: "exp.Query", schema: Schema) -> Resolution | None:
-    """Resolve every column of a query; None where sqlglot cannot tell its scopes apart (an alias used twice)."""
+    """Resolve every column of a query; return None if sqlglot cannot, as when two tables have the same alias."""
     from sqlglot.errors import SqlglotError
     from sqlglot.optimizer.scope import traverse_scope
 
@@ -50,7 +50,7 @@ def equal_columns(schema: Schema) -> dict[str, str]:
     """Map each column that foreign keys make equal to others to the first of them by name, in lower case.
 
     >>> from tasks.database.schema import ForeignKey
-    >>> equal_columns(Schema("d", (), (ForeignKey("Pet", ("owner",), "Man", ("id",)),)))["pet.owner"]
+    >>> equal_columns(Schema("d", (), (ForeignKey("Pet", ("owner",), "Man", ("id",)),), dialect="sqlite"))["pet.owner"]
     'man.id'
     """
     groups: list[set[str]] = []
@@ -64,7 +64,7 @@ def equal_columns(schema: Schema) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What the FROM of one scope offers, in lower case.
+    """Sources in the FROM clause of one scope, in lower case.
 
     Attributes:
         scope: sqlglot's scope: one query without the queries within it.
@@ -113,7 +113,7 @@ class _Sources:
                         yield table, name.name.lower()
 
     def find_in_chain(self, column: "exp.Column", by_scope: "dict[int, _Sources]") -> tuple[str, str] | None:
-        """Look for the column here, then in the queries around: a correlated query sees theirs."""
+        """Find a column in this scope, then in the enclosing ones (correlated queries)."""
         sources: _Sources | None = self
         while sources is not None:
             found, home = sources.find(column)
@@ -124,7 +124,7 @@ class _Sources:
         return None
 
     def find(self, column: "exp.Column") -> tuple[bool, tuple[str, str] | None]:
-        """Return whether the name means something here, and the database column if it means one."""
+        """Return whether a name is known in this scope, and its database column if it has one."""
         name, qualifier = column.name.lower(), column.table.lower()
         if qualifier:
             if qualifier in self.tables:
@@ -138,7 +138,7 @@ class _Sources:
         return any(name in outputs for outputs in self.derived.values()), None
 
     def _is_output_name(self, column: "exp.Column") -> bool:
-        """Whether ORDER BY names a column of the result, which then hides those of the tables."""
+        """Return whether ORDER BY names a column of the result, which then hides those of the tables."""
         from sqlglot import exp
 
         ordered = column.parent

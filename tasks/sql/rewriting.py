@@ -9,9 +9,38 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
+SPIDER_OPERATORS = (("> =", ">="), ("< =", "<="), ("! =", "!="))
+"""Operators that tokenised predictions write apart, and what Spider's evaluator makes of them, also within texts."""
+
+
+@lru_cache(maxsize=4096)
+def as_spider_executes(sql: str, dialect: str) -> str:
+    """Return a SQL as Spider's test-suite evaluator executes it.
+
+    Operators that were written apart are joined, the text after the first statement is left out, and so is DISTINCT.
+
+    >>> as_spider_executes("SELECT DISTINCT a FROM t WHERE b > = 2; SELECT 1", "sqlite")
+    'SELECT a FROM t WHERE b >= 2'
+    """
+    return without_distinct(postprocessed(sql, dialect), dialect)
+
+
+def postprocessed(sql: str, dialect: str) -> str:
+    """Return a SQL with operators joined and without the text after its first statement.
+
+    A SQL that cannot be read keeps all of its text.
+    """
+    for apart, joined in SPIDER_OPERATORS:
+        sql = sql.replace(apart, joined)
+    ends = [token for token in tokens(sql, dialect) or () if token.token_type.name == "SEMICOLON"]
+    if not ends or not sql[ends[0].end + 1 :].strip() or not sql[: ends[0].start].strip():
+        return sql
+    return sql[: ends[0].start].rstrip()
+
+
 @lru_cache(maxsize=4096)
 def without_distinct(sql: str, dialect: str) -> str:
-    """Return the SQL without its DISTINCT keywords, as the Spider test-suite evaluation compares by default.
+    """Remove the DISTINCT keywords of a SQL, as the Spider test-suite evaluation does by default.
 
     All else stays as written, IS DISTINCT FROM and DISTINCT ON too: they mean something else. A SQL that cannot be
     read is returned unchanged.
@@ -40,7 +69,7 @@ def without_distinct(sql: str, dialect: str) -> str:
 
 
 def without_concatenation(sql: str, dialect: str) -> str:
-    """Return a SQL whose outermost SELECT lists the columns that it concatenated with `||`.
+    """Replace concatenations with `||` in the outermost SELECT by lists of their columns.
 
     Texts between them are dropped. A concatenation of fewer than two columns stays, and so does every one in a query
     with DISTINCT, GROUP BY or set operations, whose meaning would change. So does a SQL that cannot be read.
@@ -55,7 +84,7 @@ def without_concatenation(sql: str, dialect: str) -> str:
     tree = parse(sql, dialect).tree
     if not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
         return sql
-    listed = [_taken_apart(expression) for expression in tree.expressions]
+    listed = [_columns_of(expression) for expression in tree.expressions]
     if all(len(columns) == 1 for columns in listed):
         return sql
     rewritten = tree.copy()
@@ -63,8 +92,8 @@ def without_concatenation(sql: str, dialect: str) -> str:
     return rewritten.sql(dialect=dialect)
 
 
-def _taken_apart(expression: "exp.Expr") -> "list[exp.Expr]":
-    """Return the columns of a concatenation; the expression itself where it is none of at least two columns."""
+def _columns_of(expression: "exp.Expr") -> "list[exp.Expr]":
+    """Return the columns of a concatenation, or the expression itself if it does not concatenate two columns."""
     from sqlglot import exp
 
     inner = expression.this if isinstance(expression, exp.Alias) else expression

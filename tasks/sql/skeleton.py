@@ -1,6 +1,7 @@
 """The skeleton of a query: its structure without names and values (DAC, section 3.3).
 
-Built from the parse tree, never by replacing text. Deviations from the released code: IS NULL and IS NOT NULL
+Built from the parse tree, never by replacing text. Lists keep their length, because a superfluous column is a
+difference; only lists of values in parentheses become one. Deviations from the released code: IS NULL and IS NOT NULL
 stay apart, and no word is replaced within another. What means the same is written in one way: `x NOT IN` and
 `NOT x IN`, an order without direction and ASC, `!=` and `<>`, parentheses around a single term.
 """
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 SLOT = "_"
 _NEGATED = "__not"
 """Marks the left side of a negated IN, BETWEEN or LIKE until the text is put together."""
-_LIST_OPENS = frozenset({"select", "distinct", "all", "(", ",", "by", "values"})
-_LIST_GOES_ON = frozenset(
-    {")", ",", "from", "where", "group", "having", "order", "limit", "offset", "window", "union", "except"}
-    | {"intersect", "rows", "range", "groups"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +37,11 @@ class SkeletonReading:
 def skeleton(sql: str, dialect: str) -> str | None:
     """Return the skeleton in lower case, tokens parted by blanks; None where the SQL cannot be parsed.
 
-    Names, strings and numbers become `_`, and so do qualified names and lists of them; aliases and join
-    conditions vanish; every kind of join is `join`.
+    Names, qualified names, strings and numbers become `_`, and so does a list of values in parentheses; aliases and
+    join conditions vanish; every kind of join is `join`.
 
-    >>> skeleton("SELECT T1.a, count(*) FROM t AS T1 LEFT JOIN u ON T1.id = u.id WHERE b > 5 LIMIT 1", "sqlite")
-    'select _ , count ( * ) from _ join _ where _ > _ limit _'
+    >>> skeleton("SELECT T1.a, T1.b FROM t AS T1 LEFT JOIN u ON T1.id = u.id WHERE c IN (1, 2) LIMIT 1", "sqlite")
+    'select _ , _ from _ join _ where _ in ( _ ) limit _'
     """
     return read_skeleton(sql, dialect).text
 
@@ -77,7 +73,7 @@ def read_skeleton(sql: str, dialect: str) -> SkeletonReading:
     if read is None:
         return SkeletonReading(None, "its skeleton cannot be read")
     return SkeletonReading(
-        " ".join(_collapsed([word for token in read for word in token.text.lower().split()]))
+        " ".join(_in_one_way([word for token in read for word in token.text.lower().split()]))
     )
 
 
@@ -94,11 +90,23 @@ def _bare(tree: "exp.Expr") -> "exp.Expr":
     from sqlglot import exp
 
     tree = tree.copy()
+    for values in list(tree.find_all(exp.In, exp.Tuple)):
+        if all(_is_value(one) for one in values.expressions):
+            values.set("expressions", values.expressions[:1])
+    for rows in list(tree.find_all(exp.Values)):
+        rows.set("expressions", rows.expressions[:1])
     for alias in list(tree.find_all(exp.Alias)):
         alias.replace(alias.this)
     emptied = tree.transform(_emptied, copy=False)
     assert emptied is not None, "a query is not emptied away"
     return emptied.transform(_spelled_out, copy=False)
+
+
+def _is_value(node: "exp.Expr") -> bool:
+    from sqlglot import exp
+
+    inner = node.this if isinstance(node, exp.Neg | exp.Paren) else node
+    return isinstance(inner, exp.Literal | exp.Boolean | exp.Null)
 
 
 def _emptied(node: "exp.Expr") -> "exp.Expr | None":
@@ -164,23 +172,15 @@ def _negated(node: "exp.Expr") -> "exp.Expr":
     return result
 
 
-def _collapsed(words: Sequence[str]) -> list[str]:
-    """Write every join as "join", a negated operator with its "not" before it, and a list of slots as one slot."""
+def _in_one_way(words: Sequence[str]) -> list[str]:
+    """Write every join as "join", and a negated operator with its "not" before it."""
     result: list[str] = []
-    for place, word in enumerate(words):
+    for word in words:
         text = "join" if word in ("join_", "join") else word
         if text == "join" and result and result[-1] == "join":
             continue
         if text == _NEGATED:
             result[-1] = "not"
             continue
-        if text == SLOT and result[-2:] == [SLOT, ","] and _is_list(result[:-2], words[place + 1 :]):
-            result.pop()
-            continue
         result.append(text)
     return result
-
-
-def _is_list(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether two slots with a comma between them are terms of their own, no sides of a larger term."""
-    return bool(before) and before[-1] in _LIST_OPENS and (not after or after[0] in _LIST_GOES_ON)

@@ -30,7 +30,7 @@ def read_link(schema: Schema, tables: Iterable[str], columns: Iterable[str]) -> 
     or of all the schema's tables, has it. What the schema does not have is dropped and kept in `Link.dropped`.
 
     >>> from tasks.database.schema import Column
-    >>> schema = Schema("d", (Table("My Pets", (Column("id"), Column("pet.name"))),))
+    >>> schema = Schema("d", (Table("My Pets", (Column("id"), Column("pet.name"))),), dialect="sqlite")
     >>> link = read_link(schema, ["my pets"], ["`My Pets`.`PET.NAME`", "id", "size"])
     >>> [str(column) for column in link.columns], link.dropped
     (['My Pets.id', 'My Pets.pet.name'], ('size',))

@@ -2,23 +2,32 @@
 
 import datetime
 import getpass
-import hashlib
 import json
 import os
 import secrets
-import sqlite3
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, AliasChoices, Field, TypeAdapter
 
-from tasks.errors import DataError
+from tasks.benchmarks.files.readers import files_digest
 from tasks.tracking.parameters import redact
+
+Kind = Literal["benchmark", "backbone", "pipeline"]
+KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
+"""Kinds of settings that an evaluation has."""
+REROLLED, ORACLE, TRANSLATED = "rerolled", "oracle", "gold_translated"
+"""Tags of runs that must not be ranked, as flows write them."""
+
+
+def _named(engine: str) -> str:
+    """Return an engine with its name; an earlier version kept the version of SQLite alone."""
+    return f"SQLite {engine}" if engine[:1].isdigit() else engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +45,11 @@ class EvaluationRun:
         started: when it began, with time zone.
         version: Crosscheck's version, None when it is not installed.
         git_commit: commit of the checkout that ran, with "-dirty" where it was changed; None outside of one.
-        sqlite_version: of the SQLite that executes the queries (functions differ between versions).
+        engine: name and version of what executes the queries (functions differ between versions); "" where unknown.
         questions_in_benchmark: how many questions the file has; None when unknown.
         layout: how the benchmark's files are laid out ("bird", "spider"): the form of the submission.
         user: login name of the user who started it; None when unknown.
-        tags: further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}.
+        tags: further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}; `name`, `note` and `changed` among them.
     """
 
     run_id: str
@@ -55,7 +64,9 @@ class EvaluationRun:
     started: datetime.datetime
     version: str | None = None
     git_commit: str | None = None
-    sqlite_version: str = sqlite3.sqlite_version
+    engine: Annotated[
+        str, Field(validation_alias=AliasChoices("engine", "sqlite_version")), AfterValidator(_named)
+    ] = ""
     questions_in_benchmark: int | None = None
     layout: str = "bird"
     user: str | None = None
@@ -63,8 +74,37 @@ class EvaluationRun:
 
     @property
     def name(self) -> str:
-        """The run's name in MLflow."""
+        """What was evaluated."""
         return f"{self.backbone} | {self.pipeline}"
+
+    @property
+    def translations(self) -> tuple[str, ...]:
+        """What sqlglot translated for the score, in sentences: a score with translated SQL is another score."""
+        found = (
+            ("transpile_gold", "gold SQL translated by sqlglot: not the benchmark's own score"),
+            ("transpile_predictions", "answers translated by sqlglot before they were scored"),
+        )
+        return tuple(sentence for key, sentence in found if self._translation(key))
+
+    def _translation(self, key: str) -> bool:
+        return bool((self.settings.get("benchmark") or {}).get(key))
+
+    @property
+    def label(self) -> str:
+        """The run's name in MLflow: the one that the user gave it, else what was evaluated."""
+        return self.tags.get("name") or self.name
+
+    @property
+    def why_unranked(self) -> str:
+        """Why it must not be ranked, as a clause without its subject; "" when it may be."""
+        parts = ((self.settings.get("pipeline") or {}).get("dac") or {}).get("oracle", "none")
+        if ORACLE in self.tags or parts != "none":
+            return "saw parts of the gold SQL (an oracle analysis)"
+        if self._translation("transpile_gold"):
+            return "was scored against gold SQL that sqlglot has translated"
+        if REROLLED in self.tags:
+            return "had questions asked again after their answers were judged (re-rolled)"
+        return ""
 
 
 def as_json(run: EvaluationRun) -> str:
@@ -89,53 +129,48 @@ def new_run_id(now: datetime.datetime | None = None) -> str:
 
 
 def describe(
-    benchmark: Mapping[str, Any],
-    backbone: Mapping[str, Any],
-    pipeline: Mapping[str, Any],
-    question_file: Path,
+    settings: Mapping[Kind, Mapping[str, Any]],
+    question_files: Sequence[Path],
     *,
-    run_id: str | None = None,
+    engine: str,
     questions_in_benchmark: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> EvaluationRun:
-    """Describe an evaluation by its three settings, as plain JSON (`model_dump(mode="json")`).
+    """Describe an evaluation by its settings.
+
+    Args:
+        settings: of benchmark, backbone and pipeline, as plain JSON (`model_dump(mode="json")`).
+        question_files: files with the questions of the evaluated split.
+        engine: name and version of what executes the queries, "" where unknown.
+        questions_in_benchmark: how many questions the file has; None when unknown.
+        tags: further MLflow tags.
 
     Raises:
-        DataError: the question file cannot be read.
+        DataError: a question file cannot be read.
     """
-    digest = sha256_of(question_file)
-    settings = {"benchmark": dict(benchmark), "backbone": dict(backbone), "pipeline": dict(pipeline)}
+    benchmark, backbone, pipeline = (settings[kind] for kind in KINDS)
+    digest = files_digest(question_files)
+    translated = {TRANSLATED: str(benchmark.get("dialect"))} if benchmark.get("transpile_gold") else {}
     key_name = str(backbone.get("api_key_env") or "")
     return EvaluationRun(
-        run_id=run_id or new_run_id(),
+        run_id=new_run_id(),
         benchmark=str(benchmark["name"]),
         backbone=str(backbone["name"]),
         pipeline=str(pipeline["name"]),
         settings=redact(json.loads(json.dumps(settings, default=str)), os.environ.get(key_name, "")),
         rule=str(benchmark["rule"]),
         revision=str(benchmark["revision"]),
-        question_file=str(question_file),
+        question_file=", ".join(map(str, question_files)),
         question_sha256=digest,
         started=datetime.datetime.now(datetime.UTC),
         version=_version(),
         git_commit=_git_commit(),
+        engine=engine,
         questions_in_benchmark=questions_in_benchmark,
         layout=str(benchmark.get("layout", "bird")),
         user=_user(),
-        tags=dict(tags or {}),
+        tags={**(tags or {}), **translated},
     )
-
-
-def sha256_of(question_file: Path) -> str:
-    """Return the sha256 of a question file.
-
-    Raises:
-        DataError: it cannot be read.
-    """
-    try:
-        return hashlib.sha256(question_file.read_bytes()).hexdigest()
-    except OSError as error:
-        raise DataError(f"The questions {question_file} cannot be read: {error.strerror}.") from error
 
 
 def _version() -> str | None:

@@ -14,7 +14,7 @@ _SECRET_NAME = re.compile(
     r"(api[-_]?key|secret|password|passwd|token|authorization|credential)s?$", re.IGNORECASE
 )
 _REFUSED = re.compile(r"[^\w\-. :/]")
-_USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_USER_INFO = re.compile(r"([\w+.-]*)://([^/@\s]+)(?=@)")
 
 
 def redact(value: Any, secret: str = "") -> Any:
@@ -26,6 +26,8 @@ def redact(value: Any, secret: str = "") -> Any:
 
     >>> redact({"base_url": "https://me:pw@host/v1", "headers": {"Authorization": "Bearer x"}})
     {'base_url': 'https://***@host/v1', 'headers': {'Authorization': '***'}}
+    >>> redact(["postgresql://reader@host/shop", "postgresql://reader:pw@host/shop"])
+    ['postgresql://reader@host/shop', 'postgresql://***@host/shop']
     """
     if isinstance(value, Mapping):
         return {
@@ -38,8 +40,15 @@ def redact(value: Any, secret: str = "") -> Any:
         return [redact(item, secret) for item in value]
     if isinstance(value, str):
         text = value.replace(secret, HIDDEN) if len(secret) > 3 else value
-        return _USER_INFO.sub(HIDDEN, text)
+        return _USER_INFO.sub(_without_secret, text)
     return value
+
+
+def _without_secret(address: re.Match[str]) -> str:
+    """Return an address without what may be secret: a role of a database is needed to read the database again."""
+    scheme, user = address.groups()
+    is_role = ":" not in user and scheme and not scheme.lower().startswith("http")
+    return address[0] if is_role else f"{scheme}://{HIDDEN}"
 
 
 def flatten(settings: Mapping[str, Any]) -> dict[str, str]:

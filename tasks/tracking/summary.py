@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.scoring.report import LinkingScore, Report
+from tasks.settings.evaluation import labels_in_words
 from tasks.tables import TextTable
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.wording import percent_and_counts as percent
@@ -82,6 +83,7 @@ def summary(
         "failures": dict(report.failures),
         "mendable": report.mendable,
         "missing_databases": dict(report.missing_databases),
+        "without_gold": report.without_gold,
         "not_executable": _not_executable(report),
         "gold_faults": dict(report.gold_faults),
         "by_difficulty": {grade: ratio.as_object() for grade, ratio in report.by_difficulty.items()},
@@ -89,11 +91,13 @@ def summary(
         "links": {link.name: _link(link) for link in report.linking},
         "retries": report.cost.retries,
         "revision": run.revision,
+        "translations": list(run.translations),
         "question_sha256": run.question_sha256,
-        "sqlite_version": run.sqlite_version,
+        "engine": run.engine,
         "version": run.version,
         "git_commit": run.git_commit,
         "started": run.started.isoformat(timespec="seconds"),
+        "tags": dict(run.tags),
     }
     metrics = {name: found.data if found else None for name, found in report.details.items()}
     return facts | {name: data for name, data in metrics.items() if name not in facts}
@@ -117,19 +121,18 @@ def _not_executable(report: Report) -> dict[str, int]:
 
 
 def _link(link: LinkingScore) -> dict[str, Any]:
-    return {
-        "nsr": link.nsr.as_object(),
-        "strict_recall": link.strict_recall.as_object(),
-        "precision": link.precision.as_object(),
-        "avg_tables": link.avg_tables,
-        "avg_columns": link.avg_columns,
-        "reduction": link.reduction,
-    }
+    shares = {name: getattr(link, name).as_object() for name in ("nsr", "strict_recall", "precision")}
+    return shares | {name: getattr(link, name) for name in ("avg_tables", "avg_columns", "reduction")}
 
 
 def _head(run: EvaluationRun, report: Report) -> Iterator[str]:
     yield f"**EX {percent(report.ex)}** under rule `{report.rule}`: {run.backbone} with {run.pipeline}"
     yield f"on {run.benchmark}, revision {run.revision}."
+    yield from (f"**{sentence}.**" for sentence in run.translations)
+    if labels := labels_in_words(run.tags):
+        yield f"\n{labels}\n"
+    if changed := run.tags.get("changed"):
+        yield f"\nDiffers from the defaults: `{changed}`\n"
     others = [f"`{rule}` {percent(ratio)}" for rule, ratio in report.rules.items() if rule != report.rule]
     if others:
         yield ""
@@ -163,6 +166,8 @@ def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Itera
     if report.missing_databases:
         left_out = ", ".join(f"{name} ({count})" for name, count in report.missing_databases.items())
         yield f"- not scored, database missing: {left_out}"
+    if report.without_gold:
+        yield f"- not scored, without gold: {report.without_gold}"
     if report.failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in report.failures.items())
         yield f"- without an answer: {kinds}; a re-run can answer {report.mendable}"
@@ -177,4 +182,4 @@ def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Itera
     money = "unknown" if report.cost.cost_usd is None else f"{report.cost.cost_usd:.4f} USD"
     duration = "" if seconds is None else f", {seconds:.1f} s"
     yield f"- {report.cost.calls} calls paid, {report.cost.cached_calls} from the cache, cost {money}{duration}"
-    yield f"- run `{run.run_id}`, questions sha256 `{run.question_sha256[:12]}`, SQLite {run.sqlite_version}"
+    yield f"- run `{run.run_id}`, questions sha256 `{run.question_sha256[:12]}`, {run.engine}"

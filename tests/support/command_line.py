@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.process_template import ROOT, Forked, start
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,10 @@ class CommandLine:
         """Return the words that run a command."""
         return [sys.executable, "-m", "flows.cli", *arguments]
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """Start a command and return its process."""
+    def start(self, *arguments: str) -> "Forked | subprocess.Popen[str]":
+        """Start a command and return its process, forked where the system has process file descriptors."""
+        if hasattr(os, "pidfd_open"):
+            return start(arguments, self.all_of_environment, self.cwd)
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.cwd,
@@ -71,11 +73,21 @@ class CommandLine:
         return Ran(process.returncode, out, err)
 
 
-def end(process: "subprocess.Popen[str]", how: signal.Signals, timeout: float = 60) -> Ran:
+def end(process: "Forked | subprocess.Popen[str]", how: signal.Signals, timeout: float = 60) -> Ran:
     """Send a process a signal and wait until it is gone."""
     process.send_signal(how)
     out, err = process.communicate(timeout=timeout)
     return Ran(process.returncode, out, err)
+
+
+def stop(process: "subprocess.Popen[bytes]", timeout: float = 5) -> None:
+    """End a service: a worker waits for the flow runs that it started, so it is killed if it takes too long."""
+    process.terminate()
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout)
 
 
 @pytest.fixture(scope="session")
@@ -113,10 +125,13 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def built_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working folder in which the demo benchmark is built, to be copied."""
-    from tasks.benchmarks.demo.builder import build_demo
+    """A working folder with the demo benchmark and an empty MLflow store, to be copied."""
+    from tasks.benchmarks.demo.build_once import build_demo
+    from tasks.settings.home import Home
+    from tasks.tracking.mlflow.store import check, find_store
 
     home = tmp_path_factory.mktemp("built-demo")
+    check(find_store(Home(home)))
     build_demo(home / "benchmarks" / "demo", sources=ROOT / "conf" / "benchmarks" / "demo")
     return home
 
@@ -131,8 +146,8 @@ def crosscheck(tmp_path: Path, prefect_server: str) -> CommandLine:
         {
             "PREFECT_API_URL": prefect_server,
             "PREFECT_HOME": str(home / "prefect"),
-            "PREFECT_LOCAL_STORAGE_PATH": str(home / "stages"),
-            "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "stages"),
+            "PREFECT_LOCAL_STORAGE_PATH": str(home / "prefect" / "storage"),
+            "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "prefect" / "storage"),
         },
     )
 

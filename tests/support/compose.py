@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.command_line import wait_until
+from tests.support.command_line import stop, wait_until
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::(?P<how>[-?])(?P<text>[^}]*))?\})")
 ENDED, ANSWERS = "service_completed_successfully", "service_healthy"
@@ -103,8 +103,7 @@ class Composed:
     def down(self) -> None:
         """Stop everything, what was started last first."""
         for process in reversed(self._started.values()):
-            process.terminate()
-            process.wait(timeout=60)
+            stop(process)
 
     def _wait(self, name: str, condition: str) -> None:
         process = self._started[name]

@@ -1,8 +1,9 @@
 """DAC's stages for the golden prompts: grounded demonstrations, an alignment, every kind of feedback."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
-from tasks.dac_records import Entities, Feedback, RevisionRequest
+from tasks.dac_records import Entities, Feedback, RevisionRequest, Sample
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.records import ColumnName, Demonstration, Question
@@ -22,6 +23,7 @@ ZOO = Schema(
         Table("animal", (Column("name", "TEXT"), Column("zoo id", "INTEGER"))),
     ),
     (ForeignKey("animal", ("zoo id",), "zoo", ("id",)),),
+    dialect="sqlite",
 )
 GROUNDED: tuple[GroundedDemonstration, ...] = ground(
     (
@@ -55,7 +57,11 @@ def first(
     descriptions: bool = False,
 ) -> Case:
     return lambda bench: initial_sql(
-        question, SchemaView(bench.schema, prompt, descriptions=descriptions), demonstrations, bench.backbone
+        question,
+        SchemaView(bench.schema, prompt, descriptions=descriptions),
+        demonstrations,
+        Sample(),
+        bench.backbone,
     )
 
 
@@ -72,14 +78,21 @@ def linking(
 
 
 def correction(
-    feedback: Feedback, *, prompt: PromptSettings = DDL, sql: str | None = SQL, aligned: bool = True
+    feedback: Feedback,
+    *,
+    prompt: PromptSettings = DDL,
+    sql: str | None = SQL,
+    aligned: bool = True,
+    strict: bool = False,
+    demonstrations: tuple[GroundedDemonstration, ...] = (),
 ) -> Case:
     def case(bench: Bench) -> Awaitable[object]:
         tokens = resolve_given(QUESTION.text, MENTIONED, bench.schema, bench.schema).tokens
         return dac_correction(
             QUESTION,
             SchemaView(bench.schema, prompt, descriptions=True),
-            RevisionRequest(sql, feedback, tokens if aligned else ()),
+            RevisionRequest(sql, feedback, tokens if aligned else (), strict=strict),
+            demonstrations,
             bench.runner,
             bench.backbone,
         )
@@ -97,11 +110,16 @@ DAC_CASES: dict[str, Case] = {
     "entity_linking.full": linking(),
     "entity_linking.comment_format": linking(COMMENT),
     "entity_linking.no_sql": linking(question=PLAIN, demonstrations=(), sql=None),
-    "skeleton_parsing.full": lambda bench: skeleton_parsing(
-        QUESTION, "sqlite", GROUNDED, bench.backbone, evidence=True
+    "entity_linking.question_only": linking(
+        question=replace(QUESTION, evidence=""),
+        demonstrations=tuple(replace(d, evidence="") for d in GROUNDED),
     ),
+    "skeleton_parsing.full": lambda bench: skeleton_parsing(QUESTION, "sqlite", GROUNDED, bench.backbone),
     "skeleton_parsing.question_only": lambda bench: skeleton_parsing(
-        QUESTION, "sqlite", GROUNDED, bench.backbone, evidence=False
+        replace(QUESTION, evidence=""),
+        "sqlite",
+        tuple(replace(d, evidence="") for d in GROUNDED),
+        bench.backbone,
     ),
     "dac_correction.execution": correction(
         Feedback("execution", error="Error: no such column: nam"), sql="SELECT nam FROM museum", aligned=False
@@ -112,5 +130,9 @@ DAC_CASES: dict[str, Case] = {
     "dac_correction.entities": correction(Feedback("entities", missing=MISSING)),
     "dac_correction.skeleton": correction(
         Feedback("skeleton", skeleton="select distinct _ from _ join _ where _ = _"), prompt=COMMENT
+    ),
+    "dac_correction.strict_entities": correction(Feedback("entities", missing=MISSING), strict=True),
+    "dac_correction.strict_skeleton": correction(
+        Feedback("skeleton", skeleton="select distinct _ from _"), strict=True, demonstrations=GROUNDED[:2]
     ),
 }

@@ -42,6 +42,8 @@ class Behaviour:
         drop: close the connection without an answer.
         cut_to: send only this share of the body, with its full Content-Length.
         cut_json: send only this share of the body, as if it were all of it.
+        raw: the body as bytes, instead of all of that.
+        drip: seconds between the four pieces in which the body is sent; None: at once.
     """
 
     status: int = 200
@@ -55,6 +57,8 @@ class Behaviour:
     drop: bool = False
     cut_to: float | None = None
     cut_json: float | None = None
+    raw: bytes | None = None
+    drip: float | None = None
 
 
 def error(
@@ -150,19 +154,27 @@ class FakeOpenAI:
     Attributes:
         answer: makes an ordinary reply's text from the request's body.
         latency: seconds before every answer.
+        delay: seconds before the answer to a request's body, instead of `latency`; None: `latency`.
+        keep: whether requests are kept in `requests`.
         capacity: requests in flight above which 429 is the answer; None for no limit.
         requests: everything that arrived, in order.
         in_flight: requests being answered now.
         most_in_flight: the highest that `in_flight` has been.
+        models: status of GET /v1/models; None: no answer.
+        probes: how often that was asked.
     """
 
     def __init__(self) -> None:
         self.answer: Callable[[Body], str] = lambda body: f"reply to: {body['messages'][-1]['content']}"
         self.latency = 0.0
+        self.delay: Callable[[Body], float] | None = None
+        self.keep = True
         self.capacity: int | None = None
         self.requests: list[Received] = []
         self.in_flight = 0
         self.most_in_flight = 0
+        self.models: int | None = 404
+        self.probes = 0
         self._script: deque[Behaviour] = deque()
         self._always: Behaviour | None = None
         self._loop = asyncio.new_event_loop()
@@ -253,11 +265,18 @@ class FakeOpenAI:
         }
         payload = await reader.readexactly(int(headers.get("content-length", 0)))
         method, path, _ = first.split(" ", 2)
+        if (method, path) == ("GET", "/v1/models"):
+            self.probes += 1
+            if self.models is None:
+                await asyncio.sleep(3600)
+            self._send(writer, self.models or 404, {"data": []})
+            return True
         if (method, path) != ("POST", "/v1/chat/completions"):
             self._send(writer, 404, {"error": {"message": f"no {path} here", "code": "not_found"}})
             return True
         body = json.loads(payload)
-        self.requests.append(Received(body, headers, time.monotonic()))
+        if self.keep:
+            self.requests.append(Received(body, headers, time.monotonic()))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
@@ -278,11 +297,20 @@ class FakeOpenAI:
         if how.drop:
             writer.transport.abort()
             return False
-        delay = self.latency if how.delay is None else how.delay
+        usual = self.delay(body) if self.delay else self.latency
+        delay = usual if how.delay is None else how.delay
         if delay:
             await asyncio.sleep(delay)
         content = self._completion(how, body) if how.body is None else how.body
-        self._send(writer, how.status, content, how)
+        if how.drip is None:
+            self._send(writer, how.status, content, how)
+        else:
+            head, payload = self._encoded(how.status, content, how)
+            writer.write(head)
+            for start in range(0, len(payload), quarter := len(payload) // 4 + 1):
+                await asyncio.sleep(how.drip)
+                writer.write(payload[start : start + quarter])
+                await writer.drain()
         await writer.drain()
         return how.cut_to is None
 
@@ -307,14 +335,19 @@ class FakeOpenAI:
     def _send(
         self, writer: asyncio.StreamWriter, status: int, content: Any, how: Behaviour | None = None
     ) -> None:
-        how = how or Behaviour()
+        head, payload = self._encoded(status, content, how or Behaviour())
+        writer.write(head + payload)
+
+    def _encoded(self, status: int, content: Any, how: Behaviour) -> tuple[bytes, bytes]:
         payload = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        if how.raw is not None:
+            payload = how.raw
         if how.cut_json is not None:
             payload = payload[: int(len(payload) * how.cut_json)]
         headers = {"content-type": "application/json", "content-length": str(len(payload))} | how.headers
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         sent = payload if how.cut_to is None else payload[: int(len(payload) * how.cut_to)]
-        writer.write(f"HTTP/1.1 {status} Whatever\r\n{head}\r\n".encode("latin-1") + sent)
+        return f"HTTP/1.1 {status} Whatever\r\n{head}\r\n".encode("latin-1"), sent
 
 
 @pytest.fixture

@@ -40,10 +40,10 @@ def _stack_of_creator() -> list[str]:
 
 def install(log: Path) -> None:
     """Have every task remember who created it, and every request of the OpenAI client write its frames."""
-    from openai import DefaultAsyncHttpxClient
+    from openai import DefaultAioHttpClient
 
     create_task = asyncio.BaseEventLoop.create_task
-    send = DefaultAsyncHttpxClient.send
+    send = DefaultAioHttpClient.send
 
     def remembering(loop: asyncio.BaseEventLoop, *arguments: Any, **more: Any) -> "asyncio.Task[Any]":
         stack = own_frames()
@@ -57,7 +57,7 @@ def install(log: Path) -> None:
         return await send(client, request, **more)
 
     asyncio.BaseEventLoop.create_task = remembering  # type: ignore[method-assign]
-    DefaultAsyncHttpxClient.send = writing  # type: ignore[assignment,method-assign]
+    DefaultAioHttpClient.send = writing  # type: ignore[assignment,method-assign]
 
 
 def counted(frames: list[str]) -> list[str]:

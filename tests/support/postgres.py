@@ -32,6 +32,29 @@ def new_database() -> Iterator[str]:
         execute(f"{SERVER}/postgres", f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@contextmanager
+def new_reader(*statements: str) -> Iterator[str]:
+    """Yield the URL of a database, as a role that only reads it; both are dropped at the end.
+
+    Args:
+        statements: executed in the new database, as its owner.
+    """
+    with new_database() as url:
+        reader = f"crosscheck_reader_{uuid.uuid4().hex[:16]}"
+        try:
+            for statement in (
+                "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+                f"CREATE ROLE {reader} LOGIN",
+                *statements,
+                f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {reader}",
+            ):
+                execute(url, statement)
+            yield url.replace("postgres@", f"{reader}@")
+        finally:
+            execute(url, f"DROP OWNED BY {reader}")
+            execute(url, f"DROP ROLE {reader}")
+
+
 def execute(url: str, sql: str) -> list[tuple[object, ...]]:
     """Execute one statement in a connection of its own; return its rows."""
     with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:

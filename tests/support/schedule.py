@@ -1,10 +1,11 @@
 """A schedule that fires within seconds, on a real Prefect server, and the flow run that comes of it."""
 
-import json
-import urllib.request
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import httpx
 
 from tests.support.command_line import wait_until
 
@@ -14,11 +15,17 @@ ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 def ask(url: str, body: Any = None, **headers: str) -> Any:
-    """Return the JSON that a server answers: to a POST where there is a body, else to a GET."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json", **headers})
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)
+    """Return the JSON that a Prefect server answers: to a POST where there is a body, else to a GET.
+
+    While its SQLite database is locked it answers 503; as Prefect's own client does, ask again.
+    """
+    deadline = time.monotonic() + 30
+    while True:
+        method = "GET" if body is None else "POST"
+        response = httpx.request(method, url, json=body, headers=headers, timeout=30)
+        if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+            return response.raise_for_status().json()
+        time.sleep(0.5)
 
 
 def fired(api: str, deployment: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from tasks.database.schema_view import SchemaView
-from tasks.records import ColumnName, ColumnValues, Question
+from tasks.records import ColumnName, ColumnValues, Demonstration, FewShotQuestion, Question
 from tasks.settings.pipeline import BiasEliminationSettings, PromptSettings, SemanticPromptSettings
 from tasks.stages.sea_sql.bias_elimination import bias_elimination
 from tasks.stages.sea_sql.execution_adjustment import NO_QUERY, Mistake, correct, reflect
 from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
-from tests.support.stage_bench import PLAIN, QUESTION, Bench
+from tests.support.stage_bench import DEMONSTRATIONS, PLAIN, QUESTION, Bench
 
 Case = Callable[[Bench], Awaitable[object]]
 VALUES = {
@@ -31,10 +31,16 @@ def valued(bench: Bench, prompt: PromptSettings = SEA, *, descriptions: bool = F
 
 
 def zero_shot(
-    question: Question = QUESTION, prompt: PromptSettings = SEA, *, descriptions: bool = False
+    question: Question = QUESTION,
+    prompt: PromptSettings = SEA,
+    *,
+    descriptions: bool = False,
+    demonstrations: tuple[Demonstration, ...] = (),
 ) -> Case:
     return lambda bench: zero_shot_sql(
-        question, valued(bench, prompt, descriptions=descriptions), bench.backbone
+        FewShotQuestion(question, demonstrations),
+        valued(bench, prompt, descriptions=descriptions),
+        bench.backbone,
     )
 
 
@@ -55,6 +61,7 @@ BOTH = (EXPLAINED, replace(SECOND, reason="It joins every row of three tables.")
 
 SEA_CASES: dict[str, Case] = {
     "zero_shot_sql.full": zero_shot(),
+    "zero_shot_sql.few_shot": zero_shot(demonstrations=DEMONSTRATIONS),
     "zero_shot_sql.bare": zero_shot(PLAIN, SemanticPromptSettings(sample_rows=0, foreign_keys=False)),
     "zero_shot_sql.comment_format": zero_shot(
         prompt=SemanticPromptSettings(schema_format="comment"), descriptions=True

@@ -13,14 +13,15 @@ import pytest_asyncio
 
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.database.database import ColumnDescription, Database, open_database
+from tasks.database.database import Database, open_database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.schema import Schema
+from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.schema_view import SchemaView
 from tasks.records import (
     Correction,
+    CorrectionCase,
     Demonstration,
     FewShotQuestion,
     Question,
@@ -126,9 +127,8 @@ class Bench:
         """Run self-correction."""
         return await self.run(
             self_correction(
-                ASKED,
+                CorrectionCase(ASKED, sql),
                 SchemaView(self.schema, descriptions=True),
-                sql,
                 CorrectionTurns(**settings),
                 self.runner,
                 self.backbone,

@@ -16,6 +16,7 @@ import httpx
 from flows.orchestration.settings import SERVER
 from flows.servers.services import POOL, WORKER
 from tests.support.command_line import ROOT, CommandLine, wait_until
+from tests.support.schedule import ask
 
 UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "CANCELLING"]
 
@@ -91,9 +92,7 @@ class Team:
             self.lose(machine)
 
     def post(self, path: str, body: Any) -> Any:
-        response = httpx.post(f"{self.api}{path}", json=body, timeout=30)
-        response.raise_for_status()
-        return response.json()
+        return ask(f"{self.api}{path}", body)
 
     def flow_runs(self, *states: str) -> list[dict[str, Any]]:
         """Flow runs in one of these states; all of them where none is named."""

@@ -36,7 +36,8 @@ def shapes() -> "Registry[int]":
 def test_what_ships_is_found_without_being_listed_anywhere() -> None:
     assert PIPELINES.names() == ("dac", "few-shot", "rsl-sql", "sea-sql")
     assert BACKBONES.names() == ("offline", "openai", "replay")
-    assert LAYOUTS.names() == ("bird", "demo", "spider")
+    layouts = ("bird", "bird-test", "demo", "kaggle-dbqa", "spider", "spider-syn", "spider2-lite")
+    assert LAYOUTS.names() == layouts
 
 
 def test_what_a_package_offers_is_found_by_its_name_and_imported_when_it_is_asked_for(

@@ -6,16 +6,28 @@ import logging
 import threading
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import ColumnElement, Engine, Insert, Select, bindparam, delete, func, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Insert,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+)
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, StatementError
 
 from tasks.backbone.cache.entry import CacheStats, Entry, ModelStats, entry_of, reply_of, row_of, timestamp
 from tasks.backbone.cache.table import reply as table
@@ -87,17 +99,20 @@ class ReplyCache(ABC):
     def _bytes(self) -> int:
         """Return the size of the stored replies in bytes."""
 
-    @abstractmethod
-    def _reclaim_space(self) -> None:
-        """Release the disk space of deleted replies if possible."""
+    def _reclaim_space(self) -> None:  # noqa: B027 - optional
+        """Release the disk space of deleted replies if the database does not do so itself."""
 
-    @abstractmethod
     def _with_retry(self, work: Callable[[], T]) -> T:
         """Run a database operation, with the retries that make sense for this database."""
+        return work()
 
-    @abstractmethod
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Run a database operation without blocking the event loop."""
+        """Run a database operation without blocking the event loop for long."""
+        return work()
+
+    def _connection(self) -> AbstractContextManager[Connection]:
+        """Return a connection for one statement, which is committed at once."""
+        return self._at_once.connect()
 
     def __enter__(self) -> Self:
         return self
@@ -136,7 +151,7 @@ class ReplyCache(ABC):
         return await self._in_thread(partial(self.get, key))
 
     def _row(self, key: str) -> Mapping[str, Any] | None:
-        with self._at_once.connect() as connection:
+        with self._connection() as connection:
             row = connection.execute(_GET, {"wanted": key}).first()
         return row._asdict() if row else None
 
@@ -192,14 +207,35 @@ class ReplyCache(ABC):
             rows = [self._unsaved[key] for key in sorted(self._unsaved)]
         if not rows:
             return
-        with self._at_once.connect() as connection:
-            connection.execute(self._put, rows)
+        with self._connection() as connection:
+            try:
+                connection.execute(self._put, rows)
+            except (ValueError, OverflowError, StatementError) as error:
+                if isinstance(error, DBAPIError):
+                    raise
+                self._save_each(connection, rows)
         with self._lock:
             for row in rows:
                 self._unsaved.pop(row["key"], None)
 
-    def stats(self) -> CacheStats:
-        """Count what is there, by model."""
+    def _save_each(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Save rows one by one, so that one which no database can hold is not another's loss."""
+        for row in rows:
+            try:
+                connection.execute(self._put, row)
+            except (ValueError, OverflowError, StatementError) as error:
+                if isinstance(error, DBAPIError):
+                    raise
+                log.warning(
+                    "The reply %s cannot be stored (%s): it is used, and asked for again.", row["key"], error
+                )
+
+    def stats(self, older_than: datetime.timedelta | None = None) -> CacheStats:
+        """Count what is there, by model.
+
+        Args:
+            older_than: count only those received longer ago than this.
+        """
         count, priced = func.count(), func.count(table.c.cost_usd)
         counted = (
             select(
@@ -210,6 +246,7 @@ class ReplyCache(ABC):
                 func.min(table.c.created_at),
                 func.max(table.c.created_at),
             )
+            .where(*_conditions(None, older_than))
             .group_by(table.c.model)
             .order_by(count.desc(), table.c.model)
         )

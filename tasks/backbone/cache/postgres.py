@@ -113,9 +113,6 @@ class PostgresReplyCache(ReplyCache):
             size: int = connection.execute(select(func.pg_total_relation_size(table.name))).scalar_one()
             return size
 
-    def _reclaim_space(self) -> None:
-        """Do nothing: PostgreSQL's autovacuum reclaims the space."""
-
     def _unusable(self, error: DBAPIError) -> CrosscheckError:
         message = " ".join(str(error.orig).split()).rstrip(".")
         if not self._opened:

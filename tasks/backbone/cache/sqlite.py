@@ -2,12 +2,14 @@
 
 import logging
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.schema import CreateTable
 
@@ -19,8 +21,6 @@ from tasks.errors import CrosscheckError, StoreError
 log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_S = 5.0
-
-T = TypeVar("T")
 
 
 class SqliteReplyCache(ReplyCache):
@@ -43,6 +43,20 @@ class SqliteReplyCache(ReplyCache):
         except OSError as error:
             raise CrosscheckError(f"The reply cache {self.path} cannot be opened: {error}.") from None
         super().__init__(str(self.path), _engine(self.path))
+        # Kept, because taking a connection from the pool and giving it back costs more than a statement.
+        self._kept = self._at_once.connect()
+        self._kept.detach()
+        self._kept_in_use = threading.Lock()
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        with self._kept_in_use:
+            yield self._kept
+
+    def close(self) -> None:
+        """Retry to save unsaved replies, and close the connections."""
+        super().close()
+        self._kept.close()
 
     def _prepare(self) -> None:
         with self._at_once.connect() as connection:
@@ -70,12 +84,6 @@ class SqliteReplyCache(ReplyCache):
                 if "locked" not in str(error.orig) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-
-    def _with_retry(self, work: Callable[[], T]) -> T:
-        return work()
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return work()
 
     def _bytes(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))

@@ -1,21 +1,20 @@
 """The OpenAI chat protocol as plain data: a request's body, and the reply in an answer's body."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from tasks.backbone.protocol import Request
+from tasks.backbone.replies.json_text import with_thoughts
 from tasks.records import Usage
 from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
+from tasks.wording import storable
 
 OPENAI_URL = "https://api.openai.com/v1"
 MOST_TOKENS = 100_000_000
 """Token counts above it, or below zero, are mistakes of the endpoint: the count is unknown."""
-
-_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class GarbledAnswerError(ValueError):
@@ -39,7 +38,8 @@ class Answer:
     """Content of a chat completion.
 
     Attributes:
-        text: the message's content, or its refusal; "" when it has neither. Storable everywhere, see `storable`.
+        text: the message's content, or its refusal; "" when it has neither. Thoughts that the endpoint gives in a field
+            of their own precede it, between <think> tags. Storable everywhere, see `storable`.
         model: name of the model in the response, "" if missing. Storable as well.
         usage: token counts; None for a missing or implausible one.
         truncated: True when the model stopped at its token limit.
@@ -54,16 +54,17 @@ class Answer:
 def identity_of(settings: BackboneSettings) -> dict[str, Any]:
     """Return what decides a reply: model, endpoint and sampling; not concurrency, time-outs or prices.
 
-    The name is left out: two names for the same model share their cached replies. An epoch is in it where one is
-    set, so that keys without one are what they always were.
+    The name is left out: two names for the same model share their cached replies. An epoch and a reasoning effort are
+    in it where one is set, so that keys without one are what they always were. The reply format is left out: it is in
+    the request's messages and schema.
     """
-    epoch = {} if settings.epoch is None else {"epoch": settings.epoch}
-    return epoch | {
+    optional = {"epoch": settings.epoch, "reasoning_effort": settings.reasoning_effort}
+    return {name: value for name, value in optional.items() if value is not None} | {
         "kind": settings.kind,
         "model": settings.model,
         "base_url": public_url(settings.base_url or OPENAI_URL),
         "temperature": settings.temperature,
-        "max_tokens": settings.max_tokens,
+        "max_tokens": settings.max_tokens or settings.max_completion_tokens,
         "seed": settings.seed,
         "response_mode": settings.response_mode,
         "extra_body": settings.extra_body,
@@ -84,8 +85,6 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """Return the request's body.
 
     If the backbone's temperature is None, none is sent, also if the request has one: the model rejects it.
-    `max_tokens` goes under the name that the endpoint knows: OpenAI deprecates `max_tokens` and its reasoning
-    models refuse it; Ollama, DeepSeek and older servers know no other and ignore `max_completion_tokens`.
     The seed moves on with the sample index, or asking again would bring the same reply.
     """
     body: dict[str, Any] = {
@@ -96,13 +95,38 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         body["temperature"] = settings.temperature if request.temperature is None else request.temperature
     if settings.seed is not None:
         body["seed"] = settings.seed + request.sample
-    if settings.max_tokens is not None:
-        at_openai = public_url(settings.base_url or OPENAI_URL) == OPENAI_URL
-        field = settings.max_tokens_field or ("max_completion_tokens" if at_openai else "max_tokens")
-        body[field] = settings.max_tokens
+    if settings.reasoning_effort is not None:
+        body["reasoning_effort"] = settings.reasoning_effort
+    limit = settings.max_tokens or settings.max_completion_tokens
+    if limit is not None:
+        body[_limit_field(settings)] = limit
     if request.schema is not None:
         body |= RESPONSE_MODES.get(settings.response_mode)(request.schema)
     return body | settings.extra_body
+
+
+def changes_of(settings: BackboneSettings) -> dict[str, str]:
+    """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
+    limit = _limit_field(settings)
+    other = "max_completion_tokens" if settings.max_tokens else "max_tokens"
+    own = "max_tokens" if settings.max_tokens else "max_completion_tokens"
+    return {
+        "temperature": "set backbone.temperature=null",
+        "seed": "set backbone.seed=null",
+        "reasoning_effort": "set backbone.reasoning_effort to a value that it takes, or to null",
+        "response_format": "set backbone.response_mode=json_object (or text)",
+        limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
+    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+
+
+def _limit_field(settings: BackboneSettings) -> str:
+    """Return the parameter of the output limit.
+
+    OpenAI deprecates `max_tokens`, and its reasoning models refuse it; Ollama, DeepSeek and older servers know no other
+    and ignore `max_completion_tokens`.
+    """
+    at_openai = public_url(settings.base_url or OPENAI_URL) == OPENAI_URL
+    return "max_completion_tokens" if at_openai or settings.max_completion_tokens else "max_tokens"
 
 
 def answer_of(text: str) -> Answer:
@@ -137,26 +161,17 @@ def answer_of(text: str) -> Answer:
     )
 
 
-def storable(text: str) -> str:
-    """Return text that every store, page and protocol can hold: UTF-8 without NUL.
-
-    JSON can spell NUL and halves of surrogate pairs; each becomes U+FFFD, the replacement character.
-
-    >>> storable("a" + chr(0) + "b" + chr(0xD800))
-    'a\ufffdb\ufffd'
-    """
-    return _NO_TEXT.sub("\ufffd", text)
-
-
 def _content(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
+    thoughts = _joined(message.get("reasoning_content")) or _joined(message.get("reasoning"))
+    answer = _joined(message.get("content")) or _joined(message.get("refusal"))
+    return with_thoughts(thoughts, answer)
+
+
+def _joined(content: Any) -> str:
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))
         content = "".join(part for part in parts if isinstance(part, str))
-    if isinstance(content, str) and content:
-        return content
-    refusal = message.get("refusal")
-    return refusal if isinstance(refusal, str) else ""
+    return content if isinstance(content, str) else ""
 
 
 def _usage(usage: Any) -> Usage:

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import os
-import random
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,11 +15,15 @@ from tasks.backbone.endpoint.chat import (
     RefusedInBodyError,
     answer_of,
     body_of,
+    changes_of,
     identity_of,
     public_url,
 )
 from tasks.backbone.endpoint.failures import Refusal, refusal_of, scrub
 from tasks.backbone.endpoint.limiter import AdaptiveLimit
+from tasks.backbone.endpoint.redirects import Target
+from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_AFTER_S, RetryPolicy
+from tasks.backbone.endpoint.silence import SilenceWatch
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.errors import BackboneError, ConfigurationError
@@ -31,10 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE_S = 1.0
-"""Pause before the first retry; it doubles with each further one, up to the settings' `max_wait_s`."""
-LONGEST_RETRY_AFTER_S = 900.0
-"""A longer `Retry-After` ends the run, which can be continued later at no cost."""
+_UP = "Is the endpoint up, and backbone.base_url right?"
 
 
 class OpenAIBackbone:
@@ -46,7 +47,8 @@ class OpenAIBackbone:
     Rate limits, server errors, timeouts, lost connections and truncated bodies are retried with jittered
     exponential backoff; `Retry-After` and `retry-after-ms` are respected. At most `settings.concurrency` requests
     are in flight, fewer after a 429 (see `AdaptiveLimit`); a request that waits for its retry is not in flight.
-    After a fatal failure (bad key, unknown model, exhausted quota) all other requests fail without being sent.
+    After a fatal failure (bad key, unknown model, exhausted quota, an endpoint that never answers) all other requests
+    fail without being sent. Nothing else retries (see `RetryPolicy`).
     """
 
     def __init__(self, settings: BackboneSettings) -> None:
@@ -61,8 +63,11 @@ class OpenAIBackbone:
         self._prices = prices_for(settings)
         self._client: AsyncOpenAI | None = None
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
+        self._retry_policy = RetryPolicy(settings)
+        self._target = Target(f"{(settings.base_url or OPENAI_URL).rstrip('/')}/chat/completions")
         self._over: BackboneError | None = None
         self._stop = asyncio.Event()
+        self._silence = SilenceWatch(self._probe, self._silent)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -70,17 +75,19 @@ class OpenAIBackbone:
         return self._identity
 
     async def __aenter__(self) -> Self:
-        from openai import DEFAULT_CONNECTION_LIMITS, AsyncOpenAI, DefaultAsyncHttpxClient
+        from openai import DEFAULT_CONNECTION_LIMITS, AsyncOpenAI, DefaultAioHttpClient, Timeout
 
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
-        limits = type(DEFAULT_CONNECTION_LIMITS)(max_keepalive_connections=self._settings.concurrency)
+        most = self._settings.concurrency
+        limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
         # Pass base_url always, so that OPENAI_BASE_URL cannot differ from the recorded endpoint.
         self._client = AsyncOpenAI(
             api_key=self._key or "none",
             base_url=self._settings.base_url or OPENAI_URL,
-            timeout=self._settings.timeout_s,
+            timeout=Timeout(self._settings.timeout_s, connect=min(self._settings.timeout_s, CONNECT_S)),
             max_retries=0,
-            http_client=DefaultAsyncHttpxClient(limits=limits),
+            # aiohttp takes half the processor time of the SDK's default transport.
+            http_client=DefaultAioHttpClient(limits=limits, follow_redirects=False),
         )
         return self
 
@@ -92,6 +99,7 @@ class OpenAIBackbone:
     async def aclose(self) -> None:
         """Close the connections. Requests in flight fail."""
         self.wind_down()
+        self._silence.close()
         if self._client is not None:
             await self._client.close()
             self._client = None
@@ -100,7 +108,7 @@ class OpenAIBackbone:
         """Send no further requests: those in flight may finish, those that wait fail."""
         if self._over is None:
             closing = self._message("it is closing, no further request is sent.")
-            self._end(BackboneError(closing, transient=True))
+            self._end(BackboneError(closing, transient=True, retried=True))
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request, with the retries that the settings allow.
@@ -112,31 +120,47 @@ class OpenAIBackbone:
         body = body_of(request, self._settings)
         key = request_key(self._identity, request)
         sent_at: float | None = None
-        attempt = 0
+        requests, target = 0, self._target
         while True:
-            async with self._limit.slot(ahead=attempt > 0) as granted_at:
+            async with self._limit.slot(ahead=requests > 0) as granted_at:
                 self._raise_if_over()
                 sent_at = granted_at if sent_at is None else sent_at
+                requests += 1
+                self._retry_policy.sent(loop.time())
+                outcome: Answer | Refusal
                 try:
-                    async with asyncio.timeout(self._settings.timeout_s):
-                        outcome = self._answer_of(await self._post(body))
+                    async with asyncio.timeout(self._settings.timeout_s) as limit:
+                        with self._silence.request(limit):
+                            outcome = self._answer_of(await self._send(target, body))
                 except Exception as error:
-                    outcome = self._refusal_of(error)
+                    outcome = self._refusal_of(error, target)
+                if self._retry_policy.record(outcome if isinstance(outcome, Refusal) else None):
+                    self._silence.answered()
                 if isinstance(outcome, Answer):
                     self._limit.succeeded()
-                    return self._reply(outcome, key, loop.time() - sent_at, attempt)
+                    return self._reply(outcome, key, loop.time() - sent_at, requests - 1)
                 if outcome.kind == "rate_limit":
                     self._limit.rate_limited(granted_at, self._bearable(outcome))
-            self._raise_unless_worth_repeating(outcome, attempt)
-            pause = self._pause(outcome, attempt)
-            attempt += 1
-            log.info("%s: %s; attempt %d in %.1f s", self._settings.name, outcome.message, attempt + 1, pause)
+            pause = self._pause_or_raise(outcome, requests)
+            target = outcome.target or self._target
+            log.info(
+                "%s: %s; attempt %d in %.1f s", self._settings.name, outcome.message, requests + 1, pause
+            )
             await self._sleep(pause)
 
-    def _post(self, body: Mapping[str, Any]) -> Awaitable[str]:
+    def _send(self, target: Target, body: Mapping[str, Any]) -> Awaitable[str]:
         assert self._client is not None, "used outside of `async with`"
-        # `post`, because the typed method spends a quarter of its time on validation that is not needed here.
-        return self._client.post("/chat/completions", cast_to=str, body=body)
+        # Untyped, because the typed method spends a quarter of its time on validation that is not needed here.
+        if target.method == "get":
+            return self._client.get(target.url, cast_to=str)
+        return self._client.post(target.url, cast_to=str, body=body)
+
+    def _probe(self) -> Awaitable[str]:
+        return self._send(Target(f"{(self._settings.base_url or OPENAI_URL).rstrip('/')}/models", "get"), {})
+
+    def _silent(self, seconds: float) -> None:
+        said = f"it takes connections, but has answered nothing in {seconds:.0f} s, not even GET /models. {_UP} {KEPT}"
+        self._end(BackboneError(self._message(said), transient=True, fatal=True, retried=True))
 
     def _answer_of(self, text: str) -> Answer | Refusal:
         try:
@@ -144,27 +168,43 @@ class OpenAIBackbone:
         except RefusedInBodyError as error:
             return self._refusal(error.status, {}, text)
 
-    def _refusal_of(self, error: Exception) -> Refusal:
+    def _refusal_of(self, error: Exception, target: Target) -> Refusal:
         """Classify an error of the endpoint or the network; raise any other error again."""
+        import aiohttp
         import openai
 
         match error:
             case GarbledAnswerError():
                 hint = "If every answer is like that, check base_url: it usually ends in /v1."
                 return Refusal("garbled", self._clean(str(error)), hint)
-            case TimeoutError() | openai.APITimeoutError():
+            case openai.APITimeoutError() if (
+                _is_timeout(error) and "Connect" in type(error.__cause__).__name__
+            ):
+                seconds = min(self._settings.timeout_s, CONNECT_S)
+                return Refusal("connection", f"no connection within {seconds:g} s", _UP)
+            case TimeoutError() | openai.APITimeoutError() if _is_timeout(error):
                 message = f"no reply within {self._settings.timeout_s:g} s"
-                return Refusal("timeout", message, "Raise timeout_s if that is usual.")
+                return Refusal("timeout", message, "Raise backbone.timeout_s if that is usual.")
             case openai.APIStatusError():
-                return self._refusal(error.status_code, error.response.headers, error.response.text)
+                status, headers = error.status_code, error.response.headers
+                refusal = self._refusal(status, headers, error.response.text)
+                if refusal.kind != "redirect":
+                    return refusal
+                further = target.redirected(status, headers.get("location"))
+                return replace(refusal, target=further) if further else replace(refusal, kind="access")
             case openai.APIConnectionError():
                 reason = self._clean(str(error.__cause__ or error)) or type(error.__cause__).__name__
                 message = f"connection failed ({reason})"
-                return Refusal("connection", message, "Is the endpoint up, and base_url right?")
+                return Refusal("connection", message, _UP)
+            case aiohttp.ClientError():  # the SDK's transport passes some on, e.g. of an answer that is no HTTP
+                return Refusal(
+                    "garbled", f"the answer is no HTTP ({self._clean(' '.join(str(error).split()))[:200]})"
+                )
         raise error
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
-        return refusal_of(status, headers, self._clean(text), self._settings.api_key_env)
+        changes = changes_of(self._settings)
+        return refusal_of(status, headers, self._clean(text), self._settings.api_key_env, changes)
 
     def _reply(self, answer: Answer, key: str, seconds: float, retries: int) -> Reply:
         call = Call(
@@ -179,46 +219,32 @@ class OpenAIBackbone:
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return Reply(answer.text, call, answer.truncated)
 
-    def _raise_unless_worth_repeating(self, refusal: Refusal, attempt: int) -> None:
+    def _pause_or_raise(self, refusal: Refusal, requests: int) -> float:
+        """Return the seconds until the next request; raise where there is none."""
         self._raise_if_over()
-        if refusal.fatal:
-            kept = "Everything answered so far is kept: run the same command again once that is fixed."
-            self._end(self._error(refusal, f"{refusal.advice} {kept}", fatal=True))
-        elif refusal.retry_after_s is not None and refusal.retry_after_s > LONGEST_RETRY_AFTER_S:
-            minutes = f"{refusal.retry_after_s / 60:.0f}"
-            wait = f"It asks to wait {minutes} minutes: run the same command again then."
-            self._end(self._error(refusal, wait, fatal=True))
-        elif refusal.transient and attempt < self._settings.retries:
-            return
-        elif refusal.transient:
-            tried = f"Given up after {attempt + 1} attempts; run the same command again later."
-            raise self._error(refusal, f"{tried} {refusal.advice}".strip())
-        else:
-            raise self._error(refusal, refusal.advice)
-        self._raise_if_over()
-
-    def _error(self, refusal: Refusal, advice: str, *, fatal: bool = False) -> BackboneError:
-        message = self._clean(refusal.message).rstrip(".")
-        return BackboneError(self._message(f"{message}. {advice}"), transient=refusal.transient, fatal=fatal)
+        decision = self._retry_policy.decide(refusal, requests, asyncio.get_running_loop().time())
+        if decision.pause_s is not None:
+            return decision.pause_s
+        message = self._message(f"{self._clean(refusal.message).rstrip('.')}. {decision.advice}")
+        error = BackboneError(message, transient=refusal.transient, fatal=decision.fatal, retried=True)
+        if decision.fatal:
+            self._end(error)
+        raise error
 
     def _message(self, text: str) -> str:
         endpoint = public_url(self._settings.base_url or OPENAI_URL)
         return f'Backbone "{self._settings.name}" ({self._settings.model} at {endpoint}): {text}'
 
     def _end(self, error: BackboneError) -> None:
-        self._over = error
+        self._over = self._over or error
         self._stop.set()
         self._limit.open_up()
 
     def _raise_if_over(self) -> None:
         if self._over is not None:
             # A new exception each time: one instance raised in many tasks would collect all their tracebacks.
-            raise BackboneError(str(self._over), transient=self._over.transient, fatal=self._over.fatal)
-
-    def _pause(self, refusal: Refusal, attempt: int) -> float:
-        jitter = random.uniform(0.5, 1.0)
-        pause = min(self._settings.max_wait_s, FIRST_PAUSE_S * 2.0**attempt) * jitter
-        return pause if refusal.retry_after_s is None else max(refusal.retry_after_s, 0.0)
+            over = self._over
+            raise BackboneError(str(over), transient=over.transient, fatal=over.fatal, retried=True)
 
     def _bearable(self, refusal: Refusal) -> float | None:
         wait = refusal.retry_after_s
@@ -256,3 +282,13 @@ def api_key(settings: BackboneSettings) -> str | None:
             f"set. Set it (export {name}=...), or choose a backbone that needs none: --backbone offline."
         )
     return key
+
+
+def _is_timeout(error: BaseException) -> bool:
+    """Return whether a timeout is behind an error: the aiohttp transport reports lost connections as timeouts, too."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, TimeoutError):
+            return True
+        cause = cause.__cause__
+    return False

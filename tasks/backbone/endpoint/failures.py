@@ -5,15 +5,28 @@ import json
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tasks.backbone.endpoint.redirects import Target
+
 Kind = Literal[
-    "rate_limit", "server", "connection", "timeout", "garbled", "quota", "access", "settings", "request"
+    "rate_limit",
+    "server",
+    "connection",
+    "timeout",
+    "garbled",
+    "redirect",
+    "quota",
+    "access",
+    "settings",
+    "request",
 ]
 
-TRANSIENT: frozenset[Kind] = frozenset({"rate_limit", "server", "connection", "timeout", "garbled"})
+TRANSIENT: frozenset[Kind] = frozenset(
+    {"rate_limit", "server", "connection", "timeout", "garbled", "redirect"}
+)
 FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
 
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
@@ -34,14 +47,12 @@ _SPAN = re.compile(r"([\d.]+)\s*(ms|h|m|s)", re.IGNORECASE)
 LONGEST_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
 """A longer `Retry-After` is taken for an error of the endpoint and ignored."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-# Request parameters that a model may reject, and the setting to change.
-_SETTING_OF = {
-    "temperature": "temperature: null",
-    "max_tokens": "max_tokens_field: max_completion_tokens",
-    "max_completion_tokens": "max_tokens_field: max_tokens",
-    "response_format": "response_mode: json_object (or text)",
-    "seed": "seed: null",
-}
+_REFUSED = re.compile(
+    r"unsupported|not (?:supported|permitted|allowed|accepted|valid)|(?:does|do) not (?:support|accept|allow)|unknown|"
+    r"unrecogni[sz]ed|unexpected|extra inputs|invalid|deprecated|must|should|only|too (?:large|small|high|low)|"
+    r"greater|less than|out of range|exceed|unavailable|cannot",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +64,14 @@ class Refusal:
         message: error message of the endpoint or the network, one line.
         advice: what the user can do, "" when only waiting helps.
         retry_after_s: seconds that the endpoint asks to wait; None if it gives none.
+        target: where a redirect leads; None if it is none that may be followed.
     """
 
     kind: Kind
     message: str
     advice: str = ""
     retry_after_s: float | None = None
+    target: Target | None = None
 
     @property
     def transient(self) -> bool:
@@ -71,7 +84,13 @@ class Refusal:
         return self.kind in FATAL
 
 
-def refusal_of(status: int, headers: Mapping[str, str], body: str, api_key_env: str | None = None) -> Refusal:
+def refusal_of(
+    status: int,
+    headers: Mapping[str, str],
+    body: str,
+    api_key_env: str | None = None,
+    changes: Mapping[str, str] | None = None,
+) -> Refusal:
     """Classify an HTTP response that holds no reply.
 
     Args:
@@ -79,6 +98,7 @@ def refusal_of(status: int, headers: Mapping[str, str], body: str, api_key_env: 
         headers: the answer's headers, names in lower case.
         body: the answer's text, JSON or not.
         api_key_env: name of the variable with the key, for the advice.
+        changes: parameters that may have been sent, and for each how the user changes it.
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
@@ -97,9 +117,14 @@ def refusal_of(status: int, headers: Mapping[str, str], body: str, api_key_env: 
         return Refusal(
             "access", message, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
         )
-    refused = _refused_parameter(codes, error, message) if status in (400, 422) else None
+    if 300 <= status < 400:
+        place = scrub(headers.get("location") or "nowhere", None)
+        moved = f"HTTP {status}: the endpoint redirects to {place}"
+        return Refusal("redirect", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
+    refused = _refused_parameter(error, message, changes or {}) if status in (400, 422) else None
     if refused is not None:
-        return Refusal("settings", message, f"The model does not take {refused}: set {_SETTING_OF[refused]}.")
+        advice = f"The endpoint does not take {refused} as it is sent: {(changes or {})[refused]}."
+        return Refusal("settings", message, advice)
     unknown_model = "model_not_found" in codes or (status in (400, 422) and _NO_MODEL.search(message))
     if status in (404, 405) or unknown_model:
         return Refusal("access", message, "Check the backbone's model and base_url (it usually ends in /v1).")
@@ -170,10 +195,29 @@ def scrub(text: str, secret: str | None) -> str:
     return re.sub(r"(?<=://)[^\s/@]+@", "***@", text)
 
 
-def _refused_parameter(codes: set[str], error: Mapping[str, Any], message: str) -> str | None:
-    if codes & {"unsupported_parameter", "unsupported_value"} and error.get("param") in _SETTING_OF:
-        return str(error["param"])
-    return "response_format" if "response_format" in message else None
+def _refused_parameter(error: Mapping[str, Any], message: str, sent: Iterable[str]) -> str | None:
+    """Return which parameter an endpoint refuses: the one its error names as such, or its message as a parameter."""
+    named = error.get("param")
+    if isinstance(named, str) and named:
+        first = re.split(r"[.\[]", named)[0]
+        return first if first in sent else None
+    if "response_format" in message:
+        return "response_format" if "response_format" in sent else None
+    if _TOO_LONG.search(message) or not _REFUSED.search(message):
+        return None
+    return next((name for name in sent if _names(message, name)), None)
+
+
+def _names(message: str, parameter: str) -> bool:
+    """Return whether a message names a parameter as one, and not as a word of the prompt that it quotes."""
+    name = re.escape(parameter)
+    patterns = (
+        rf"[`'\"]{name}[`'\"]",
+        rf"\b(?:parameters?|arguments?|fields?|options?|propert(?:y|ies))\W{{1,3}}{name}\b",
+        rf"\b{name} (?:parameter|argument|field|option|is|are|must|should|cannot|does|has)\b",
+        rf"(?:^|[:,] ){name}\b",
+    )
+    return any(re.search(pattern, message) for pattern in patterns)
 
 
 def _error_of(body: str) -> dict[str, Any]:

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.backbone.protocol import Backbone
-from tasks.settings.backbone import BackboneSettings
-from tasks.settings.kinds import BACKBONES
+from tasks.backbone.replies.format import ReplyFormat
+from tasks.errors import ConfigurationError, did_you_mean
+from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
+from tasks.settings.kinds import BACKBONES, PIPELINES
+from tasks.stage import NAMES as STAGES
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,19 @@ def check_backbone(settings: BackboneSettings) -> None:
     """Check before the first paid call that a backbone can be used.
 
     Raises:
-        ConfigurationError: the API key is missing, or there is no recording to serve.
+        ConfigurationError: the API key is missing, there is no recording to serve, a reply format cannot be
+            imported, or there is no stage that one is set for.
         DataError: what should be served is no recording.
     """
+    for name in (settings.reply, *settings.reply_by_stage.values()):
+        found = REPLY_FORMATS.get(name)
+        if not (isinstance(found, type) and issubclass(found, ReplyFormat)):
+            raise ConfigurationError(f"{name} is no reply format: it must be a subclass of ReplyFormat.")
+    if settings.reply_by_stage:
+        PIPELINES.names()  # imports their stages
+    for stage in settings.reply_by_stage:
+        if stage not in STAGES:
+            raise ConfigurationError(
+                f'backbone.reply_by_stage: there is no stage "{stage}". {did_you_mean(stage, STAGES)}'
+            )
     kind_of(settings).check(settings)

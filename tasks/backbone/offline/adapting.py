@@ -15,7 +15,7 @@ from tasks.backbone.offline.prompt.reading import Example
 from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.values import Value
-from tasks.backbone.offline.sql.query import BacktickedSQLite, Expression, text_literal
+from tasks.backbone.offline.sql.query import BacktickedSQLite, Expression, text_literal, written
 
 _VALUE = "<v>"
 _LIGHT = frozenset(map(stem, STOP)) | frozenset(stems("whose record name shown on so far ever"))
@@ -44,7 +44,7 @@ def adapt(example: Example, text: QuestionText, values: Sequence[Value]) -> Adap
     exchanged = {old.text.lower(): new.text for old, new in zip(shown, values, strict=True)}
     query = query.transform(lambda node: _with_value(node, exchanged))
     alike = _likeness(_masked(words, shown), _masked(text.tokens, values))
-    return Adaptation(query.sql(BacktickedSQLite), alike)
+    return Adaptation(written(query, text.schema.dialect), alike)
 
 
 def _values_of(words: Sequence[Token], query: Expression) -> list[Value]:

@@ -1,21 +1,48 @@
-"""The offline model behind the interface of every backbone."""
+"""The offline model behind the interface of every backbone: a request in, the text of a reply out."""
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.backbone.offline.answering import answer
+from tasks.backbone.offline.correcting import correct, correct_by_feedback, reason, select
+from tasks.backbone.offline.prompt.reading import Prompt, read_prompt
+from tasks.backbone.offline.prompt.sections import Task, task_of
+from tasks.backbone.offline.replies import align, conditions_of, describe, keywords_of, link_of
+from tasks.backbone.offline.writing import write_sql
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.records import Call, Usage
 
-VERSION = 4
+VERSION = 5
 """Raise it with every change that can alter a reply: it is part of every stage's cache key."""
+NOTHING = Usage(input=0, cached_input=0, output=0, reasoning=0)
+"""Tokens of every call: the rules have none."""
+
+_QUERIES: Mapping[Task, Callable[[Prompt], str]] = {
+    Task.QUERY: write_sql,
+    Task.SELECTION: select,
+    Task.CORRECTION: correct,
+    Task.FEEDBACK: correct_by_feedback,
+    Task.SKELETON: lambda prompt: "SELECT a FROM b" if prompt.question else "",
+}
+_TEXTS: Mapping[Task, Callable[[Prompt], str]] = {
+    Task.CONTINUATION: lambda prompt: write_sql(prompt).removeprefix("SELECT").strip(),
+    Task.ELIMINATION: select,
+    Task.REFLECTION: reason,
+}
+_OBJECTS: Mapping[Task, Callable[[Prompt], Mapping[str, object]]] = {
+    Task.LINK: link_of,
+    Task.KEYWORDS: lambda prompt: {"sql_keywords": keywords_of(prompt)},
+    Task.CONDITIONS: lambda prompt: {"conditions": conditions_of(prompt.question)},
+    Task.DESCRIPTIONS: lambda prompt: {"descriptions": describe(prompt)},
+    Task.ALIGNMENT: lambda prompt: {"alignment": align(prompt)},
+}
 
 
 class OfflineBackbone:
     """A rule-based model: the same request gets the same reply, in any process, without files or network.
 
-    Only the messages and the keys of the reply's JSON schema are read; tokens and money are unknown.
+    Only the messages and the keys of the reply's JSON schema are read. It has no tokens and costs nothing.
     """
 
     @property
@@ -26,8 +53,18 @@ class OfflineBackbone:
     async def complete(self, request: Request) -> Reply:
         """Answer one request; it takes milliseconds and never waits."""
         started = time.perf_counter()
-        text = answer(request)
+        text, key = answer(request), request_key(self.identity, request)
         seconds = time.perf_counter() - started
-        return Reply(
-            text, Call(request_key(self.identity, request), "offline", Usage(), cached=False, seconds=seconds)
-        )
+        return Reply(text, Call(key, "offline", NOTHING, cached=False, seconds=seconds, cost_usd=0.0))
+
+
+def answer(request: Request) -> str:
+    """Return the reply to a request: a JSON object as text, or plain text where that is asked for.
+
+    A prompt without a schema or a question gets an empty answer of the kind asked for, never an exception.
+    """
+    task, prompt = task_of(request), read_prompt(request.messages)
+    if task in _TEXTS:
+        return _TEXTS[task](prompt)
+    content = _OBJECTS[task](prompt) if task in _OBJECTS else {"sql": _QUERIES[task](prompt)}
+    return json.dumps(content, ensure_ascii=False)

@@ -23,7 +23,7 @@ _CLAUSE = re.compile(
 
 
 def link_of(prompt: Prompt) -> dict[str, list[str]]:
-    """Return the tables and columns that the model's own query needs, then those that the task or the question names.
+    """Return the tables and columns that the model's own query needs, those linked before, and what the question names.
 
     The only number in the task is how many columns of a table may be named.
     """
@@ -34,7 +34,7 @@ def link_of(prompt: Prompt) -> dict[str, list[str]]:
     tables = {table.name for table in tree.find_all(exp.Table)}
     names = {column.name for column in tree.find_all(exp.Column)}
     used = (c.name for c in schema.columns if c.name.table in tables and c.name.column in names)
-    wanted = dict.fromkeys((*used, *schema.columns_in(prompt.task)))
+    wanted = dict.fromkeys((*used, *prompt.linked_before))
     tables.update(table for mention in text.tables for table in mention.tables[:2])
     keys = (key_column(schema, table.name) for table in schema.tables if table.name in tables)
     wanted |= dict.fromkeys(key for key in keys if key)

@@ -74,6 +74,26 @@ def fenced(text: str) -> list[tuple[str, str]]:
     return [(language.lower(), content) for language, content in _FENCE.findall(text)]
 
 
+def with_thoughts(thoughts: str, answer: str) -> str:
+    """Return a reply whose thoughts came in a field of their own, in the form of models that write them into it.
+
+    >>> with_thoughts("Which table?", "SELECT 1")
+    '<think>Which table?</think>SELECT 1'
+    """
+    return f"<think>{thoughts}</think>{answer}" if thoughts else answer
+
+
+def thoughts_of(text: str) -> str:
+    """Return the reasoning that precedes a reply, "" where there is none.
+
+    >>> thoughts_of("<think>Which table?</think> SELECT 1")
+    'Which table?'
+    """
+    answer = without_thoughts(text)
+    before = text[: len(text) - len(answer)].strip("\ufeff \n")
+    return before.removeprefix("<think>").removesuffix("</think>").strip()
+
+
 def without_thoughts(text: str) -> str:
     """Return a reply without the reasoning that some models put before it, between <think> tags.
 

@@ -1,23 +1,30 @@
-"""Lenient parsing of replies into their types, with notes on the repairs."""
+"""Lenient parsing of replies into their types, with the reason where a reply is not what was asked for."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tasks.backbone.replies.json_text import ParsedReply, Path, fenced, read_json, readings
-from tasks.backbone.replies.sql_text import read_sql
+from tasks.backbone.replies.coercion import coerce, plain_key
+from tasks.backbone.replies.json_text import (
+    LONGEST,
+    ParsedReply,
+    Path,
+    Value,
+    fenced,
+    read_json,
+    readings,
+    without_thoughts,
+)
+from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
 
-__all__ = ["ParsedReply", "Reading", "read_json", "read_reply", "read_sql"]
+__all__ = ["ParsedReply", "Reading", "read_answer", "read_fenced", "read_json", "read_reply", "read_sql"]
 
 T = TypeVar("T", bound=BaseModel)
 
-_NOTHING = frozenset({"", "none", "null", "n/a", "[]"})
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-LONGEST_NAME_WORDS = 4
-"""Pieces of a comma-separated text with more words are taken for one sentence, not for a list."""
+_NO_FENCE = "no fenced block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +34,12 @@ class Reading(Generic[T]):
     Attributes:
         value: the object; None when the reply could not be read as one.
         path: how it was read, see `ParsedReply`.
+        reason: why the reply is not what was asked for, "" where it is.
     """
 
     value: T | None
     path: Path
+    reason: str = ""
 
 
 def read_reply(text: str, reply_type: type[T]) -> Reading[T]:
@@ -42,107 +51,118 @@ def read_reply(text: str, reply_type: type[T]) -> Reading[T]:
 
     >>> class Tables(BaseModel):
     ...     tables: list[str]
-    >>> read_reply('{"Tables": "a, b"}', Tables)
-    Reading(value=Tables(tables=['a', 'b']), path='json')
+    >>> read_reply('{"Tables": "a, b"}', Tables).value
+    Tables(tables=['a', 'b'])
+    >>> read_reply("I cannot tell.", Tables)
+    Reading(value=None, path='failed', reason='no JSON object')
     """
-    for found in readings(text):
-        if found.value is None:
+    return (
+        _fitting(readings(text), reply_type)
+        or _as_query(read_sql(text), text, reply_type)
+        or _from_text(text, reply_type)
+        or _unreadable(text)
+    )
+
+
+def read_answer(text: str, reply_type: type[T], *, reasoning: str) -> Reading[T]:
+    """Parse a reply whose object begins with a reasoning: as `read_reply`, but the reasoning is never the answer.
+
+    An object that ends with its reasoning, as one that is cut off does, is unreadable; an answer behind such an object
+    is read. Without an object, the last query of the text is taken for a type whose only field is `sql`.
+
+    Args:
+        text: the reply.
+        reply_type: the type, which has no such field itself.
+        reasoning: the key of the reasoning.
+    """
+    parsed = list(readings(text))
+    answers = [replace(each, value=_without_key(each, reasoning)) for each in parsed]
+    found = _fitting((each for each in answers if each.value), reply_type)
+    if found is not None:
+        return found
+    alone = [
+        before for before, after in zip(parsed, answers, strict=True) if before.value and not after.value
+    ]
+    if not alone:
+        answer = without_thoughts(text)
+        query = _as_query(last_sql(answer), answer, reply_type)
+        return query or _from_text(text, reply_type) or _unreadable(text)
+    rest = text.rpartition("}")[2].strip(" \n`")
+    if rest and alone[0].path != "repaired":
+        return replace(read_reply(rest, reply_type), reason="the answer is behind the object")
+    return Reading(None, "failed", "reasoning without an answer")
+
+
+def read_fenced(text: str, reply_type: type[T]) -> Reading[T]:
+    """Parse a reply that ends in a fenced block: the last one that can be read as the type.
+
+    A type whose only field is `sql` takes SQL, or an object, in the fence; any other type an object. Without such a
+    fence, the last object in the text is taken, or the last query.
+    """
+    answer = without_thoughts(text)[-LONGEST:].strip()
+    for language, content in reversed(fenced(answer)):
+        found = _fitting(_objects(content), reply_type)
+        if found is not None:
+            broken = found.path == "repaired"
+            return found if broken else replace(found, path="fenced")
+        query = _as_query(sql_of_fence(language, content), answer, reply_type)
+        if query is not None:
+            return Reading(query.value, "fenced")
+    found = _fitting(_last_first(readings(answer)), reply_type)
+    if found is None:
+        found = _as_query(last_sql(answer), answer, reply_type) or _from_text(answer, reply_type)
+    return replace(found, reason=_NO_FENCE) if found else _unreadable(text, _NO_FENCE)
+
+
+def _fitting(parsed: Iterable[ParsedReply], reply_type: type[T]) -> Reading[T] | None:
+    """Return the first value that fits the type; None where none does."""
+    for each in parsed:
+        if each.value is None:
             continue
         try:
-            return Reading(reply_type.model_validate(coerce(found.value, reply_type)), found.path)
+            value = reply_type.model_validate(coerce(each.value, reply_type))
         except ValidationError:
             continue
-    if set(reply_type.model_fields) == {"sql"}:
-        sql = read_sql(text)
-        if sql is not None:
-            return Reading(reply_type.model_validate({"sql": sql}), "fenced" if fenced(text) else "text")
+        return Reading(value, each.path, "broken JSON, repaired" if each.path == "repaired" else "")
+    return None
+
+
+def _as_query(sql: str | None, text: str, reply_type: type[T]) -> Reading[T] | None:
+    if sql is None or set(reply_type.model_fields) != {"sql"}:
+        return None
+    path: Path = "fenced" if fenced(text) else "text"
+    return Reading(reply_type.model_validate({"sql": sql}), path, "SQL without JSON")
+
+
+def _from_text(text: str, reply_type: type[T]) -> Reading[T] | None:
     from_text = getattr(reply_type, "from_text", None)
     value = from_text(text) if from_text else None
-    if value is not None:
-        return Reading(value, "repaired")
-    return Reading(None, "failed")
+    return None if value is None else Reading(value, "repaired", "no object of the form asked for")
 
 
-def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
-    """Return a value as the keyword arguments of a type, as far as it can be read."""
-    fields = reply_type.model_fields
-    if isinstance(value, list):
-        if len(fields) > 1 and len(value) == 1 and isinstance(value[0], dict):
-            value = value[0]
-        else:
-            value = {next(iter(fields)): value} if len(fields) == 1 else {}
-    given = _by_plain_key(value)
-    plain = {_plain(name): name for name in fields}
-    if not given.keys() & plain.keys() and len(value) == 1:
-        inner = next(iter(value.values()))
-        given = _by_plain_key(inner) if isinstance(inner, dict) else given
-    return {
-        name: _coerced(given[key], fields[name].annotation) for key, name in plain.items() if key in given
-    }
+def _unreadable(text: str, reason: str = "") -> Reading[T]:
+    if not text.strip():
+        reason = "empty"
+    elif not without_thoughts(text).strip():
+        reason = "thoughts without an answer"
+    elif not reason:
+        reason = "no JSON object" if read_json(text).value is None else "JSON without what was asked for"
+    return Reading(None, "failed", reason)
 
 
-def _by_plain_key(value: Mapping[Any, Any]) -> dict[str, Any]:
-    # Of keys that differ only in case or punctuation, one in the fields' own style wins.
-    return {
-        _plain(str(key)): item for key, item in sorted(value.items(), key=lambda pair: str(pair[0]).islower())
-    }
+def _objects(content: str) -> Iterator[ParsedReply]:
+    """Yield the objects of a fence; what is plainly SQL is not searched for any."""
+    return readings(content) if re.match(r"\s*[\[{]", content) else iter(())
 
 
-def _plain(key: str) -> str:
-    return re.sub(r"[\W_]", "", key).lower()
+def _last_first(parsed: Iterable[ParsedReply]) -> list[ParsedReply]:
+    """Return values in the opposite order of the text, those that had to be repaired behind all others."""
+    backwards = list(parsed)[::-1]
+    repaired = [each for each in backwards if each.path == "repaired"]
+    return [each for each in backwards if each.path != "repaired"] + repaired
 
 
-def _coerced(value: Any, annotation: Any) -> Any:
-    if get_origin(annotation) is list and get_args(annotation) == (str,):
-        return _texts(value)
-    if (
-        annotation is str
-        and isinstance(value, list)
-        and value
-        and all(isinstance(part, str) for part in value)
-    ):
-        return "\n".join(value)
-    return value
-
-
-def _texts(value: Any) -> Any:
-    """Return a list of texts; what cannot be one is returned unchanged and refused by the validation."""
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return _split(value)
-    if isinstance(value, dict):
-        # {"table": ["a", "b"]} for ["table.a", "table.b"], as models write columns.
-        groups = {str(key): _texts(part) for key, part in value.items()}
-        return [f"{key}.{part}" for key, parts in groups.items() for part in parts]
-    if not isinstance(value, list):
-        return value
-    return [text for part in value for text in _text(part)]
-
-
-def _text(part: Any) -> list[Any]:
-    if isinstance(part, dict):
-        if {"table", "column"} <= part.keys():
-            return [f"{part['table']}.{part['column']}"]
-        names = [item for item in part.values() if isinstance(item, str)]
-        return names[:1] if "name" not in part else [part["name"]]
-    if isinstance(part, bool | int | float):
-        return [str(part)]
-    return [] if part is None else [part]
-
-
-def _split(text: str) -> list[str]:
-    """Split a text that stands for a list: at line breaks, else at commas outside of quotes and brackets."""
-    if text.strip().lower() in _NOTHING:
-        return []
-    lines = [_BULLET.sub("", line).strip() for line in text.splitlines() if line.strip()]
-    if len(lines) > 1:
-        return [line.rstrip(",;") for line in lines]
-    pieces = [
-        piece.strip()
-        for piece in re.findall(r"(?:[^,;`\"'(\[]|`[^`]*`|\"[^\"]*\"|'[^']*'|\([^()]*\)|[`\"'(\[])+", text)
-    ]
-    pieces = [piece for piece in pieces if piece]
-    if all(len(piece.split()) <= LONGEST_NAME_WORDS for piece in pieces):
-        return pieces
-    return [text.strip()]
+def _without_key(parsed: ParsedReply, key: str) -> Value | None:
+    if not isinstance(parsed.value, dict):
+        return parsed.value
+    return {name: value for name, value in parsed.value.items() if plain_key(str(name)) != key}

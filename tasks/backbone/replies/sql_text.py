@@ -34,6 +34,11 @@ _STATEMENT = re.compile(
 # never closed, and the prose after a query has apostrophes.
 _SEMICOLON = re.compile(r"'[^']*'?|\"[^\"]*\"?|`[^`]*`?|--[^\n]*|/\*.*?(?:\*/|\Z)|(?P<end>;)", re.DOTALL)
 
+# Where a paragraph ends, unless the next one continues a query.
+_PARAGRAPH = re.compile(
+    r"\n[ \t]*\n(?!\s*(?:FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|INTERSECT|EXCEPT|JOIN|LEFT|INNER|AND|OR|ON)\b)"
+)
+
 LONGEST_SELECT = 2000
 """Characters after a "select" in small letters within which its FROM is looked for."""
 
@@ -72,6 +77,23 @@ def read_sql(text: str) -> str | None:
             if _is_query(text, match.start("sql")):
                 return _clean(_in_sentence(text, match.start("sql")))
     return None
+
+
+def sql_of_fence(language: str, content: str) -> str | None:
+    """Return the first statement of a fenced block; None where it is marked as something else, or holds none."""
+    if language in _SQL_FENCES or _STATEMENT.match(content):
+        return _clean(content)
+    return None
+
+
+def last_sql(text: str) -> str | None:
+    r"""Return the SQL of the last paragraph that has any, as `read_sql` finds it; None when none has.
+
+    >>> last_sql("First I thought of SELECT a FROM t.\n\nSELECT b FROM t\n\nWHERE c = 1\n\nThat is all.")
+    'SELECT b FROM t\n\nWHERE c = 1'
+    """
+    found = map(read_sql, reversed(_PARAGRAPH.split(text)))
+    return next((sql for sql in found if sql is not None), None)
 
 
 def first_statement(sql: str) -> str:

@@ -5,27 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tasks.database.dialects import SQLITE
 from tasks.database.foreign_keys import united
-from tasks.database.identifiers import SQLITE
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-
-def names_in_ddl(ddl: str) -> tuple[str, ...]:
-    """Return the names of tables and columns in a script of CREATE TABLE statements, in order, each once.
-
-    What sqlglot cannot parse (triggers, say) is passed over: a name too few leaves a word unmasked.
-
-    >>> names_in_ddl('CREATE TABLE head (id INTEGER, "born state" TEXT)')
-    ('head', 'id', 'born state')
-    """
-    names: dict[str, None] = {}
-    for created in _created(ddl):
-        names[created.this.name] = None
-        names.update((column.name, None) for column in _columns(created))
-    return tuple(names)
 
 
 def schema_from_ddl(database_id: str, ddl: str) -> Schema:
@@ -43,7 +28,7 @@ def schema_from_ddl(database_id: str, ddl: str) -> Schema:
         created.setdefault(one.this.name.lower(), one)
     tables = tuple(_table(one) for one in created.values())
     keys = [key for one in created.values() for key in _foreign_keys(one)]
-    return Schema(database_id, tables, united(tables, keys))
+    return Schema(database_id, tables, united(tables, keys), dialect=SQLITE)
 
 
 def _table(created: "exp.Schema") -> Table:

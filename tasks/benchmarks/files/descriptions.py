@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tasks.benchmarks.files.readers import read_json
-from tasks.database.database import ColumnDescription
+from tasks.database.schema import ColumnDescription
 from tasks.errors import DataError
 
 Key = tuple[str, str]
@@ -32,18 +32,16 @@ _MODEL_TOKEN = re.compile(r"<\|[a-z_]+\|>")
 _LINE_MARK = re.compile(r"^[ \t]*#+", re.MULTILINE)
 
 
-def merge(
-    published: Mapping[Key, str], files: Mapping[Key, ColumnDescription]
-) -> dict[Key, ColumnDescription]:
-    """Merge the descriptions of one database: published sentences win, values come from the files."""
-    nothing = ColumnDescription()
-    return {
-        key: ColumnDescription(
-            description=published.get(key) or files.get(key, nothing).description,
-            value_description=files.get(key, nothing).value_description,
-        )
-        for key in {**files, **published}
-    }
+def merge(*sources: Mapping[Key, ColumnDescription]) -> dict[Key, ColumnDescription]:
+    """Merge the descriptions of one database; of each text, the first source that has it counts."""
+    merged: dict[Key, ColumnDescription] = {}
+    for source in sources:
+        for key, found in source.items():
+            known = merged.get(key, ColumnDescription())
+            merged[key] = ColumnDescription(
+                known.description or found.description, known.value_description or found.value_description
+            )
+    return merged
 
 
 def read_description_files(folder: Path) -> dict[Key, ColumnDescription]:
@@ -65,7 +63,7 @@ def read_description_files(folder: Path) -> dict[Key, ColumnDescription]:
     return found
 
 
-def read_published(path: Path) -> dict[str, dict[Key, str]]:
+def read_published(path: Path) -> dict[str, dict[Key, ColumnDescription]]:
     """Read `column_meaning.json`: cleaned sentences by lower-cased database id, then by table and column.
 
     Raises:
@@ -74,14 +72,14 @@ def read_published(path: Path) -> dict[str, dict[Key, str]]:
     content = read_json(path)
     if not isinstance(content, dict):
         raise DataError(f"{path} must hold an object, not {type(content).__name__}.")
-    found: dict[str, dict[Key, str]] = {}
+    found: dict[str, dict[Key, ColumnDescription]] = {}
     for name, text in content.items():
         database, _, rest = name.partition("|")
         table, bar, column = rest.partition("|")
         if not bar or not isinstance(text, str):
             raise DataError(f'{path}, key "{name}": must be "database|table|column" and hold a text.')
         key = table.strip().lower(), column.strip().lower()
-        found.setdefault(database.strip().lower(), {})[key] = clean(text)
+        found.setdefault(database.strip().lower(), {})[key] = ColumnDescription(clean(text))
     return found
 
 

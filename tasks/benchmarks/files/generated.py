@@ -1,17 +1,35 @@
 """Column descriptions that `crosscheck prepare` had a backbone write: one JSON file per database."""
 
-import json
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import BaseModel, ValidationError
 
 from tasks.benchmarks.files.readers import read_json
-from tasks.database.database import ColumnDescription
+from tasks.database.schema import ColumnDescription
 from tasks.errors import DataError
 
-FORMAT = 1
+
+class GeneratedColumn(BaseModel, frozen=True):
+    """Descriptions of one column."""
+
+    table: str
+    column: str
+    description: str
+    value_description: str
+
+
+class GeneratedFile(BaseModel, frozen=True):
+    """Descriptions of one database; its name and the backbone's are for the reader of the file."""
+
+    format: Literal[1] = 1
+    database_id: str = ""
+    made_by: str = ""
+    columns: tuple[GeneratedColumn, ...]
 
 
 def generated_path(home: Path, digest: str) -> Path:
@@ -23,25 +41,24 @@ def read_generated(home: Path, digest: str) -> dict[tuple[str, str], ColumnDescr
     """Read what was generated for a database, by lower-cased table and column; nothing where no file is.
 
     Raises:
-        DataError: the file is damaged; the message names the file to remove.
+        DataError: the file is damaged or has another format; the message names the file to remove.
     """
     path = generated_path(home, digest)
     if not path.is_file():
         return {}
-    content = read_json(path)
     try:
-        if content["format"] != FORMAT:
-            raise DataError(
-                f"{path} has format {content['format']}, not {FORMAT}. Remove it and prepare again."
-            )
-        return {
-            (item["table"].lower(), item["column"].lower()): ColumnDescription(
-                description=item["description"], value_description=item["value_description"]
-            )
-            for item in content["columns"]
-        }
-    except (KeyError, TypeError, AttributeError):
-        raise DataError(f"{path} is damaged. Remove it and run `crosscheck prepare` again.") from None
+        found = GeneratedFile.model_validate(read_json(path))
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(map(str, wrong["loc"]))
+        raise DataError(
+            f"{path} is damaged, or of another version ({place}: {wrong['msg']}). "
+            "Remove it and run `crosscheck prepare` again."
+        ) from None
+    return {
+        (each.table.lower(), each.column.lower()): ColumnDescription(each.description, each.value_description)
+        for each in found.columns
+    }
 
 
 def write_generated(
@@ -52,33 +69,16 @@ def write_generated(
     database_id: str,
     made_by: str,
 ) -> Path:
-    """Write the descriptions of a database, replacing earlier ones, and return the file.
-
-    Args:
-        home: the working folder.
-        digest: the database's digest.
-        descriptions: by table and column.
-        database_id: for the reader of the file.
-        made_by: the backbone's name, for the reader of the file.
-    """
+    """Write the descriptions of a database by table and column, replacing earlier ones, and return the file."""
     path = generated_path(home, digest)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "database_id": database_id,
-        "made_by": made_by,
-        "columns": [
-            {
-                "table": table,
-                "column": column,
-                "description": described.description,
-                "value_description": described.value_description,
-            }
-            for (table, column), described in descriptions.items()
-        ],
-    }
+    columns = (
+        GeneratedColumn(table=table, column=column, **asdict(described))
+        for (table, column), described in descriptions.items()
+    )
+    content = GeneratedFile(database_id=database_id, made_by=made_by, columns=tuple(columns))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-", suffix=".json")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(content, file, ensure_ascii=False, indent=1)
+        file.write(content.model_dump_json(indent=1))
     Path(name).replace(path)
     return path

@@ -1,12 +1,14 @@
 """Reading of a benchmark's JSON and Parquet files into rows; errors name file and position."""
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tasks.errors import DataError
+from tasks.wording import storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Row:
         return place if named is None else f"{place}, question_id {named}"
 
     def text(self, keys: Sequence[str]) -> str:
-        """Return the text under the first of `keys` that is present.
+        """Return the text under the first of `keys` that is present, storable everywhere (see `storable`).
 
         Raises:
             DataError: none is present, or the value is no text, or blank.
@@ -45,10 +47,10 @@ class Row:
             raise DataError(f'{self.place}: "{key}" must be a text, not {type(value).__name__}.')
         if not value.strip():
             raise DataError(f'{self.place}: "{key}" is empty. Fill it in, or take the item out.')
-        return value
+        return storable(value)
 
     def optional_text(self, key: str) -> str | None:
-        """Return the text under `key`, None where it is absent or null.
+        """Return the text under `key`, storable everywhere; None where it is absent or null.
 
         Raises:
             DataError: the value is no text.
@@ -56,7 +58,7 @@ class Row:
         value = self.content.get(key)
         if value is not None and not isinstance(value, str):
             raise DataError(f'{self.place}: "{key}" must be a text, not {type(value).__name__}.')
-        return value
+        return value if value is None else storable(value)
 
     def folder_name(self, key: str) -> str:
         """Return the text under `key`, which also has to be the name of a folder.
@@ -85,6 +87,23 @@ def read_text(path: Path) -> str:
         raise DataError(f"{path} is not UTF-8: {byte}. Save it as UTF-8.") from None
 
 
+def parse_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Parse JSON; whatever Python cannot read of it is a `JSONDecodeError`.
+
+    Args:
+        text: the JSON.
+        pairs: makes an object of its pairs; None: a dictionary.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=pairs)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise json.JSONDecodeError("nested too deeply", text, 0) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise json.JSONDecodeError(str(error).partition(";")[0], text, 0) from None
+
+
 def read_json(path: Path) -> Any:
     """Read a JSON file, with or without a byte order mark.
 
@@ -92,7 +111,7 @@ def read_json(path: Path) -> Any:
         DataError: the file cannot be read, is not UTF-8, or is not JSON.
     """
     try:
-        return json.loads(read_text(path))
+        return parse_json(read_text(path))
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise DataError(f"{path} is not JSON: {error.msg} in {place}.") from None
@@ -112,6 +131,38 @@ def json_rows(path: Path) -> Iterator[Row]:
             kind = type(item).__name__
             raise DataError(f"{path}, item {position} (from 0): must be an object, not {kind}.")
         yield Row(path, position, item)
+
+
+def json_line_rows(path: Path) -> Iterator[Row]:
+    """Yield the objects of a file with one JSON object per line; blank lines are skipped.
+
+    Raises:
+        DataError: the file cannot be read, or a line holds something else.
+    """
+    for position, line in enumerate(read_text(path).split("\n")):
+        if not line.strip():
+            continue
+        try:
+            content = parse_json(line)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, line {position + 1}: not JSON ({error.msg}).") from None
+        if not isinstance(content, dict):
+            kind = type(content).__name__
+            raise DataError(f"{path}, line {position + 1}: must be an object, not {kind}.")
+        yield Row(path, position, content)
+
+
+def files_digest(paths: Sequence[Path]) -> str:
+    """Return the sha256 of a file, or of the digests of several.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    try:
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    except OSError as error:
+        raise DataError(f"{error.filename} cannot be read: {error.strerror}.") from None
+    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tasks.benchmarks.files.readers import json_rows, parquet_columns, parquet_lookup
-from tasks.database.schema import Schema
+from tasks.benchmarks.files.readers import Row, json_rows, parquet_columns, parquet_lookup
+from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.tables_json import schema_from_tables_json
 from tasks.errors import DataError
 
@@ -21,10 +21,33 @@ def read_schemas(path: Path) -> dict[str, Schema]:
         if name in schemas:
             raise DataError(f'{row.place}: the schema of "{name}" is in the file twice. Take one out.')
         try:
-            schemas[name] = schema_from_tables_json(row.content)
+            schemas[name] = schema_from_tables_json(row.content, descriptions=_descriptions(row))
         except DataError as error:
             raise DataError(f"{row.place}: {error}") from None
     return schemas
+
+
+def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
+    """Read `column_descriptions` (KaggleDBQA): a text per column, in the order of `column_names_original`."""
+    texts = row.content.get("column_descriptions") or []
+    columns, tables = row.content.get("column_names_original"), row.content.get("table_names_original")
+    if (
+        not texts
+        or not isinstance(texts, list)
+        or not isinstance(columns, list)
+        or not isinstance(tables, list)
+    ):
+        return {}
+    if len(texts) != len(columns):
+        raise DataError(
+            f"{len(texts)} column_descriptions, but {len(columns)} columns. Give every column a text."
+        )
+    found = {}
+    for text, (table, name) in zip(texts, columns, strict=True):
+        plain = text[-1] if isinstance(text, list) and text else text
+        if table >= 0 and isinstance(plain, str) and plain.strip():
+            found[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(plain.split()))
+    return found
 
 
 def names_in_schema(schema: Schema) -> tuple[str, ...]:

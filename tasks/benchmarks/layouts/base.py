@@ -5,12 +5,12 @@ an installed package (entry point in the group `crosscheck.layouts`).
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from tasks.benchmarks.files.readers import Row, json_rows, parquet_rows
+from tasks.benchmarks.files.readers import Row, files_digest, json_rows, parquet_rows
 from tasks.benchmarks.files.schemas import read_schemas
 from tasks.database.schema import Schema
 from tasks.errors import DataError
@@ -22,18 +22,37 @@ Submission = Literal["bird", "lines"]
 
 
 @dataclass(frozen=True, slots=True)
+class GoldResults:
+    """Results that are right answers to one question, where a benchmark has results in the place of a gold SQL.
+
+    Attributes:
+        files: CSV files with a header; one of them has to be found. Only scoring reads them.
+        columns: per file, positions of the columns that have to be there, from 0; () for all.
+        ignore_order: whether the order of rows is ignored.
+    """
+
+    files: tuple[Path, ...]
+    columns: tuple[tuple[int, ...], ...]
+    ignore_order: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """The evaluated split.
 
     Attributes:
         questions: in file order.
-        gold: gold SQL by question id, one for every question.
-        digest: sha256 of the file.
+        gold: gold SQL by question id; a question without one is absent.
+        digest: sha256 of the file; of the digests of all files where there are several.
+        results: accepted results by question id, of questions without gold SQL.
+        notes: what a user should know about the files, in sentences.
     """
 
     questions: tuple[Question, ...]
     gold: Mapping[str, str]
     digest: str
+    results: Mapping[str, GoldResults] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +72,29 @@ class Places:
     progress: Callable[[str], None] | None = None
 
 
+@LAYOUTS.register("bird")
 class Layout:
-    """Layout of a benchmark's files: BIRD's, which subclasses override."""
+    """Layout of a benchmark's files: BIRD's (Li et al. 2023), which subclasses override.
+
+    - `dev.json`: a list of objects with question_id, db_id, question, evidence, SQL, difficulty.
+    - `dev_tables.json`: Spider's description of every schema.
+    - `dev_databases/<db>/<db>.sqlite`, and beside it `database_description/<table>.csv`.
+    """
 
     settings: ClassVar[type[BenchmarkSettings]] = BenchmarkSettings
     """Model of the benchmark's settings."""
     sql_keys: ClassVar[tuple[str, ...]] = ("SQL", "query")
     """Keys that may hold the gold SQL of a question; the first present one counts."""
+    question_keys: ClassVar[tuple[str, ...]] = ("question",)
+    """Keys that may hold the text of a question of the split; the first present one counts."""
     graded: ClassVar[bool] = True
     """Whether a question's "difficulty" is in the file."""
     descriptions: ClassVar[str | None] = "database_description"
     """Name of the folder of description CSVs beside each database file; None: there is none."""
     exact_match: ClassVar[bool] = False
     """Whether Spider's exact set match is scored beside execution accuracy."""
+    has_gold: ClassVar[bool] = True
+    """Whether every question must have a gold SQL; False: the official evaluators keep it."""
     submission: ClassVar[Submission] = "bird"
     """Form of the predictions for the official evaluator: BIRD's JSON, or Spider's lines of SQL."""
 
@@ -77,30 +106,63 @@ class Layout:
         """Return the place of a database's SQLite file below the folder of databases, whether or not it exists."""
         return databases / database_id / f"{database_id}.sqlite"
 
-    def read_split(self, path: Path) -> Split:
-        """Read questions and gold.
+    def suite_paths(self, databases: Path, database_id: str) -> tuple[Path, ...]:
+        """Return further SQLite files of a database, with other rows, on which a prediction has to be right as well."""
+        return ()
 
-        "evidence", "difficulty" and "question_id" may be absent; the id is then the position, from 0.
+    def load(self, settings: BenchmarkSettings, folder: Path, files: Sequence[Path]) -> Split:
+        """Read the split from its question files, one after the other.
+
+        Where ids of several files are equal, such as positions, an id is preceded by its file's name: `geo-12`.
+
+        Args:
+            settings: those of the benchmark.
+            folder: the benchmark's folder.
+            files: the question files, at least one.
 
         Raises:
-            DataError: a key is missing, a value has the wrong type, an id comes twice, there is no question.
+            DataError: a file is invalid.
+        """
+        splits = [self.read_split(path) for path in files]
+        if len(splits) == 1:
+            return splits[0]
+        return joined(splits, [path.stem for path in files], files_digest(files))
+
+    def read_split(self, path: Path) -> Split:
+        """Read questions and gold of one file.
+
+        "evidence", "difficulty" and "question_id" may be absent; the id is then the position, from 0. A question
+        that is repeated word for word (BIRD mini-dev has two) is kept, and gets the id `137-2`.
+
+        Raises:
+            DataError: a key is missing, a value has the wrong type, two questions have one id, there is no question.
         """
         questions: list[Question] = []
         gold: dict[str, str] = {}
-        positions: dict[str, int] = {}
+        known: dict[str, Row] = {}
+        repeated: list[str] = []
         for row in json_rows(path):
             identity = _identity(row)
-            if identity in positions:
+            if identity in known and known[identity].content == row.content:
+                identity = f"{identity}-2"
+                repeated.append(identity)
+            if identity in known:
                 raise DataError(
-                    f'{row.place}: the id "{identity}" already belongs to item {positions[identity]}. '
+                    f'{row.place}: the id "{identity}" already belongs to item {known[identity].position}. '
                     'Give every question its own "question_id", or none of them one.'
                 )
-            positions[identity] = row.position
+            known[identity] = row
             questions.append(self.question(row, identity))
-            gold[identity] = row.text(self.sql_keys)
+            if self.has_gold:
+                gold[identity] = row.text(self.sql_keys)
         if not questions:
             raise DataError(f"{path} holds no question.")
-        return Split(tuple(questions), gold, hashlib.sha256(path.read_bytes()).hexdigest())
+        notes = (
+            f"{len(repeated)} questions of {path.name} are repeated word for word; they are counted each time, the "
+            f"second time as {', '.join(repeated)}.",
+        )
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        return Split(tuple(questions), gold, digest, notes=notes if repeated else ())
 
     def question(self, row: Row, identity: str) -> Question:
         """Return one question of the split.
@@ -110,7 +172,7 @@ class Layout:
         """
         return Question(
             id=identity,
-            text=row.text(["question"]),
+            text=row.text(self.question_keys),
             database_id=row.folder_name("db_id"),
             evidence=row.optional_text("evidence") or "",
             difficulty=row.optional_text("difficulty") or None if self.graded else None,
@@ -141,6 +203,30 @@ class Layout:
             DataError: the file cannot be read, an entry is malformed, or two are about the same database.
         """
         return read_schemas(path)
+
+
+def joined(splits: Sequence[Split], names: Sequence[str], digest: str) -> Split:
+    """Return several splits as one; where any ids are equal, each is preceded by the name of its split."""
+    ids = [question.id for split in splits for question in split.questions]
+    if len(set(ids)) < len(ids):
+        splits = [_renamed(split, name) for split, name in zip(splits, names, strict=True)]
+    return Split(
+        tuple(question for split in splits for question in split.questions),
+        {identity: sql for split in splits for identity, sql in split.gold.items()},
+        digest,
+        {identity: found for split in splits for identity, found in split.results.items()},
+        tuple(note for split in splits for note in split.notes),
+    )
+
+
+def _renamed(split: Split, name: str) -> Split:
+    return Split(
+        tuple(replace(question, id=f"{name}-{question.id}") for question in split.questions),
+        {f"{name}-{identity}": sql for identity, sql in split.gold.items()},
+        split.digest,
+        {f"{name}-{identity}": found for identity, found in split.results.items()},
+        split.notes,
+    )
 
 
 def layout_of(name: str) -> Layout:

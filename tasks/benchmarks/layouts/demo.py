@@ -17,7 +17,7 @@ class DemoLayout(Layout):
         Raises:
             DataError: the demo's sources are missing or contradict themselves.
         """
-        from tasks.benchmarks.demo.builder import build_demo
+        from tasks.benchmarks.demo.build_once import build_demo
 
         sources = places.conf / "benchmarks" / "demo"
         return build_demo(places.home / "benchmarks" / "demo", sources=sources, progress=places.progress)

@@ -7,21 +7,24 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.benchmarks.files.readers import read_text
+from tasks.benchmarks.files.readers import parse_json, read_text
+from tasks.benchmarks.predictions.columns import Reading, find_columns
 from tasks.errors import DataError
 
-Format = Literal["bird", "lines", "csv", "rows", "table"]
+Format = Literal["bird", "lines", "csv", "rows", "table", "folder"]
 FORMATS: Mapping[Format, str] = {
     "bird": "BIRD's submission: a JSON object, question id -> SQL, tab, `----- bird -----`, tab, database",
     "lines": "Spider's text: one SQL per line, in the order of the questions, each with a tab and its database or not",
     "csv": "CSV (or TSV) with a header: a question id and a SQL",
     "rows": "JSON lines, or a JSON list, of objects with a question id and a SQL",
     "table": "our own predictions.json",
+    "folder": "Spider 2.0's submission: a folder with a file <question id>.sql per question",
 }
 NO_ANSWER = "SELECT no_answer"
 """Stands where there is no SQL, so that every question keeps its line or id.
@@ -33,9 +36,6 @@ Read back, it is no answer, and nothing is executed.
 """
 
 BIRD_MARK = "----- bird -----"
-ID_KEYS = ("question_id", "id")
-SQL_KEYS = ("predicted_sql", "prediction", "pred_sql", "predicted", "sql", "query")
-DATABASE_KEYS = ("db_id", "database_id", "database")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,54 +64,80 @@ class PredictionFile:
         format: which of `FORMATS`.
         sha256: of the file.
         entries: in file order; for "lines" one per line, blank lines included.
+        reading: what the user says about the file.
     """
 
     path: Path
     format: Format
     sha256: str
     entries: tuple[Entry, ...]
+    reading: Reading = field(default_factory=Reading)
 
 
-def read_predictions(path: Path) -> PredictionFile:
+def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
+    files = sorted(folder.glob("*.sql"))
+    if not files:
+        others = " Its CSV files are results, and only SQL is scored." if any(folder.glob("*.csv")) else ""
+        raise DataError(f"{folder} holds no file <question id>.sql.{others} {_valid()}")
+    texts = [read_text(file) for file in files]
+    digest = hashlib.sha256("\0".join((*(file.name for file in files), *texts)).encode()).hexdigest()
+    entries = (
+        Entry(str(file), file.stem, text.strip() or None) for file, text in zip(files, texts, strict=True)
+    )
+    return PredictionFile(folder, "folder", digest, tuple(entries), reading)
+
+
+def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFile:
     """Read a file of predictions.
+
+    Args:
+        path: the file.
+        reading: what the user says about it; None: its content says all.
 
     Raises:
         DataError: the file cannot be read, has none of the formats, or has an invalid value.
     """
+    reading = reading or Reading()
+    if path.is_dir():
+        return _read_folder(path, reading)
     text = read_text(path)
     if not text.strip():
         raise DataError(f"{path} is empty. {_valid()}")
-    kind, entries = _read(path, text)
-    return PredictionFile(path, kind, hashlib.sha256(path.read_bytes()).hexdigest(), tuple(entries))
+    kind, entries = _read(path, text, reading)
+    return PredictionFile(path, kind, hashlib.sha256(path.read_bytes()).hexdigest(), tuple(entries), reading)
 
 
-def _read(path: Path, text: str) -> tuple[Format, Iterator[Entry]]:
+def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Entry]]:
     ending = path.suffix.lower()
     start = text.lstrip()[0]
     if ending in (".jsonl", ".ndjson"):
-        return "rows", _json_lines(path, text)
+        return "rows", _json_lines(path, text, reading)
     if start in "{[" and ending not in (".csv", ".tsv"):
-        return _read_json(path, text)
+        return _read_json(path, text, reading)
     if ending == ".json":
         raise DataError(f"{path} is not JSON: it begins with {start!r}. {_valid()}")
     head = text.split("\n", 1)[0].lower()
-    if ending in (".csv", ".tsv") or ("question_id" in head and ("," in head or "\t" in head)):
-        return "csv", _csv(path, text, "\t" if ending == ".tsv" or "," not in head else ",")
+    if ending in (".csv", ".tsv") or (
+        re.search(r"\b(question|instance)_id\b", head) and ("," in head or "\t" in head)
+    ):
+        delimiter = "\t" if ending == ".tsv" or "," not in head else ","
+        return "csv", _csv(path, text, delimiter, reading)
     return "lines", _lines(text)
 
 
-def _read_json(path: Path, text: str) -> tuple[Format, Iterator[Entry]]:
+def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Entry]]:
     try:
-        content = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, path))
+        content = parse_json(text, lambda pairs: _unique(pairs, path))
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and _is_object(text.lstrip().split("\n", 1)[0]):
-            return "rows", _json_lines(path, text)
+            return "rows", _json_lines(path, text, reading)
         place = f"line {error.lineno}, column {error.colno}"
         raise DataError(f"{path} is not JSON: {error.msg} in {place}. {_valid()}") from None
     if isinstance(content, list):
-        return "rows", _rows(path, [(f"item {number} (from 0)", item) for number, item in enumerate(content)])
+        items = [(f"item {number} (from 0)", item) for number, item in enumerate(content)]
+        return "rows", _rows(path, items, reading)
     if set(content) == {"columns", "data"}:
-        return "table", _table(path, content)
+        return "table", _table(path, content, reading)
     return "bird", _bird(path, content)
 
 
@@ -127,7 +153,7 @@ def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[Entry]:
         yield Entry(place, key.strip(), sql_or_none(sql), database.strip() or None)
 
 
-def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Entry]:
+def _table(path: Path, content: Mapping[str, Any], reading: Reading) -> Iterator[Entry]:
     columns, data = content["columns"], content["data"]
     if not (isinstance(columns, list) and isinstance(data, list)):
         raise DataError(f'{path}: "columns" and "data" of a table of predictions must be lists.')
@@ -137,25 +163,25 @@ def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Entry]:
         if not isinstance(row, list) or len(row) != len(columns):
             raise DataError(f'{path}, {place}: must be a list of {len(columns)} values, one per "columns".')
         rows.append((place, dict(zip(map(str, columns), row, strict=True))))
-    return _rows(path, rows)
+    return _rows(path, rows, reading)
 
 
-def _json_lines(path: Path, text: str) -> Iterator[Entry]:
+def _json_lines(path: Path, text: str, reading: Reading) -> Iterator[Entry]:
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            rows.append((f"line {number}", json.loads(line)))
+            rows.append((f"line {number}", parse_json(line)))
         except json.JSONDecodeError as error:
             raise DataError(
                 f"{path}, line {number}: not JSON ({error.msg} in column {error.colno}). "
                 "Write one object per line, with a question_id and a sql."
             ) from None
-    return _rows(path, rows)
+    return _rows(path, rows, reading)
 
 
-def _csv(path: Path, text: str, delimiter: str) -> Iterator[Entry]:
+def _csv(path: Path, text: str, delimiter: str, reading: Reading) -> Iterator[Entry]:
     csv.field_size_limit(max(len(text), 131_072))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[tuple[str, Any]] = []
@@ -173,27 +199,33 @@ def _csv(path: Path, text: str, delimiter: str) -> Iterator[Entry]:
             rows.append((place, dict(zip(header, cells, strict=True))))
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}).") from None
-    return _rows(path, rows, header)
+    return _rows(path, rows, reading, header)
 
 
 def _rows(
-    path: Path, rows: Sequence[tuple[str, Any]], header: Sequence[str] | None = None
+    path: Path,
+    rows: Sequence[tuple[str, Any]],
+    reading: Reading,
+    header: Sequence[str] | None = None,
 ) -> Iterator[Entry]:
-    """Read objects with an id and a SQL, under any of the names in use, in any case."""
+    """Read objects with an id and a SQL, under any of the names in use."""
     for place, row in rows:
         if not isinstance(row, dict):
             kind = type(row).__name__
             raise DataError(f"{path}, {place}: must be an object with a question_id and a sql, not {kind}.")
-        identity = _named(row, ID_KEYS)
-        sql = _named(row, SQL_KEYS)
-        if identity is None or sql is None:
-            raise DataError(_lacks(path, place if header is None else "the header", row, identity is None))
-        database = _named(row, DATABASE_KEYS)
+    objects = [row for _, row in rows] or [dict.fromkeys(header or ())]
+    columns = find_columns(
+        f"{path}, {rows[0][0] if header is None and rows else 'the header'}", objects, reading
+    )
+    for place, row in rows:
+        if absent := [name for name in (columns.identity, columns.sql) if name and name not in row]:
+            raise DataError(f"{path}, {place}: lacks {' and '.join(absent)}, which other rows have.")
+        database = row.get(columns.database) if columns.database else None
         yield Entry(
             place,
-            _identity(path, place, row[identity]),
-            sql_or_none(_text(path, place, f'"{sql}"', row[sql])),
-            (_text(path, place, f'"{database}"', row[database]) or "").strip() or None if database else None,
+            _identity(path, place, row[columns.identity]) if columns.identity else None,
+            sql_or_none(_text(path, place, f'"{columns.sql}"', row[columns.sql])),
+            (_text(path, place, f'"{columns.database}"', database) or "").strip() or None,
         )
 
 
@@ -228,17 +260,6 @@ def _identity(path: Path, place: str, value: Any) -> str:
     return str(value).strip()
 
 
-def _named(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    by_name = {str(key).lower(): key for key in row}
-    return next((by_name[name] for name in names if name in by_name), None)
-
-
-def _lacks(path: Path, place: str, row: Mapping[str, Any], no_id: bool) -> str:
-    wanted = f"question id ({', '.join(ID_KEYS)})" if no_id else f"SQL ({', '.join(SQL_KEYS)})"
-    named = ", ".join(map(str, row)) or "nothing"
-    return f"{path}, {place}: there is no {wanted}; it has {named}. Name the {'id' if no_id else 'SQL'} so."
-
-
 def _unique(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
@@ -250,7 +271,7 @@ def _unique(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
 
 def _is_object(line: str) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
+        return isinstance(parse_json(line), dict)
     except json.JSONDecodeError:
         return False
 

@@ -1,12 +1,16 @@
 """Pairs predictions with the questions of a benchmark: by question id, by line only where a format has nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.formats import Entry, PredictionFile, sql_or_none
+from tasks.benchmarks.predictions.wrapping import about_wrapping, unwrapped
 from tasks.errors import DataError
 from tasks.records import Question
+
+MOST_GOLD, FEWEST = 0.6, 5
+"""Share of predictions that may be the gold's text, and number of predictions, before it is remarked on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +32,76 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     """Pair a file of predictions with all questions of a benchmark.
 
     Lines are matched with positions in the whole question file, independent of which questions are scored. Ids that
-    the benchmark does not have are left out, with a note.
+    the benchmark does not have are left out, with a note. The keys of a submission in BIRD's form are positions where
+    they are 0, 1, 2, ..., are not the ids of their databases' questions, and name the databases of the questions at
+    these positions: BIRD mini-dev's published outputs.
 
     Raises:
         DataError: an id comes twice, none is known, a prediction names another database than its question,
             or the lines are not as many as the questions.
     """
     if file.format == "lines":
-        return _by_line(file, benchmark)
-    return _by_id(file, benchmark)
+        found = _by_line(file, benchmark)
+    elif file.reading.by_position:
+        found = _by_position(file, benchmark)
+    elif file.format == "bird" and _keys_are_positions(file, benchmark):
+        note = (
+            f"The keys of {file.path.name} are positions from 0, not question ids: prediction N was taken for "
+            "question N of the file, whose database it names."
+        )
+        found = _by_position(file, benchmark, note)
+    else:
+        found = _by_id(file, benchmark)
+    wrapped = about_wrapping(found.sqls.values(), unwrap=file.reading.unwrap)
+    sqls = {name: unwrapped(sql) for name, sql in found.sqls.items()} if file.reading.unwrap else found.sqls
+    return Predictions(file, sqls, (*found.notes, *wrapped, *_about_gold(sqls, benchmark)))
+
+
+def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
+    entries = {entry.question_id: entry for entry in file.entries}
+    questions = benchmark.questions
+    if len(entries) != len(questions) or entries.keys() != set(map(str, range(len(questions)))):
+        return False
+
+    def agree(pairs: Iterable[tuple[Question, Entry | None]]) -> bool:
+        return all(entry and (entry.database_id or "").lower() == q.database_id.lower() for q, entry in pairs)
+
+    ids = ((question, entries.get(question.id)) for question in questions)
+    positions = ((question, entries[str(n)]) for n, question in enumerate(questions))
+    return not agree(ids) and agree(positions)
+
+
+def _by_position(file: PredictionFile, benchmark: Benchmark, note: str = "") -> Predictions:
+    """Pair prediction N with question N; N is the key, from 0, in BIRD's form, and the place in the file elsewhere."""
+    questions, entries = benchmark.questions, list(file.entries)
+    if file.format == "bird":
+        if wrong := [entry for entry in entries if not (entry.question_id or "").isdecimal()]:
+            raise DataError(f"{file.path}, {wrong[0].place}: with --by-position, a key is a number from 0.")
+        entries.sort(key=lambda entry: int(entry.question_id or 0))
+        places = [int(entry.question_id or 0) for entry in entries]
+    else:
+        places = list(range(len(entries)))
+    if places != list(range(len(questions))):
+        raise DataError(
+            f"{file.path} has {len(entries):,} predictions, but {benchmark.settings.name} has {len(questions):,} "
+            "questions: by position, there must be one for each, from 0 on."
+        )
+    for entry, question in zip(entries, questions, strict=True):
+        _demand_database(file, entry, question, benchmark)
+    sqls = {q.id: entry.sql for q, entry in zip(questions, entries, strict=True) if entry.sql}
+    return Predictions(file, sqls, (note,) if note else ())
+
+
+def _about_gold(sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
+    """Warn where most predictions are the gold's text: a column of gold SQL may have been taken for them."""
+    gold = benchmark.gold
+    same = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
+    if len(sqls) < FEWEST or same <= MOST_GOLD * len(sqls):
+        return ()
+    return (
+        f"{same:,} of {len(sqls):,} predictions are the text of the gold SQL. Does the file hold the gold "
+        "in the place of predictions? --sql-column names another column.",
+    )
 
 
 def _by_id(file: PredictionFile, benchmark: Benchmark) -> Predictions:
@@ -72,9 +137,10 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     while len(entries) > len(questions) and entries[-1].sql is None:
         entries.pop()  # blank lines at the end of the file
     if len(entries) != len(questions):
+        files = ", ".join(path.name for path in benchmark.question_files)
         raise DataError(
             f"{file.path} has {len(entries):,} lines, but {benchmark.settings.name} has {len(questions):,} questions. "
-            f"Its lines have no ids, so line N must be question N of {benchmark.settings.questions}, also where only "
+            f"Its lines have no ids, so line N must be question N of {files}, also where only "
             "some questions are scored (leave a line blank where there is no SQL). To hand in a part, use CSV or "
             "JSON lines with a question_id."
         )

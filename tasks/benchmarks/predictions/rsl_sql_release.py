@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.backbone.recordings.file import RecordedReply
+from tasks.benchmarks.files.readers import read_json, read_text
 from tasks.errors import DataError
 from tasks.records import Question
 
@@ -120,10 +121,8 @@ def _replies(release: Release, index: int) -> dict[str, Mapping[str, Any]]:
 
 
 def _json_list(path: Path, *keys: str) -> list[Any]:
-    try:
-        content = json.loads(_text(path))
-    except ValueError as error:
-        raise DataError(f"{path} is not JSON: {error}.") from None
+    _demand_file(path)
+    content = read_json(path)
     if not isinstance(content, list):
         raise DataError(f"{path} must hold a list, with one item per question.")
     for index, item in enumerate(content):
@@ -133,20 +132,16 @@ def _json_list(path: Path, *keys: str) -> list[Any]:
 
 
 def _lines(path: Path) -> list[str]:
-    return _text(path).removesuffix("\n").split("\n")
+    _demand_file(path)
+    return read_text(path).removesuffix("\n").split("\n")
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+def _demand_file(path: Path) -> None:
+    if not path.exists():
         raise DataError(
             f"There is no {path}. The released outputs of RSL-SQL (GPT-4o, BIRD dev) are looked for there; say where "
-            "they are with --data FOLDER, the folder that holds "
-            f'"{FOLDER}".'
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}.") from None
+            f'they are with --data FOLDER, the folder that holds "{FOLDER}".'
+        )
 
 
 def _demand_length(path: Path, items: Sequence[Any], length: int) -> None:

@@ -5,6 +5,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tasks.database.location import Location
+
 HEADER = struct.Struct("!Q")
 """Length of the pickle that follows, in bytes."""
 
@@ -15,13 +17,13 @@ class Job:
 
     Attributes:
         function: "module:qualname" of a module-level function that takes a session first.
-        path: the database's file.
+        location: the database.
         args: its further arguments.
         budget_s: seconds that all of its queries may take together.
     """
 
     function: str
-    path: str
+    location: Location
     args: tuple[Any, ...]
     budget_s: float
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 from tasks.database.limits import Limits
+from tasks.database.location import Location
 from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
 from tasks.errors import CrosscheckError
 
@@ -37,12 +39,12 @@ class WorkerProcess:
     """One worker process. Only `start`, `ask` and `wait_ended` wait; `kill` can be called from anywhere.
 
     Attributes:
-        paths: databases it has been asked about.
+        locations: databases it has been asked about.
         functions: functions it has been asked for, so that it has them imported.
     """
 
     def __init__(self) -> None:
-        self.paths: set[str] = set()
+        self.locations: set[Location] = set()
         self.functions: set[str] = set()
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
@@ -93,16 +95,16 @@ class WorkerProcess:
         """Send a job and wait for its reply.
 
         Raises:
-            WorkerOverranError: no reply within `timeout_s`, plus `START_S` to import a function that is new
-                to this worker.
+            WorkerOverranError: no reply within `timeout_s`, plus `START_S` to import a function, or to open a
+                database, that is new to this worker; or a query overran its own deadline.
             WorkerDiedError: the process ended first.
             Exception: what pickle raises when the job cannot be pickled; the worker can take the next job.
         """
         frame = framed(job)
-        if job.function not in self.functions:
+        if job.function not in self.functions or job.location not in self.locations:
             timeout_s += START_S
         self.functions.add(job.function)
-        self.paths.add(job.path)
+        self.locations.add(job.location)
         try:
             async with asyncio.timeout(timeout_s):
                 try:
@@ -114,6 +116,8 @@ class WorkerProcess:
             raise WorkerOverranError from error
         except (OSError, EOFError) as error:
             await self._ended()
+            if self._process.poll() == -signal.SIGALRM:
+                raise WorkerOverranError from error
             raise WorkerDiedError(self._ending(), started=True) from error
 
     def kill(self) -> None:

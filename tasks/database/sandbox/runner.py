@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.database.database import Database
-from tasks.database.sandbox.connection import Session
+from tasks.database.sandbox.session import Session
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.records import Execution
 

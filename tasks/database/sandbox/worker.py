@@ -23,8 +23,9 @@ from io import BufferedReader, BufferedWriter
 from typing import Any
 
 from tasks.database.limits import MIB, Limits
-from tasks.database.sandbox.connection import Session
+from tasks.database.location import Location
 from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
+from tasks.database.sandbox.session import Session
 
 OPEN_DATABASES = 16
 """Connections kept open; the least recently used one is closed for the next."""
@@ -40,7 +41,7 @@ def main() -> None:
     if limits is None:
         return
     restrict_process(limits)
-    sessions: OrderedDict[str, Session] = OrderedDict()
+    sessions: OrderedDict[Location, Session] = OrderedDict()
     _write(replies, Reply("ready"))
     os.dup2(1, 2)
     while (job := _read(jobs)) is not None:
@@ -81,10 +82,10 @@ def function_named(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _done(job: Job, sessions: "OrderedDict[str, Session]", limits: Limits) -> Reply:
+def _done(job: Job, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
     try:
         function = function_named(job.function)
-        session = _session(job.path, sessions, limits)
+        session = _session(job.location, sessions, limits)
         session.grant(job.budget_s)
         value = function(session, *job.args)
         spent = session.exhausted or _address_space() > limits.memory_mb * MIB // 2
@@ -95,19 +96,24 @@ def _done(job: Job, sessions: "OrderedDict[str, Session]", limits: Limits) -> Re
         return Reply("raised", _portable(error), traceback.format_exc())
 
 
-def _session(path: str, sessions: "OrderedDict[str, Session]", limits: Limits) -> Session:
-    session = sessions.pop(path, None) or Session(path, limits)
-    sessions[path] = session
+def _session(location: Location, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Session:
+    session = sessions.pop(location, None) or Session(location, limits, _end_after)
+    sessions[location] = session
     while len(sessions) > OPEN_DATABASES:
         sessions.popitem(last=False)[1].close()
     return session
+
+
+def _end_after(seconds: float) -> None:
+    """End this process by SIGALRM after so many seconds, whatever it does then; 0 calls that off."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _portable(error: Exception) -> Exception:
     """Return the exception, or one with the same message where it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own exception
-    except Exception:
+    except Exception:  # pickling runs code of the exception's own class; the message is kept
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 

@@ -3,15 +3,15 @@
 import asyncio
 import os
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from tasks.database.database import Database
 from tasks.database.limits import Limits
-from tasks.database.sandbox.connection import first_rows
+from tasks.database.location import Location
 from tasks.database.sandbox.frames import Job, Reply
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
+from tasks.database.sandbox.session import first_rows
 from tasks.errors import CrosscheckError
 from tasks.records import Execution
 
@@ -108,7 +108,7 @@ class SqlWorkers:
             WorkerLost: the worker exceeded its time or memory or crashed, and has been replaced.
             Exception: what the function raised, with the worker's traceback as a note.
         """
-        job = Job(_name(function), str(Path(database.path).absolute()), args, timeout_s)
+        job = Job(_name(function), database.location, args, timeout_s)
         places = self._places
         if places is None:
             raise RuntimeError("open the SqlWorkers first: async with SqlWorkers() as workers")
@@ -126,7 +126,7 @@ class SqlWorkers:
 
     async def _answer(self, job: Job, timeout_s: float) -> Reply:
         while True:
-            worker = await self._worker(job.path)
+            worker = await self._worker(job.location)
             self._busy.add(worker)
             try:
                 reply = await worker.ask(job, timeout_s + self.limits.grace_s)
@@ -154,13 +154,13 @@ class SqlWorkers:
                     self._idle.append(worker)
                 return reply
 
-    async def _worker(self, path: str) -> WorkerProcess:
+    async def _worker(self, location: Location) -> WorkerProcess:
         """Take an idle worker, one that has the database open if there is one, else start another."""
         for worker in [worker for worker in self._idle if not worker.alive]:
             self._idle.remove(worker)
             self._discard(worker)
         if self._idle:
-            worker = next((w for w in reversed(self._idle) if path in w.paths), self._idle[-1])
+            worker = next((w for w in reversed(self._idle) if location in w.locations), self._idle[-1])
             self._idle.remove(worker)
             return worker
         worker = WorkerProcess()

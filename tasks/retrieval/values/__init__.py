@@ -1,1 +1,1 @@
-"""The index of a database's values, and bridging between values and a question."""
+"""Index of a database's values, and bridging between values and a question."""

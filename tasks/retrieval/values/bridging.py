@@ -1,4 +1,4 @@
-"""Bridging: does a question mention a value of the database (Lin et al. 2020; SEA-SQL, semantic-enhanced schema).
+"""Decides whether a question mentions a database value: bridging (Lin et al. 2020; SEA-SQL, semantic-enhanced schema).
 
 Value and question are compared in lower case. Their longest common run that starts where a word starts is widened
 to the whole words of the question that it touches; the value is mentioned when it is like enough to these words.
@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
-from os.path import commonprefix
 
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import Indel, Prefix
 
 LIKENESS = 0.85
 """Likeness of value and words, in 0..1, from which the value counts as mentioned."""
@@ -39,6 +38,7 @@ _SKIPPED = frozenset(
     who whom whose why will with within without would you your yours
     """.split()  # noqa: SIM905 - a list of 140 strings would be a page
 )
+_NEGATIONS = frozenset({"no", "nor", "not", "without"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,8 @@ class BridgedQuestion:
         return best
 
     def _at(self, core: str, inner: int, start: int) -> Bridge | None:
-        run = _without_ends(commonprefix((self.text[start:], core[inner:])))  # noqa: RUF071 - these are no paths
+        shared = Prefix.similarity(self.text[start : start + len(core)], core[inner:])
+        run = _without_ends(core[inner : inner + shared])
         if len(run) < SHORTEST_RUN:
             return None
         span = self.text[start : self._end_of_word[start + len(run) - 1]]
@@ -154,13 +155,13 @@ def word_starts(core: str, last: int) -> list[int]:
 
 @cache
 def like_lengths(length: int) -> tuple[int, int]:
-    """Return how short and how long a text is that is like one of that length."""
+    """Return the least and greatest length of texts that can be similar to one of that length."""
     most = (2 - LIKENESS) / LIKENESS
     return ceil(length / most - 1e-9), int(length * most + 1e-9)
 
 
 def required_run(length: int) -> int:
-    """Return how long the run of a comparable value of that length is at least, if the value is mentioned.
+    """Return the least length of the common run if a value of that length is mentioned.
 
     The run leaves at most `OVERHANG` characters of the words uncovered, and words much shorter than the value
     are not like it.
@@ -174,12 +175,29 @@ def required_score(value: str) -> float:
 
 
 def column_requires(column: str) -> float:
-    """Return how like the values of a column must be: 1 where the column's name speaks of names."""
+    """Return the required similarity of the values of a column: 1 if the column's name contains "name"."""
     return 1.0 if "name" in column.lower() else LIKENESS
 
 
+def without_stop_words(question: str) -> str:
+    """Remove the stop words of a question, which occur in values of every kind.
+
+    Negations stay ("No Colour", "not rated"), and words with a capital inside the question, which may be names.
+
+    >>> without_stop_words("How many of the US heroes did The Who meet in May?")
+    '    US heroes  The Who meet  May?'
+    """
+
+    def kept(match: re.Match[str]) -> str:
+        word = match[0]
+        is_name = not word.islower() and match.start() > 0
+        return word if is_name or word.lower() not in _SKIPPED - _NEGATIONS else ""
+
+    return _WORD.sub(kept, question)
+
+
 def is_skipped(text: str) -> bool:
-    """Whether a lower-cased text is no mention of anything: a stop word, a number, "id", or nothing."""
+    """Return whether a lower-cased text mentions no value: a stop word, a number, "id", or nothing."""
     return not text or text in _SKIPPED or (not text[0].isalpha() and bool(_NUMBER.fullmatch(text)))
 
 

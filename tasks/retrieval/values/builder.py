@@ -2,15 +2,17 @@
 
     place    every column that holds a value: its name, its texts' first id, their number and their blanks, and the
              values that are shown when a question mentions none
-    text     every distinct text of a column, in the order of columns and texts, so that a column is a range of ids
+    text     every distinct text of a column, in the order of columns and texts, so that a column is a range of ids, and
+             how many rows hold it
     word     FTS5 index over the words of the texts
-    mention  index over the texts as bridging compares them, by length and beginning
+    whole, trimmed   indexes over the texts by length and beginning: as they are, and, of those with punctuation
+             around them, without it
     number   the distinct numbers, by column
 
 Texts of `LONGEST` characters or more are left out: no prompt shows them, so they shall not take the place of one that
 it shows. Numbers are no texts: they cannot be bridged, and finding one is a look-up. A column with more than
 `MOST_NUMBERS` different ones holds measures or keys; only the first so many, in the table's order, are kept.
-Python sees no single value: SQLite does all the work.
+Of a SQLite database SQLite does all the work, without a row in Python. Other engines are read column by column.
 """
 
 import json
@@ -23,14 +25,13 @@ from contextlib import closing
 from pathlib import Path
 
 from tasks.database.database import Database
-from tasks.database.files import read_only_uri, require_database
-from tasks.database.identifiers import SQLITE, quoted
-from tasks.database.restrictions import tolerant_text
+from tasks.database.engine import Values, engine_of
+from tasks.database.sqlite.restrictions import tolerant_text
 from tasks.errors import DataError
 
 Progress = Callable[[str], None]
 
-FORMAT = 2
+FORMAT = 3
 """Raise it with every change of what the file holds."""
 APPLICATION = 0x43435649
 """SQLite's `application_id` of an index: "CCVI"."""
@@ -39,35 +40,49 @@ MOST_NUMBERS = 50_000
 FIRST = 10
 """First values kept per column: what a question that mentions none of them is shown."""
 LONGEST_BUCKET = 14
-"""Length from which texts share one bucket of `mention`: their beginnings tell them apart."""
+"""Length from which texts share one bucket of an index by length: their beginnings tell them apart."""
 CACHE_KIB = 16_000
 """Memory that SQLite keeps pages in while building, for each of its files."""
 
 TOKENIZER = "\"unicode61 remove_diacritics 2 tokenchars '#$%&*+-./:=@\\^_|~'\""
-WORDS = "replace(replace({} || ' ', '. ', ' '), ': ', ' ')"
+WORDS = (
+    "CASE WHEN instr({0}, '.') OR instr({0}, ':') "
+    "THEN replace(replace({0} || ' ', '. ', ' '), ': ', ' ') ELSE {0} END"
+)
 """Words come in lower case and without accents. Symbols are part of them, and so are full stops and colons but at
 their end; other punctuation is not."""
 _TABLES = f"""
 CREATE TABLE place (id INTEGER PRIMARY KEY, "table" TEXT, "column" TEXT,
     first_id INTEGER, texts INTEGER, blanks INTEGER, first TEXT);
-CREATE TABLE text (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE text (id INTEGER PRIMARY KEY, value TEXT NOT NULL, uses INTEGER NOT NULL);
 CREATE VIRTUAL TABLE word USING fts5 (value, content='', detail=none, columnsize=0, tokenize={TOKENIZER});
 CREATE TABLE number (place INTEGER, value, PRIMARY KEY (place, value)) WITHOUT ROWID;
 """
 _PUNCTUATION = (string.punctuation + " ").replace("'", "''")
-CORE = f"trim(lower(value), '{_PUNCTUATION}')"
-"""A text as bridging compares it, but for capitals that are not ASCII."""
-BUCKET = f"min(length(trim(value, '{_PUNCTUATION}')), {LONGEST_BUCKET})"
-_MENTION = f"CREATE INDEX mention ON text ({BUCKET}, {CORE})"
+_TRIMMED = f"trim(value, '{_PUNCTUATION}')"
+_FREQUENT_TEXTS = (
+    f"SELECT value FROM (SELECT * FROM text WHERE id >= ? ORDER BY uses DESC, id LIMIT {2 * FIRST}) "
+    f"ORDER BY {_TRIMMED} = '', uses DESC, id LIMIT {FIRST}"
+)
+WHOLE = f"min(length(value), {LONGEST_BUCKET})", "lower(value)"
+TRIMMED = f"min(length({_TRIMMED}), {LONGEST_BUCKET})", f"lower({_TRIMMED})"
+"""A text's bucket, and the text as bridging compares it, but for capitals that are not ASCII."""
+HAS_ENDS = f"value <> {_TRIMMED}"
+# trimming every text for one index would take a quarter of the time of a build
+_INDEXES = (
+    f"CREATE INDEX whole ON text ({', '.join(WHOLE)})",
+    f"CREATE INDEX trimmed ON text ({', '.join(TRIMMED)}) WHERE {HAS_ENDS}",
+)
 
 
 def build(database: Database, path: Path, progress: Progress | None = None) -> None:
-    """Write the index of a database to `path`, whole or not at all; other processes may do the same meanwhile.
+    """Write the index of a database to `path` atomically; other processes may do the same at the same time.
 
     Raises:
         DataError: the database cannot be read, the file cannot be written, or SQLite lacks FTS5.
     """
-    require_database(database.path, database.id)
+    engine = engine_of(database.location)
+    engine.require(database.location, database.id)
     require_fts5()
     if progress:
         progress(f"Indexing the values of {database.id}")
@@ -77,8 +92,11 @@ def build(database: Database, path: Path, progress: Progress | None = None) -> N
         os.close(handle)
         draft = Path(name)
         try:
-            with closing(_opened(draft, database)) as connection:
-                _fill(connection, database)
+            with (
+                closing(engine.values(database.location)) as values,
+                closing(_opened(draft, values)) as index,
+            ):
+                _fill(index, database, values)
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
@@ -90,7 +108,7 @@ def build(database: Database, path: Path, progress: Progress | None = None) -> N
 
 
 def require_fts5() -> None:
-    """Make sure that Python's SQLite has the full-text index FTS5.
+    """Check that Python's SQLite has the full-text index FTS5.
 
     Raises:
         DataError: it was compiled without.
@@ -106,70 +124,48 @@ def require_fts5() -> None:
             ) from error
 
 
-def _opened(draft: Path, database: Database) -> sqlite3.Connection:
+def _opened(draft: Path, values: Values) -> sqlite3.Connection:
     connection = sqlite3.connect(draft, isolation_level=None, uri=True)
     connection.text_factory = tolerant_text
-    with closing(sqlite3.connect(read_only_uri(database.path), uri=True)) as source:
-        ((encoding,),) = source.execute("PRAGMA encoding")
     for pragma in (
-        f"encoding = '{encoding}'",  # SQLite attaches no database of another encoding
         "journal_mode = OFF",  # a draft that fails is thrown away
         "synchronous = OFF",
         "locking_mode = EXCLUSIVE",
-        "threads = 2",
         "temp_store = FILE",
         f"cache_size = -{CACHE_KIB}",
         f"temp.cache_size = -{CACHE_KIB}",
         "trusted_schema = OFF",
     ):
         connection.execute(f"PRAGMA {pragma}")
-    connection.execute("ATTACH ? AS source", (read_only_uri(database.path),))
+    values.prepare(connection)
     return connection
 
 
-def _fill(connection: sqlite3.Connection, database: Database) -> None:
+def _fill(connection: sqlite3.Connection, database: Database, values: Values) -> None:
     connection.executescript(_TABLES)
     connection.execute("INSERT INTO word (word, rank) VALUES ('hashsize', ?)", (CACHE_KIB * 1024,))
     connection.execute("BEGIN")
     for place, name in enumerate(database.schema.column_names):
-        column, table = quoted(name.column, SQLITE), f"source.{quoted(name.table, SQLITE)}"
         first_id = connection.execute("SELECT COALESCE(MAX(id), 0) + 1 FROM text").fetchone()[0]
-        connection.execute(
-            f"INSERT INTO text (value) SELECT {column} FROM {table} WHERE typeof({column}) = 'text' "
-            # the second length counts what is behind a NUL as well
-            f"AND length({column}) BETWEEN 1 AND ? AND length(CAST({column} AS BLOB)) < ? "
-            f"GROUP BY {column} COLLATE BINARY",
-            (LONGEST - 1, 4 * LONGEST),
-        )
-        connection.execute(
-            f"INSERT OR IGNORE INTO number SELECT DISTINCT ?, {column} FROM {table} "
-            f"WHERE typeof({column}) IN ('integer', 'real') AND {column} NOT IN (9e999, -9e999) LIMIT ?",
-            (place, MOST_NUMBERS),
-        )
+        values.copy_texts(connection, name.table, name.column, LONGEST - 1)
+        values.copy_numbers(connection, place, name.table, name.column, MOST_NUMBERS)
         texts, blanks = connection.execute(
             "SELECT count(*), TOTAL(length(value) - length(replace(value, ' ', ''))) FROM text WHERE id >= ?",
             (first_id,),
         ).fetchone()
-        if first := _first_values(connection, place, first_id):
+        first = [value for (value,) in connection.execute(_FREQUENT_TEXTS, (first_id,))]
+        if len(first) < FIRST:
+            first += values.frequent_numbers(
+                connection, name.table, name.column, among=MOST_NUMBERS, most=FIRST - len(first)
+            )
+        if first:
             connection.execute(
                 "INSERT INTO place VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (place, name.table, name.column, first_id, texts, int(blanks), json.dumps(first)),
             )
     connection.execute(f"INSERT INTO word (rowid, value) SELECT id, {WORDS.format('value')} FROM text")
-    connection.execute(_MENTION)
+    for index in _INDEXES:
+        connection.execute(index)
     connection.execute("COMMIT")
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
-
-
-def _first_values(connection: sqlite3.Connection, place: int, first_id: int) -> list[int | float | str]:
-    """Return what is shown of a column when the question mentions none of its values: the first, texts before numbers.
-
-    The place to choose others, such as the most frequent ones, which the paper leaves open.
-    """
-    rows = connection.execute(
-        "SELECT * FROM (SELECT value FROM text WHERE id >= ? ORDER BY id LIMIT ?) UNION ALL "
-        "SELECT * FROM (SELECT value FROM number WHERE place = ? ORDER BY value LIMIT ?) LIMIT ?",
-        (first_id, FIRST, place, FIRST, FIRST),
-    )
-    return [value for (value,) in rows]

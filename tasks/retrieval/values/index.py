@@ -1,8 +1,10 @@
-"""Column values: of every column of a database, the ones that a question most likely means (SEA-SQL, section 1).
+"""Retrieves the values of each column of a database that a question most likely means (SEA-SQL, section 1).
 
 For each column the texts are ranked by BM25 against the question; of the best 1,000, those that the question
 mentions (`tasks.retrieval.values.bridging`) move to the front; the first k are kept. Ties are broken by value. A
-number in the question comes before others of its column.
+number in the question comes before others of its column. Two deviations: BM25 looks up no stop words, and where the
+question finds fewer than k values, the column's most frequent ones follow instead of arbitrary ones: texts before
+numbers, ties by value, punctuation alone last.
 
 There is one index per database, kept on disk under the database's digest: a changed database gets a new one. FTS5
 finds the texts that share a word with the question; a word that too many share is left out. What the question mentions
@@ -11,6 +13,7 @@ is found all the same, by its length and beginning.
 
 import asyncio
 import json
+import logging
 import re
 import sqlite3
 import sys
@@ -18,20 +21,21 @@ import threading
 from bisect import bisect
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rapidfuzz.distance import Indel
+from rapidfuzz.process import extract
 
 from tasks.database.database import Database
-from tasks.database.files import read_only_uri
-from tasks.database.restrictions import tolerant_text
+from tasks.database.sqlite.files import read_only_uri
+from tasks.database.sqlite.restrictions import tolerant_text
 from tasks.records import ColumnName, ColumnValues, Value
 from tasks.retrieval.values import builder
-from tasks.retrieval.values.bridging import LIKENESS, BridgedQuestion, Span, like_lengths
-from tasks.retrieval.values.builder import BUCKET, CORE, LONGEST_BUCKET, Progress
+from tasks.retrieval.values.bridging import LIKENESS, BridgedQuestion, Span, like_lengths, without_stop_words
+from tasks.retrieval.values.builder import LONGEST_BUCKET, Progress
 from tasks.retrieval.values.numbers import numbers
 from tasks.retrieval.values.ranking import Column, Found
 
@@ -42,16 +46,21 @@ MOST_MATCHES = 1000
 would be too many is left out as uninformative."""
 MOST_OPEN = 16
 """Indexes that a process keeps open."""
+log = logging.getLogger(__name__)
+
 _SUFFIX = re.compile(r"(?<=\w)['’]\w{1,2}\b")
 _QUESTION = f"""
 PRAGMA temp_store = MEMORY;
 CREATE VIRTUAL TABLE temp.question USING fts5 (text, tokenize={builder.TOKENIZER});
 CREATE VIRTUAL TABLE temp.question_word USING fts5vocab (temp, question, row);
 """
-_TOKENIZE = f"INSERT INTO question VALUES ({builder.WORDS.format('?')})"
+_TOKENIZE = f"INSERT INTO question VALUES ({builder.WORDS.format('?1')})"
 # a JSON array is read in half the time of as many rows
 _HOLDERS = "SELECT json_group_array(rowid) FROM (SELECT rowid FROM word WHERE word MATCH ? LIMIT ?)"
-_SIMILAR = f"SELECT id, {CORE} FROM text WHERE {BUCKET} = ? AND {CORE} BETWEEN ? AND ?"
+_SIMILAR = " UNION ALL ".join(
+    f"SELECT id, {core} FROM text WHERE {bucket} = ?1 AND {core} BETWEEN ?2 AND ?3 AND {condition}"
+    for (bucket, core), condition in ((builder.WHOLE, "TRUE"), (builder.TRIMMED, builder.HAS_ENDS))
+)
 
 
 class ValueIndex:
@@ -92,6 +101,8 @@ class ValueIndex:
         path = folder / f"{database.digest}.sqlite"
         if not _is_whole(path):
             builder.build(database, path, progress)
+        with suppress(OSError):
+            path.touch()  # `crosscheck clean` removes what was not used for long
         return cls(path)
 
     def __del__(self) -> None:
@@ -149,12 +160,9 @@ class ValueIndex:
         return Found(question, holders, complete, self._read(holders.keys() | self._find_similar(question)))
 
     def _words(self, text: str) -> list[str]:
-        """Return the words of a question, by the tokenizer of the index, without what apostrophes cut off.
-
-        The place to leave out stop words, which BM25 looks up like any other.
-        """
+        """Return the words of a question, by the tokenizer of the index, without stop words and apostrophes' ends."""
         self._connection.execute("DELETE FROM question")
-        self._connection.execute(_TOKENIZE, (_SUFFIX.sub("", text),))
+        self._connection.execute(_TOKENIZE, (without_stop_words(_SUFFIX.sub("", text)),))
         return [word for (word,) in self._connection.execute("SELECT term FROM question_word")]
 
     def _find_word(self, word: str) -> list[int]:
@@ -162,7 +170,7 @@ class ValueIndex:
         return list(json.loads(numbers_of_texts))
 
     def _find_similar(self, question: BridgedQuestion) -> set[int]:
-        """Return the texts that are, as a whole, like words of the question, and begin as these do."""
+        """Return ids of the texts that are similar, as a whole, to words of the question and begin as they do."""
         found: set[int] = set()
         nowhere: str | None = None
         for span in question.spans(builder.LONGEST):
@@ -173,11 +181,11 @@ class ValueIndex:
                 rows = self._connection.execute(_SIMILAR, (bucket, beginning, end)).fetchall()
                 if bucket == LONGEST_BUCKET and not rows:
                     nowhere = beginning
-                found.update(
-                    number
-                    for number, core in rows
-                    if Indel.normalized_similarity(core.lower(), span.text) >= LIKENESS
+                cores = [core.lower() for _, core in rows]
+                like = extract(
+                    span.text, cores, scorer=Indel.normalized_similarity, score_cutoff=LIKENESS, limit=None
                 )
+                found.update(rows[position][0] for _, _, position in like)
         return found
 
     def _read(self, wanted: Collection[int]) -> dict[int, str]:
@@ -236,7 +244,7 @@ class DatabaseValues:
         return index
 
     async def retrieve(self, question_text: str, k: int, bm25_top_k: int) -> tuple[ColumnValues, ...]:
-        """Return the likeliest values of each column without keeping the event loop waiting; see `ValueIndex`.
+        """Call `ValueIndex.retrieve` in a thread; return the likeliest values of each column.
 
         An index whose file is found to be damaged is built again.
         """
@@ -244,7 +252,8 @@ class DatabaseValues:
         def ask() -> Mapping[ColumnName, tuple[Value, ...]]:
             try:
                 return self.open().retrieve(question_text, k, bm25_top_k)
-            except sqlite3.DatabaseError:
+            except sqlite3.DatabaseError as error:
+                log.warning("The index of values %s is damaged (%s) and is built again.", self._path, error)
                 builder.build(self.database, self._path)
                 with _opening:
                     _open.pop(self._path, None)
@@ -259,7 +268,7 @@ _opening = threading.Lock()
 
 
 def _ranges(span: Span) -> list[tuple[int, str]]:
-    """Return the buckets and beginnings of `mention` that hold the texts like a span."""
+    """Return the buckets and beginnings under which texts similar to a span are indexed."""
     length = len(span.text)
     shortest, longest = (min(one, LONGEST_BUCKET) for one in like_lengths(length))
     first = span.beginning[0]

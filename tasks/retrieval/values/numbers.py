@@ -1,4 +1,4 @@
-"""The numbers in a question, as the value index looks them up."""
+"""Finds the numbers in a question, which the value index looks up."""
 
 import math
 import re

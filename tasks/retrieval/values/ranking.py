@@ -1,4 +1,4 @@
-"""Which texts of a column a question most likely means: those that it mentions, then the best by BM25."""
+"""Ranks the texts of a column for a question: those that it mentions, then the best by BM25."""
 
 from bisect import bisect
 from collections import Counter

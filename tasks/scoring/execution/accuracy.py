@@ -11,7 +11,7 @@ from tasks.scoring.execution.rules import GoldOrder
 from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.report import Verdict
 from tasks.sql.order import ordering
-from tasks.sql.rewriting import without_distinct
+from tasks.sql.rewriting import as_spider_executes
 
 REPEATABLE = frozenset({"ok", "error"})
 """Statuses that a repetition on the same database would give again."""
@@ -28,7 +28,6 @@ class VerdictKey:
     sql: str
     rules: tuple[str, ...]
     timeout_s: float
-    keep_distinct: bool
     accepted: str = ""
 
 
@@ -44,77 +43,86 @@ class Verdicts(Protocol):
         ...
 
 
-async def judge(
-    workers: SqlWorkers,
-    database: Database,
-    gold_sql: str,
-    candidates: Mapping[str, str | None],
-    *,
-    rules: Sequence[str],
-    timeout_s: float,
-    keep_distinct: bool = False,
-    cache: Verdicts | None = None,
-    accepted: SubsetGold | None = None,
-) -> Mapping[str, Verdict]:
-    """Judge the candidates of one question; each distinct SQL is executed once.
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Comparison of SQL with gold SQL by execution.
 
-    All of them share one worker call. If that worker is lost, each goes alone, so that a query that kills its
-    worker costs no other its verdict. A gold that does not finish makes every candidate wrong, but for rules that
-    have accepted results; `gold_status` says so.
-
-    Args:
+    Attributes:
         workers: the pool that executes.
-        database: the database of the question.
-        gold_sql: the gold; "" where there are accepted results only.
-        candidates: SQL by name; None or blank is "no_answer".
         rules: names of the rules to judge by.
         timeout_s: limit per query, in seconds.
-        keep_distinct: do not strip DISTINCT under "spider".
         cache: verdicts known already; verdicts that a repetition could change are not put into it.
-        accepted: results that count as right under "subset"; None: those of the gold.
-
-    Returns:
-        A verdict per name, in the order of `candidates`.
     """
-    stored: Verdicts = {} if cache is None else cache
-    digest = accepted.digest if accepted else ""
 
-    def key(sql: str) -> VerdictKey:
-        return VerdictKey(
-            database.digest, gold_sql, sql, tuple(rules), timeout_s, keep_distinct, accepted=digest
+    workers: SqlWorkers
+    rules: tuple[str, ...]
+    timeout_s: float
+    cache: Verdicts | None = None
+
+    async def verdicts(
+        self,
+        database: Database,
+        gold_sql: str,
+        candidates: Mapping[str, str | None],
+        *,
+        accepted: SubsetGold | None = None,
+    ) -> Mapping[str, Verdict]:
+        """Judge the candidates of one question; each distinct SQL is executed once.
+
+        All of them share one worker call. If that worker is lost, each goes alone, so that a query that kills its
+        worker costs no other its verdict. A gold that does not finish makes every candidate wrong, but for rules
+        that have accepted results; `gold_status` says so.
+
+        Args:
+            database: the database of the question.
+            gold_sql: the gold; "" where there are accepted results only.
+            candidates: SQL by name; None or blank is "no_answer".
+            accepted: results that count as right under "subset"; None: those of the gold.
+
+        Returns:
+            A verdict per name, in the order of `candidates`.
+        """
+        stored: Verdicts = {} if self.cache is None else self.cache
+        nothing = VerdictKey(
+            database.digest, gold_sql, "", self.rules, self.timeout_s, accepted.digest if accepted else ""
         )
+        distinct = list(dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()))
+        keys = {sql: replace(nothing, sql=sql) for sql in distinct}
+        known = {sql: verdict for sql, key in keys.items() if (verdict := stored.get(key)) is not None}
+        unknown = [sql for sql in distinct if sql not in known]
+        gold_status = next((verdict.gold_status for verdict in known.values()), "")
+        if not (unknown or gold_status) and (without := stored.get(nothing)) is not None:
+            gold_status = without.gold_status
+        if unknown or not gold_status:
+            compared = await _compare(
+                self.workers, database, self._job(database, gold_sql, unknown, accepted)
+            )
+            gold_status = compared.gold_status
+            known.update(zip(unknown, compared.verdicts, strict=True))
+        missing = Verdict(_all_wrong(self.rules), "no_answer", gold_status=gold_status)
+        if gold_status in REPEATABLE:
+            for sql in unknown:
+                if known[sql].status in REPEATABLE:
+                    stored[keys[sql]] = known[sql]
+            if not distinct:
+                stored[nothing] = missing
+        return {name: known.get(sql or "", missing) for name, sql in candidates.items()}
 
-    def query(sql: str) -> Query:
-        return Query(sql, sql if keep_distinct else without_distinct(sql, database.dialect))
+    def _job(
+        self, database: Database, gold_sql: str, sqls: Sequence[str], accepted: SubsetGold | None
+    ) -> JudgeJob:
+        def query(sql: str) -> Query:
+            return Query(sql, as_spider_executes(sql, database.dialect))
 
-    distinct = list(dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()))
-    known = {sql: verdict for sql in distinct if (verdict := stored.get(key(sql))) is not None}
-    unknown = [sql for sql in distinct if sql not in known]
-    nothing = key("")
-    gold_status = next((verdict.gold_status for verdict in known.values()), "")
-    if not (unknown or gold_status) and (without := stored.get(nothing)) is not None:
-        gold_status = without.gold_status
-    if unknown or not gold_status:
         order = ordering(gold_sql, database.dialect) if gold_sql else None
-        job = JudgeJob(
+        return JudgeJob(
             query(gold_sql) if gold_sql else None,
-            tuple(query(sql) for sql in unknown),
-            tuple(rules),
+            tuple(query(sql) for sql in sqls),
+            self.rules,
             GoldOrder(order.anywhere, order.outermost) if order else GoldOrder(),
-            timeout_s,
+            self.timeout_s,
             accepted,
         )
-        compared = await _compare(workers, database, job)
-        gold_status = compared.gold_status
-        known.update(zip(unknown, compared.verdicts, strict=True))
-    missing = Verdict(_all_wrong(rules), "no_answer", gold_status=gold_status)
-    if gold_status in REPEATABLE:
-        for sql in unknown:
-            if known[sql].status in REPEATABLE:
-                stored[key(sql)] = known[sql]
-        if not distinct:
-            stored[nothing] = missing
-    return {name: known.get(sql or "", missing) for name, sql in candidates.items()}
 
 
 async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:

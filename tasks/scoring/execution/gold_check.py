@@ -84,18 +84,16 @@ async def check_golds(
     golds: Sequence["Gold"],
     *,
     timeout_s: float,
-    slow_s: float,
     broken: Mapping[str, str] | None = None,
     on_check: Callable[[GoldCheck], None] | None = None,
-) -> GoldReport:
-    """Run every gold once.
+) -> tuple[GoldCheck, ...]:
+    """Run every gold once and classify it, in file order.
 
     Args:
         workers: the pool that executes.
         databases: the opened databases, by id.
         golds: what to run.
         timeout_s: limit per query, in seconds.
-        slow_s: seconds above which a query is slow.
         broken: databases whose file is there but cannot be read, with the reason: their gold fails.
         on_check: called with each result.
     """
@@ -121,7 +119,7 @@ async def check_golds(
             checks[place] = await check(golds[place])
 
     await asyncio.gather(*(work(places) for _ in range(2 * workers.size)))
-    return GoldReport(tuple(checks[place] for place in range(len(golds))), slow_s)
+    return tuple(checks[place] for place in range(len(golds)))
 
 
 async def _run(workers: "SqlWorkers", database: "Database", gold: "Gold", timeout_s: float) -> GoldCheck:

@@ -11,7 +11,7 @@ from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.report import Verdict
 
 if TYPE_CHECKING:
-    from tasks.database.sandbox.connection import Result, Session
+    from tasks.database.sandbox.session import Result, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class Query:
 
     Attributes:
         sql: as it was written.
-        plain: without its DISTINCT, for rules that strip it; equal to `sql` where there is nothing to strip.
+        plain: as Spider's evaluator executes it, without DISTINCT, for rules that strip it; equal to `sql` where
+            nothing is to be changed.
     """
 
     sql: str

@@ -15,7 +15,7 @@ from tasks.scoring.metric import Compare, Metric, QuestionValue, Rows
 
 if TYPE_CHECKING:
     from tasks.database.database import Database
-    from tasks.database.sandbox.connection import Session
+    from tasks.database.sandbox.session import Session
     from tasks.database.sandbox.workers import SqlWorkers
 
 USER_FILES = "crosscheck_user_files."

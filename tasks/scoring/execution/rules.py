@@ -45,26 +45,6 @@ class Rule:
     matches_accepted: Callable[[SubsetGold, Sequence[Row]], bool] | None = None
 
 
-def matches(
-    rule: str,
-    gold: Sequence[Row],
-    predicted: Sequence[Row],
-    *,
-    ordered_anywhere: bool = False,
-    ordered_outermost: bool = False,
-) -> bool:
-    """Return whether the predicted rows are right under a rule.
-
-    Args:
-        rule: name of the rule.
-        gold: rows of the gold SQL.
-        predicted: rows of the predicted SQL.
-        ordered_anywhere: the gold has ORDER BY.
-        ordered_outermost: the gold's outermost query has ORDER BY.
-    """
-    return RULES[rule].matches(gold, predicted, GoldOrder(ordered_anywhere, ordered_outermost))
-
-
 def bird(gold: Sequence[Row], predicted: Sequence[Row]) -> bool:
     """Sets of rows: duplicates and row order ignored, column order matters, names ignored.
 

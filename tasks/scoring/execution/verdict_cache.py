@@ -9,6 +9,7 @@ import json
 import logging
 import re
 import sqlite3
+import time
 from dataclasses import asdict, astuple
 from functools import cache
 from importlib import metadata
@@ -17,6 +18,8 @@ from types import TracebackType
 from typing import Self
 
 from tasks.database.limits import Limits
+from tasks.database.sqlite.damage import is_damage, set_aside
+from tasks.digests import digest_of_files
 from tasks.errors import CrosscheckError
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.report import Verdict
@@ -34,16 +37,34 @@ DECISIVE = (
     "tasks/sql/rewriting.py",
     "tasks/sql/order.py",
     "tasks/sql/parsing.py",
-    "tasks/database/sandbox/authorizer.py",
-    "tasks/database/restrictions.py",
-    "tasks/database/sandbox/connection.py",
+    "tasks/database/sqlite/authorizer.py",
+    "tasks/database/sqlite/restrictions.py",
+    "tasks/database/sqlite/connection.py",
+    "tasks/database/sandbox/session.py",
+    "tasks/database/plain.py",
+    "tasks/database/duck/connection.py",
+    "tasks/database/duck/opening.py",
+    "tasks/database/servers/gate.py",
+    "tasks/database/servers/mysql_connection.py",
+    "tasks/database/servers/mysql_opening.py",
+    "tasks/database/servers/postgresql_connection.py",
+    "tasks/database/servers/postgresql_opening.py",
+    "tasks/database/servers/watchdog.py",
 )
-"""The files that decide verdicts: a change of one of them forgets every verdict, without a version to remember."""
+"""The files that decide verdicts: a change of their code, docstrings and comments apart, forgets every verdict."""
 
-_CREATE = "CREATE TABLE IF NOT EXISTS verdict (key BLOB PRIMARY KEY, verdict TEXT NOT NULL) WITHOUT ROWID"
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS verdict "
+    "(key BLOB PRIMARY KEY, verdict TEXT NOT NULL, used INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
+)
+DAY_S = 86_400
+"""The last use of a verdict is known to the day, so that a use is seldom a write."""
 _VOLATILE = re.compile(
     r"\b(random|randomblob|current_\w+)\b|['\"](now|localtime)['\"]"
-    r"|\b(date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bstrftime\s*\([^,()]*\)",
+    r"|\b(date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bstrftime\s*\([^,()]*\)"
+    r"|\b(localtime|localtimestamp|utc_\w+|tablesample|using\s+sample)\b"
+    r"|\b(now|rand|sysdate|curdate|curtime|today|uuid\w*|gen_random_\w+|\w+_timestamp|timeofday|get_current_\w+"
+    r"|unix_timestamp|txid_\w+|pg_current_\w+|connection_id|last_insert_id)\s*\(|\bage\s*\([^,()]*\)",
     re.IGNORECASE,
 )
 
@@ -57,26 +78,28 @@ class VerdictCache:
     """
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
-        """Open the file, creating it and its folder when missing.
+        """Open the file, creating it and its folder when missing; rename a damaged one and begin anew.
 
         Args:
             path: the SQLite file.
             limits: those of the pool that executes.
 
         Raises:
-            CrosscheckError: the file cannot be opened or is no SQLite database.
+            CrosscheckError: the file cannot be opened or written.
         """
         self.path = Path(path)
         facts = (sqlite3.sqlite_version, asdict(limits or Limits()), code_digest())
         self._context = json.dumps(facts, sort_keys=True)
+        self._used: set[bytes] = set()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-            )
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = OFF")
-            self._database.execute(_CREATE)
+            try:
+                self._database = _opened(self.path)
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                set_aside(self.path, str(error), "queries are executed again")
+                self._database = _opened(self.path)
         except (OSError, sqlite3.Error) as error:
             raise CrosscheckError(
                 f"The cache of verdicts {self.path} cannot be used: {error}. "
@@ -92,7 +115,15 @@ class VerdictCache:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Note which verdicts were used, and close the file."""
+        try:
+            self._database.execute("BEGIN")
+            self._database.executemany(
+                "UPDATE verdict SET used = ? WHERE key = ?", [(_today(), key) for key in self._used]
+            )
+            self._database.execute("COMMIT")
+        except sqlite3.Error as error:
+            log.warning("%s does not note which verdicts were used: %s", self.path, error)
         self._database.close()
 
     def get(self, key: VerdictKey) -> Verdict | None:
@@ -100,13 +131,20 @@ class VerdictCache:
         if _volatile(key):
             return None
         try:
+            digest = self._digest(key)
             row = self._database.execute(
-                "SELECT verdict FROM verdict WHERE key = ?", (self._digest(key),)
+                "SELECT verdict, used FROM verdict WHERE key = ?", (digest,)
             ).fetchone()
         except sqlite3.Error as error:
             log.warning("%s cannot be read: %s", self.path, error)
             return None
-        return None if row is None else Verdict(**json.loads(row[0]))
+        if row is not None and row[1] < _today():
+            self._used.add(digest)
+        try:
+            return None if row is None else Verdict(**json.loads(row[0]))
+        except (ValueError, TypeError) as error:
+            log.warning("%s holds a verdict that cannot be read: %s", self.path, error)
+            return None
 
     def __setitem__(self, key: VerdictKey, verdict: Verdict) -> None:
         """Keep a verdict, unless the next execution may give another."""
@@ -114,7 +152,9 @@ class VerdictCache:
             return
         text = json.dumps(asdict(verdict), ensure_ascii=False).encode("utf-8", "replace").decode()
         try:
-            self._database.execute("INSERT OR REPLACE INTO verdict VALUES (?, ?)", (self._digest(key), text))
+            self._database.execute(
+                "INSERT OR REPLACE INTO verdict VALUES (?, ?, ?)", (self._digest(key), text, _today())
+            )
         except sqlite3.Error as error:
             log.warning("%s does not keep a verdict: %s", self.path, error)
 
@@ -125,11 +165,51 @@ class VerdictCache:
 
 @cache
 def code_digest() -> str:
-    """Return the sha256 of the code that decides verdicts, sqlglot's version included."""
-    digest = hashlib.sha256(metadata.version("sqlglot").encode())
-    for name in DECISIVE:
-        digest.update((ROOT / name).read_bytes())
-    return digest.hexdigest()
+    """Return sqlglot's version and the sha256 of the code that decides verdicts."""
+    return f"{metadata.version('sqlglot')} {digest_of_files(ROOT / name for name in DECISIVE)}"
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open a file of verdicts and check that it is whole.
+
+    Raises:
+        sqlite3.DatabaseError: it is damaged, or cannot be opened.
+    """
+    database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute(_CREATE)
+        add_use(database)
+        found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            error = sqlite3.DatabaseError(" ".join(found.split()))
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def add_use(database: sqlite3.Connection) -> None:
+    """Add the day of the last use to a file of an earlier release: today."""
+    if "used" in _columns(database):
+        return
+    database.execute("BEGIN IMMEDIATE")
+    if "used" not in _columns(database):  # by another process
+        database.execute("ALTER TABLE verdict ADD COLUMN used INTEGER NOT NULL DEFAULT 0")
+        database.execute("UPDATE verdict SET used = ?", (_today(),))
+    database.execute("COMMIT")
+
+
+def _columns(database: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in database.execute("PRAGMA table_info(verdict)")}
+
+
+def _today() -> int:
+    """Return when the present day began, in seconds since 1970."""
+    return int(time.time()) // DAY_S * DAY_S
 
 
 def _volatile(key: VerdictKey) -> bool:

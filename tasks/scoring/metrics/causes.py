@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from tasks.scoring.errors import ERROR_CLASSES, ErrorClass, classify, dac_counts
+from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement
 from tasks.tables import TextTable
@@ -46,14 +46,16 @@ def errors(run: ScoredRun) -> Measurement:
         further={f"ex_errors/{name}": count for name, count in counted_causes.items()},
         data=counted_causes,
         lines=_line(counted_causes),
-        tables=(_table(counted_causes, asdict(dac_counts(found.values()))),),
+        tables=(_table(counted_causes, asdict(dac_counts(found.values())) if _some_gold_sql(run) else {}),),
     )
 
 
 @METRICS.register("errors_dac")
 @metric("Wrong answers by DAC's kinds of error", unit="questions", better="lower", order=10)
-def errors_dac(run: ScoredRun) -> Measurement:
-    """Count the wrong questions by DAC's kinds: table, column, skeleton, execution."""
+def errors_dac(run: ScoredRun) -> Measurement | None:
+    """Count the wrong questions by DAC's kinds: table, column, skeleton, execution; None where no gold is a SQL."""
+    if not _some_gold_sql(run):
+        return None
     found = asdict(dac_counts(causes(run).values()))
     return Measurement(
         further={f"ex_errors_dac/{kind}": count for kind, count in found.items()}, data=found, lines=()
@@ -69,6 +71,11 @@ def unanswered(run: ScoredRun) -> Measurement:
     return Measurement(
         further={"questions/unanswered": len(ids)}, data=list(ids), lines=(line,) if ids else ()
     )
+
+
+def _some_gold_sql(run: ScoredRun) -> bool:
+    """Return whether any scored question has a gold SQL, which the causes in a SQL's text are found with."""
+    return any(row.gold_sql for row in run.scored) or not run.scored
 
 
 def _line(found: Mapping[ErrorClass, int]) -> tuple[str, ...]:

@@ -3,22 +3,25 @@
 The measuring half runs inside a sandboxed worker, so nothing heavy is imported.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
-from statistics import fmean, pstdev
+from statistics import fmean, median, pstdev
 from typing import TYPE_CHECKING
 
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import Measurement, Value
+from tasks.scoring.report import Measurement, QuestionScore, Value
 
 if TYPE_CHECKING:
     from tasks.database.database import Database
-    from tasks.database.sandbox.connection import Session
+    from tasks.database.sandbox.session import Session
     from tasks.database.sandbox.workers import SqlWorkers
 
 REWARDS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5))
 SLOWEST_REWARD = 0.25
+BUSY = 0.7
+"""Load per processor from which timings are not to be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,15 @@ class Timings:
     ratios: tuple[tuple[float, ...], ...]
     step_ratio: float | None = None
 
+    @property
+    def median(self) -> float:
+        """The median of all ratios."""
+        return median(ratio for trial in self.ratios for ratio in trial)
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A score as its trials gave it: mean, lowest and highest."""
+    """A score as the measurements of all answers gave it: mean, lowest and highest."""
 
     mean: float
     low: float
@@ -53,6 +61,7 @@ class Efficiency:
         ves: valid efficiency score.
         r_ves: its reward-stepped successor.
         ves_steps: VES of virtual-machine steps: the same at every repetition.
+        ves_median, r_ves_median: from each answer's median ratio over all measurements.
     """
 
     questions: int
@@ -60,12 +69,28 @@ class Efficiency:
     ves: Spread | None
     r_ves: Spread | None
     ves_steps: float | None
+    ves_median: float | None = None
+    r_ves_median: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Measurements of a run.
+
+    Attributes:
+        timings: of the right answers that could be timed, by question id.
+        load: the machine's highest load average per processor meanwhile; None where it is not known.
+    """
+
+    timings: Mapping[str, Timings]
+    load: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RightAnswer:
     """A right answer to be timed."""
 
+    question_id: str
     database: "Database"
     gold_sql: str
     sql: str
@@ -93,26 +118,60 @@ def reward_of(ratios: Sequence[float]) -> float:
 @METRICS.register("efficiency")
 @metric("Efficiency", unit="points", needs=("measured:efficiency",), order=70)
 def efficiency(run: ScoredRun) -> Measurement:
-    """Report VES, R-VES and ves_steps, each as 100 times its mean over all questions."""
-    found: Efficiency = run.measured["efficiency"]
+    """Report VES, R-VES and ves_steps, each as 100 times its mean over all questions, and by difficulty."""
+    from tasks.scoring.grades import by_grade  # imports a parser, which the workers do without
+
+    measured: Measured = run.measured["efficiency"]
+
+    def score(rows: Sequence[QuestionScore]) -> Efficiency:
+        known = [measured.timings[row.question.id] for row in rows if row.question.id in measured.timings]
+        return score_efficiency(known, len(rows))
+
+    found = score(run.scored)
+    groups = {grade: score(rows) for grade, rows in by_grade(run.scored, run.rule, run.schemas).items()}
     further: dict[str, Value] = {"ves/measured": found.measured}
     for name, spread in (("ves", found.ves), ("r_ves", found.r_ves)):
         if spread is not None:
             further |= {f"ves/{name}": spread.mean}
             further |= {f"ves/{name}_low": spread.low, f"ves/{name}_high": spread.high}
-    if found.ves_steps is not None:
-        further["ves/ves_steps"] = found.ves_steps
-    return Measurement(further=further, data=asdict(found), lines=(_line(found),))
-
-
-def _line(found: Efficiency) -> str:
-    if found.ves is None or found.r_ves is None:
-        return "Efficiency: no question to measure"
-    steps = "unknown" if found.ves_steps is None else f"{found.ves_steps:.2f}"
-    return (
-        f"Efficiency over {found.questions:,} questions, {found.measured:,} timed: VES {_range(found.ves)}, "
-        f"R-VES {_range(found.r_ves)}, ves_steps {steps} (this one repeats exactly)"
+    for name in ("ves_steps", "ves_median", "r_ves_median"):
+        if (value := getattr(found, name)) is not None:
+            further[f"ves/{name}"] = value
+    return Measurement(
+        by_question={row.question.id: _reward(measured.timings.get(row.question.id)) for row in run.scored},
+        further=further,
+        data={
+            **asdict(found),
+            "load": measured.load,
+            "by_difficulty": {grade: asdict(group) for grade, group in groups.items()},
+        },
+        lines=tuple(_lines(found, measured.load)),
     )
+
+
+def _reward(timings: Timings | None) -> float:
+    return 100 * sqrt(reward_of([timings.median])) if timings else 0.0
+
+
+def _lines(found: Efficiency, load: float | None) -> Iterator[str]:
+    if found.ves is None or found.r_ves is None:
+        yield "Efficiency: no question to measure"
+        return
+    steps = "unknown" if found.ves_steps is None else f"{found.ves_steps:.2f}"
+    yield (
+        f"Efficiency over {found.questions:,} questions, {found.measured:,} timed: VES {_range(found.ves)}, "
+        f"R-VES {_range(found.r_ves)}; of median times VES {_number(found.ves_median)}, "
+        f"R-VES {_number(found.r_ves_median)}; ves_steps {steps} (this one repeats exactly)"
+    )
+    busy = "unknown" if load is None else f"{load:.1f}"
+    yield (
+        f"In brackets: lowest and highest of the measurements. The load per processor was {busy}"
+        + (": the machine was busy, another run may differ by more" if load is None or load > BUSY else "")
+    )
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"
 
 
 def _range(spread: Spread) -> str:
@@ -128,7 +187,8 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
     """
     if not timings or not questions:
         zero = Spread(0.0, 0.0, 0.0) if questions else None
-        return Efficiency(questions, 0, zero, zero, 0.0 if questions else None)
+        nothing = 0.0 if questions else None
+        return Efficiency(questions, 0, zero, zero, nothing, nothing, nothing)
     trials = list(zip(*(timing.ratios for timing in timings), strict=True))
     steps = [timing.step_ratio for timing in timings]
     known = [ratio for ratio in steps if ratio is not None]
@@ -138,12 +198,12 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
         _spread([100 * sum(map(ves_of, trial)) / questions for trial in trials]),
         _spread([100 * sum(sqrt(reward_of(ratios)) for ratios in trial) / questions for trial in trials]),
         100 * sum(map(sqrt, known)) / questions if len(known) == len(steps) else None,
+        100 * sum(sqrt(timing.median) for timing in timings) / questions,
+        100 * sum(sqrt(reward_of([timing.median])) for timing in timings) / questions,
     )
 
 
-def measure(
-    session: "Session", gold_sql: str, sql: str, trials: int, repeats: int, timeout_s: float
-) -> Timings | None:
+def measure(session: "Session", gold_sql: str, sql: str, repeats: int, timeout_s: float) -> Timings | None:
     """Time gold and prediction in turns inside one worker, and count their steps; None if either fails."""
 
     def seconds(query: str) -> float | None:
@@ -152,62 +212,82 @@ def measure(
 
     if seconds(gold_sql) is None or seconds(sql) is None:  # warms the page cache, too
         return None
-    rounds = []
-    for _ in range(trials):
-        ratios = []
-        for repeat in range(repeats):
-            # the second one finds a warmer cache, so they take turns
-            first, second = (gold_sql, sql) if repeat % 2 == 0 else (sql, gold_sql)
-            one, other = seconds(first), seconds(second)
-            if one is None or other is None:
-                return None
-            ratios.append(one / other if repeat % 2 == 0 else other / one)
-        rounds.append(tuple(ratios))
+    ratios = []
+    for repeat in range(repeats):
+        # the second one finds a warmer cache, so they take turns
+        first, second = (gold_sql, sql) if repeat % 2 == 0 else (sql, gold_sql)
+        one, other = seconds(first), seconds(second)
+        if one is None or other is None:
+            return None
+        ratios.append(one / other if repeat % 2 == 0 else other / one)
     gold = session.run(gold_sql, timeout_s=timeout_s, keep_rows=0, count_steps=True).steps
     predicted = session.run(sql, timeout_s=timeout_s, keep_rows=0, count_steps=True).steps
-    return Timings(tuple(rounds), gold / predicted if gold and predicted else None)
+    return Timings((tuple(ratios),), gold / predicted if gold and predicted else None)
 
 
 async def measure_efficiency(
     workers: "SqlWorkers",
     answers: Sequence[RightAnswer],
-    questions: int,
     *,
     trials: int = 3,
     repeats: int = 10,
     timeout_s: float,
-) -> Efficiency:
-    """Time right answers one after the other and score the run; one that cannot be timed counts as wrong.
+    on_measured: Callable[[int], None] | None = None,
+) -> Measured:
+    """Time right answers one after the other; one that cannot be timed is left out, and so counts as wrong.
+
+    Every trial measures all answers before the next one begins: their spread then contains drift of the machine.
 
     Args:
         workers: the pool; nothing else should run on it meanwhile.
         answers: the right answers.
-        questions: all scored questions.
-        trials: repeated scorings, for the spread.
+        trials: measurements of all answers, for the spread.
         repeats: repetitions per trial.
         timeout_s: limit per query, in seconds.
+        on_measured: callback with the number of measured answers, over all trials.
     """
+    trialled: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
+    load, done = _load(), 0
+    for _ in range(trials):
+        for answer in answers:
+            timing = await _measure(workers, answer, repeats, timeout_s)
+            if timing is not None:
+                trialled[answer.question_id].append(timing)
+            done += 1
+            if on_measured:
+                on_measured(done)
+        load = max(filter(None, (load, _load())), default=None)
+    return Measured(
+        {
+            name: Timings(tuple(each.ratios[0] for each in timings), timings[0].step_ratio)
+            for name, timings in trialled.items()
+            if len(timings) == trials
+        },
+        load,
+    )
+
+
+async def _measure(
+    workers: "SqlWorkers", answer: RightAnswer, repeats: int, timeout_s: float
+) -> Timings | None:
     from tasks.database.sandbox.workers import WorkerLost
 
-    timings = []
-    for answer in answers:
-        budget = timeout_s * 2 * (trials * repeats + 2)
-        try:
-            timing = await workers.call(
-                measure,
-                answer.database,
-                answer.gold_sql,
-                answer.sql,
-                trials,
-                repeats,
-                timeout_s,
-                timeout_s=budget,
-            )
-        except WorkerLost:
-            timing = None
-        if timing is not None:
-            timings.append(timing)
-    return score_efficiency(timings, questions)
+    budget = timeout_s * 2 * (repeats + 2)
+    try:
+        found: Timings | None = await workers.call(
+            measure, answer.database, answer.gold_sql, answer.sql, repeats, timeout_s, timeout_s=budget
+        )
+    except WorkerLost:
+        return None
+    return found
+
+
+def _load() -> float | None:
+    """Return the load average of the last minute per processor; None where the system has none."""
+    try:
+        return os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:
+        return None
 
 
 def _robust_mean(ratios: Sequence[float]) -> float:

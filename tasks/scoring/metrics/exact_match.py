@@ -1,142 +1,138 @@
 """Exact set match of Spider: two queries clause by clause, without values (Yu et al., 2018, section 4)."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections import Counter
+from dataclasses import replace
 
 from tasks.database.schema import Schema
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses
 from tasks.sql.hardness import grade
+from tasks.sql.spider_grammar import official_parser_reads
 from tasks.tables import TextTable
-from tasks.wording import counts, percent
+from tasks.wording import counts, percent, shorten
 
+MOST_IDS = 10
 HARDNESS = ("easy", "medium", "hard", "extra")
 
 
-@dataclass(frozen=True, slots=True)
-class ExactMatch:
-    """Which clauses of a query match the gold's; values and DISTINCT are ignored throughout.
-
-    Attributes:
-        select: selected expressions, in any order.
-        tables: tables and derived tables, in any order.
-        where: conditions, in any order.
-        connectors: whether AND, OR or both are used in WHERE.
-        group: GROUP BY and HAVING.
-        order: ORDER BY, and whether there is a LIMIT with it.
-        operations: set operations and the queries behind them.
-        keywords: whether each keyword is used, join conditions included.
-    """
-
-    select: bool
-    tables: bool
-    where: bool
-    connectors: bool
-    group: bool
-    order: bool
-    operations: bool
-    keywords: bool
-
-    @property
-    def matched(self) -> bool:
-        """Whether every clause matches."""
-        return all(getattr(self, field.name) for field in fields(self))
-
-
-NOTHING = ExactMatch(False, False, False, False, False, False, False, False)
-
-
-@dataclass(frozen=True, slots=True)
-class ExactMatchScore:
-    """Exact set match of the final SQL of a run.
-
-    Attributes:
-        total: matching questions of all scored.
-        by_hardness: the same by Spider's hardness of the gold, easiest first.
-        matched: ids of the matching questions.
-    """
-
-    total: Ratio
-    by_hardness: Mapping[str, Ratio]
-    matched: frozenset[str] = field(repr=False)
+CLAUSES = ("select", "tables", "where", "connectors", "group", "order", "operations", "keywords")
+"""What is compared: selected expressions; tables and derived tables; conditions (each in any order); whether AND, OR or
+both are used in WHERE; GROUP BY and HAVING; ORDER BY, and whether there is a LIMIT with it; set operations and the
+queries behind them; whether each keyword is used, join conditions included. Values and DISTINCT are ignored."""
 
 
 @METRICS.register("exact_match")
 @metric("Exact set match", needs=("exact_match",), order=50)
 def exact_match(run: ScoredRun) -> Measurement:
-    """Match the final SQL of every question with its gold, as Spider does, in all and by hardness."""
-    found = score_exact_match(run)
+    """Match the final SQL of every question with its gold, as Spider does, in all and by the gold's hardness.
+
+    A question whose gold cannot be parsed matches nothing, and has no grade.
+    """
+    matched: dict[str, bool] = {}
+    grades: dict[str, str] = {}
+    for row in run.scored:
+        schema = run.schemas.get(row.question.database_id)
+        gold = clauses(row.gold_sql, schema) if schema else None
+        predicted = clauses(row.outcome.sql, schema) if gold and schema and row.outcome.sql else None
+        grades[row.question.id] = grade(gold) if gold else UNGRADED
+        matched[row.question.id] = bool(gold and predicted and not _differing(predicted, gold))
+    by_hardness = {
+        name: Ratio(sum(matched[id_] for id_ in ids), len(ids))
+        for name in (*HARDNESS, UNGRADED)
+        if (ids := [id_ for id_, found in grades.items() if found == name])
+    }
+    total = Ratio(sum(matched.values()), len(run.scored))
     return Measurement(
-        found.total,
-        by_question={row.question.id: row.question.id in found.matched for row in run.scored},
-        further={f"exact_match_by_hardness/{name}": ratio for name, ratio in found.by_hardness.items()},
+        total,
+        by_question=matched,
+        further={f"exact_match_by_hardness/{name}": ratio for name, ratio in by_hardness.items()},
         data={
-            **found.total.as_object(),
-            "by_hardness": {name: ratio.as_object() for name, ratio in found.by_hardness.items()},
+            **total.as_object(),
+            "by_hardness": {name: ratio.as_object() for name, ratio in by_hardness.items()},
         },
         tables=(
             TextTable(
                 "Exact set match",
                 ("hardness", "share", "matched"),
-                tuple((name, percent(ratio), counts(ratio)) for name, ratio in found.by_hardness.items()),
+                tuple((name, percent(ratio), counts(ratio)) for name, ratio in by_hardness.items()),
             ),
         ),
     )
 
 
-def score_exact_match(run: ScoredRun) -> ExactMatchScore:
-    """Match clause by clause; a question whose gold cannot be parsed matches nothing, and has no grade."""
-    matched: set[str] = set()
-    by_hardness: dict[str, list[str]] = defaultdict(list)
+@METRICS.register("exact_match_official")
+@metric("Exact set match, official parser", needs=("exact_match",), order=51)
+def exact_match_official(run: ScoredRun) -> Measurement:
+    """Match as the official evaluator does: what its parser cannot read (`tasks.sql.spider_grammar`) is no match."""
+    matched: dict[str, bool] = {}
+    ours_only: list[str] = []
     for row in run.scored:
-        schema = run.schemas.get(row.question.database_id)
-        gold = clauses(row.gold_sql, schema) if schema else None
-        by_hardness[grade(gold) if gold else UNGRADED].append(row.question.id)
-        predicted = clauses(row.outcome.sql, schema) if gold and schema and row.outcome.sql else None
-        if gold and predicted and compare_clauses(predicted, gold).matched:
-            matched.add(row.question.id)
-    return ExactMatchScore(
-        Ratio(len(matched), len(run.scored)),
-        {
-            name: Ratio(len(matched.intersection(by_hardness[name])), len(by_hardness[name]))
-            for name in (*HARDNESS, UNGRADED)
-            if name in by_hardness
-        },
-        frozenset(matched),
+        schema, sql = run.schemas.get(row.question.database_id), row.outcome.sql
+        matched[row.question.id] = bool(schema and sql and matches_officially(sql, row.gold_sql, schema))
+        if schema and not matched[row.question.id] and not differing_clauses(sql, row.gold_sql, schema):
+            ours_only.append(row.question.id)
+    total = Ratio(sum(matched.values()), len(run.scored))
+    apart = (
+        f"; {len(ours_only):,} more match by meaning, but its parser does not read them: "
+        f"{shorten(ours_only, MOST_IDS)}"
+        if ours_only
+        else ""
+    )
+    return Measurement(
+        total,
+        by_question=matched,
+        further={"exact_match_official/unread_matches": len(ours_only)},
+        data={**total.as_object(), "unread_matches": ours_only},
+        lines=(f"Exact set match, official parser: {percent(total)} ({counts(total)}){apart}",),
     )
 
 
-def match_clauses(predicted: str | None, gold: str, schema: Schema) -> ExactMatch:
-    """Compare a predicted SQL with the gold clause by clause.
+def matches_officially(predicted: str, gold: str, schema: Schema) -> bool:
+    """Return whether the official parser reads both SQLs and they match as it reads them.
 
-    A prediction that is missing or cannot be parsed matches nothing, and so does everything if the gold cannot
+    It drops OR, and what follows, in a join condition.
+    """
+    if not (official_parser_reads(predicted, schema) and official_parser_reads(gold, schema)):
+        return False
+    one, other = clauses(predicted, schema), clauses(gold, schema)
+    return bool(one and other and not _differing(_without_or_in_joins(one), _without_or_in_joins(other)))
+
+
+def _without_or_in_joins(query: Clauses) -> Clauses:
+    return replace(query, on=replace(query.on, connectors=()))
+
+
+def differing_clauses(predicted: str | None, gold: str, schema: Schema) -> tuple[str, ...]:
+    """Return the names of the clauses in which a predicted SQL differs from the gold; () where both match.
+
+    A prediction that is missing or cannot be parsed differs in all, and so does every prediction if the gold cannot
     be parsed.
     """
     one, other = clauses(predicted or "", schema), clauses(gold, schema)
-    return NOTHING if one is None or other is None else compare_clauses(one, other)
+    return CLAUSES if one is None or other is None else _differing(one, other)
 
 
-def compare_clauses(predicted: Clauses, gold: Clauses) -> ExactMatch:
+def _differing(predicted: Clauses, gold: Clauses) -> tuple[str, ...]:
     """Compare two queries; a query within a condition must be the same, one behind a set operation must match."""
-    return ExactMatch(
-        select=Counter(predicted.select) == Counter(gold.select),
-        tables=Counter(predicted.tables) == Counter(gold.tables),
-        where=Counter(predicted.where.terms) == Counter(gold.where.terms),
-        connectors=set(predicted.where.connectors) == set(gold.where.connectors),
-        group=predicted.group == gold.group and (not gold.group or predicted.having == gold.having),
-        order=predicted.order == gold.order and (not gold.order or predicted.limited == gold.limited),
-        operations=_operations_match(predicted, gold),
-        keywords=_keywords(predicted) == _keywords(gold),
-    )
+    same = {
+        "select": Counter(predicted.select) == Counter(gold.select),
+        "tables": Counter(predicted.tables) == Counter(gold.tables),
+        "where": Counter(predicted.where.terms) == Counter(gold.where.terms),
+        "connectors": set(predicted.where.connectors) == set(gold.where.connectors),
+        "group": predicted.group == gold.group and (not gold.group or predicted.having == gold.having),
+        "order": predicted.order == gold.order and (not gold.order or predicted.limited == gold.limited),
+        "operations": _operations_match(predicted, gold),
+        "keywords": _keywords(predicted) == _keywords(gold),
+    }
+    return tuple(name for name in CLAUSES if not same[name])
 
 
 def _operations_match(predicted: Clauses, gold: Clauses) -> bool:
     if [o.kind for o in predicted.operations] != [o.kind for o in gold.operations]:
         return False
     pairs = zip(predicted.operations, gold.operations, strict=True)
-    return all(compare_clauses(one.query, other.query).matched for one, other in pairs)
+    return all(not _differing(one.query, other.query) for one, other in pairs)
 
 
 def _keywords(query: Clauses) -> frozenset[str]:

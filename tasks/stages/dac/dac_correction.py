@@ -10,9 +10,12 @@ from tasks.database.identifiers import quoted_if_needed
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.records import Question
+from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.sql.elements import used_elements
 from tasks.sql.normalise import normalise_sql
+from tasks.sql.skeleton import skeleton, skeleton_length
 from tasks.stage import stage
+from tasks.stages.dac.examples import shown_examples
 from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import outcome_of, show_result
 from tasks.stages.sql_answer import sql_answer
@@ -25,6 +28,7 @@ async def dac_correction(
     question: Question,
     view: SchemaView,
     request: RevisionRequest,
+    demonstrations: tuple[GroundedDemonstration, ...],
     runner: DatabaseRunner,
     backbone: MeteredBackbone,
 ) -> Revision:
@@ -33,8 +37,8 @@ async def dac_correction(
     The tables of the SQL and of the missing entities are shown.
 
     Returns:
-        The new SQL, or the one before where the reply holds none, the same, or one that fails to execute; a note
-        says which.
+        The new SQL, or the one before where the reply holds none, the same, one that fails to execute, or, where the
+        request is strict, one with a longer skeleton; a note says which.
     """
     sql, feedback, missing = request.sql, request.feedback, request.feedback.missing
     tables = (*(used_elements(sql, view.schema).tables if sql else ()), *missing.tables)
@@ -44,13 +48,16 @@ async def dac_correction(
             "dac_correction",
             question=question,
             dialect=view.dialect_name,
+            examples=shown_examples(demonstrations, view.prompt),
+            demonstrations_first=view.prompt.demonstrations_first,
             parts=view.limited_to(tables).render(),
-            alignment=tuple(annotations(request.alignment, view.dialect)),
+            alignment=tuple(dict.fromkeys(annotations(request.alignment, view.dialect))),
             sql=sql or "",
             kind=feedback.kind,
             error=feedback.error,
             missing=shown_entities(missing, view.dialect),
             skeleton=feedback.skeleton,
+            strict=request.strict,
         ),
         SqlReply,
         sample=request.round,
@@ -67,7 +74,17 @@ async def dac_correction(
         note = f"the new SQL fails to execute ({outcome_of(result)})"
         backbone.note(f"{note}: {show_result(result, 1)}; the SQL before it was kept")
         return Revision(feedback.kind, sql, "rejected", answer.sql, note)
+    if request.strict and feedback.kind != "execution" and _longer(answer.sql, sql, view.dialect):
+        note = "the new SQL is longer"
+        backbone.note(f"{note}; the SQL before it was kept")
+        return Revision(feedback.kind, sql, "rejected", answer.sql, note)
     return Revision(feedback.kind, answer.sql, "accepted", answer.sql)
+
+
+def _longer(sql: str, before: str | None, dialect: str) -> bool:
+    """Whether a SQL's skeleton is longer than another's; False where one of them has none."""
+    own, other = (skeleton(text, dialect) if text else None for text in (sql, before))
+    return own is not None and other is not None and skeleton_length(own) > skeleton_length(other)
 
 
 def annotations(tokens: Sequence[AlignedToken], dialect: str) -> Iterator[str]:

@@ -80,9 +80,10 @@ def link_by_name(
     where its name is the only one of its kind, because a guess would become a false correction.
 
     >>> from tasks.database.schema import Column, Table
-    >>> full = Schema("d", (Table("singer", (Column("first_name"),)), Table("song", (Column("title"),))))
+    >>> tables = (Table("singer", (Column("first_name"),)), Table("song", (Column("title"),)))
+    >>> full = Schema("d", tables, dialect="sqlite")
     >>> tokens = [AlignedToken(t) for t in ("first", "names", "and", "titles")]
-    >>> linked = link_by_name(tokens, Schema("d", full.tables[:1]), full, Elements(("singer",), ()))
+    >>> linked = link_by_name(tokens, Schema("d", full.tables[:1], dialect="sqlite"), full, Elements(("singer",), ()))
     >>> [one.schema for one in linked]
     ['singer.first_name', 'singer.first_name', None, 'song.title']
     """

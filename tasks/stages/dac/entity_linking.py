@@ -5,7 +5,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.dac_records import Alignment
 from tasks.database.schema_view import SchemaView
 from tasks.records import Question
-from tasks.retrieval.alignment import GroundedDemonstration
+from tasks.retrieval.alignment import GroundedDemonstration, whole_question
 from tasks.sql.elements import Elements, used_elements
 from tasks.stage import stage
 from tasks.stages.dac.alignment_reply import AlignmentReply
@@ -13,7 +13,7 @@ from tasks.stages.dac.entity_alignment import Given, entities_of, link_by_name, 
 from tasks.stages.dac.examples import shown_examples
 
 
-@stage(prompts=("entity_linking",))
+@stage(version=3, prompts=("entity_linking",))
 async def entity_linking(
     question: Question,
     view: SchemaView,
@@ -21,7 +21,7 @@ async def entity_linking(
     sql: str | None,
     backbone: MeteredBackbone,
 ) -> Alignment:
-    """Align the question's tokens with the schema, given a SQL that was written for it.
+    """Align the tokens of the question and its evidence with the schema, given a SQL that was written for it.
 
     The backbone sees the tables of the SQL only; without a SQL, all tables. Tokens that it leaves unlinked are then
     compared with the names of the full schema, so that a table which the SQL misses can be found. A demonstration
@@ -39,13 +39,16 @@ async def entity_linking(
             question=question,
             dialect=view.dialect_name,
             examples=shown_examples((one for one in demonstrations if one.database is not None), view.prompt),
+            demonstrations_first=view.prompt.demonstrations_first,
             parts=shown.render(),
             sql=sql or "",
         ),
         AlignmentReply,
     )
     given = [Given(one.token, one.entity, one.type) for one in reply.alignment] if reply else []
-    resolved = resolve_given(question.text, given, shown.schema, view.schema)
+    resolved = resolve_given(
+        whole_question(question.text, question.evidence), given, shown.schema, view.schema
+    )
     if resolved.dropped:
         backbone.note(f"not in the schema: {', '.join(resolved.dropped)}")
     tokens = link_by_name(resolved.tokens, shown.schema, view.schema, used)

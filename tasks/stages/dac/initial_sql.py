@@ -2,6 +2,7 @@
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.dac_records import Sample
 from tasks.database.schema_view import SchemaView
 from tasks.records import Answer, Question
 from tasks.retrieval.alignment import GroundedDemonstration
@@ -16,6 +17,7 @@ async def initial_sql(
     question: Question,
     view: SchemaView,
     demonstrations: tuple[GroundedDemonstration, ...],
+    sample: Sample,
     backbone: MeteredBackbone,
 ) -> Answer:
     """Write the SQL that is to be corrected; a demonstration of an unknown database is shown without its schema."""
@@ -26,7 +28,10 @@ async def initial_sql(
             dialect=view.dialect_name,
             examples=shown_examples(demonstrations, view.prompt),
             parts=view.render(),
+            demonstrations_first=view.prompt.demonstrations_first,
         ),
         SqlReply,
+        sample=sample.index,
+        temperature=sample.temperature,
     )
     return sql_answer(reply, backbone)

@@ -12,18 +12,16 @@ from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer
 
 
-@stage(prompts=("skeleton_parsing",))
+@stage(version=2, prompts=("skeleton_parsing",))
 async def skeleton_parsing(
     question: Question,
     dialect: str,
     demonstrations: tuple[GroundedDemonstration, ...],
     backbone: MeteredBackbone,
-    *,
-    evidence: bool,
 ) -> ParsedSkeleton:
     """Have a SQL written with invented names, and keep its skeleton.
 
-    `evidence` shows the evidence too; the paper shows the question only.
+    The evidence of the question and of the demonstrations is shown where they have one.
 
     Returns:
         The skeleton; None, with a note, when the reply held no SQL or one that cannot be parsed.
@@ -31,12 +29,9 @@ async def skeleton_parsing(
     reply = await backbone.ask_json(
         prompts.messages(
             "skeleton_parsing",
-            question=question if evidence else Question(question.id, question.text, question.database_id),
+            question=question,
             dialect=dialect_name(dialect),
-            demonstrations=[
-                Demonstration(one.question, one.sql, "", one.evidence if evidence else "")
-                for one in demonstrations
-            ],
+            demonstrations=[Demonstration(one.question, one.sql, "", one.evidence) for one in demonstrations],
         ),
         SqlReply,
     )

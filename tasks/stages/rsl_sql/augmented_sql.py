@@ -21,6 +21,7 @@ async def augmented_sql(
             question=asked.question,
             dialect=view.dialect_name,
             demonstrations=asked.demonstrations,
+            demonstrations_first=view.prompt.demonstrations_first,
             parts=view.render(),
             keywords=augmentation.keywords or (),
             linked_tables=shown_tables(view.schema, augmentation.elements),

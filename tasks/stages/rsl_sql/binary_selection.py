@@ -43,6 +43,7 @@ async def binary_selection(
             question=asked.question,
             dialect=view.dialect_name,
             demonstrations=asked.demonstrations,
+            demonstrations_first=view.prompt.demonstrations_first,
             parts=view.render(),
             candidates=[
                 Tried(sql1, show_result(first, settings.rows_shown, counts=settings.counts)),

@@ -2,9 +2,10 @@
 
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
 from tasks.records import Link, Question
-from tasks.settings.pipeline import ForwardLinkSettings
+from tasks.settings.pipeline import HintSource
 from tasks.stage import stage
 from tasks.stages.links import hinted, make_link, read_link, shown_columns
 from tasks.stages.replies import LinkReply
@@ -14,7 +15,7 @@ from tasks.stages.replies import LinkReply
 async def forward_link(
     question: Question,
     view: SchemaView,
-    settings: ForwardLinkSettings,
+    max_columns_per_table: int,
     earlier: Link | None,
     backbone: MeteredBackbone,
 ) -> Link:
@@ -23,8 +24,7 @@ async def forward_link(
     `earlier` is the union of the links so far where this is not the first iteration (the authors' ACL code).
 
     Returns:
-        What the backbone named and the schema has, and every column whose name is a substring of the hint source.
-        An unreadable reply links nothing by itself; a note says so, and the hints remain.
+        What the backbone named and the schema has. An unreadable reply links nothing; a note says so.
     """
     reply = await backbone.ask_json(
         prompts.messages(
@@ -32,7 +32,7 @@ async def forward_link(
             question=question,
             dialect=view.dialect_name,
             parts=view.render(),
-            max_columns_per_table=settings.max_columns_per_table,
+            max_columns_per_table=max_columns_per_table,
             hints=shown_columns(view.schema, earlier),
         ),
         LinkReply,
@@ -40,15 +40,15 @@ async def forward_link(
     link = read_link(view.schema, reply.tables, reply.columns) if reply else Link()
     if link.dropped:
         backbone.note(f"not in the schema: {', '.join(link.dropped)}")
-    hints = hinted(view.schema, _hint_text(question, settings))
-    return make_link(view.schema, (*link.columns, *hints), link.tables, link.dropped)
+    return link
 
 
-def _hint_text(question: Question, settings: ForwardLinkSettings) -> str:
+def hinted_link(question: Question, schema: Schema, source: HintSource) -> Link:
+    """Return every column whose name is a substring of the hint source: they join the link after SQL1."""
     texts = {
         "evidence": question.evidence,
         "question": question.text,
         "both": f"{question.text}\n{question.evidence}",
         "none": "",
     }
-    return texts[settings.hint_source]
+    return make_link(schema, hinted(schema, texts[source]))

@@ -24,6 +24,7 @@ async def preliminary_sql(
             question=asked.question,
             dialect=view.dialect_name,
             demonstrations=asked.demonstrations,
+            demonstrations_first=view.prompt.demonstrations_first,
             parts=view.render(),
             linked_tables=shown_tables(view.schema, link),
             linked_columns=shown_columns(view.schema, link),

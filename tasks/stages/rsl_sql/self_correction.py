@@ -7,7 +7,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.records import Correction, Execution, FewShotQuestion
+from tasks.records import Correction, CorrectionCase, Execution
 from tasks.settings.pipeline import CorrectionTurns
 from tasks.stage import stage
 from tasks.stages.replies import SqlReply
@@ -17,9 +17,8 @@ from tasks.stages.sql_answer import sql_answer
 
 @stage(prompts=("self_correction",))
 async def self_correction(
-    asked: FewShotQuestion,
+    case: CorrectionCase,
     view: SchemaView,
-    sql: str | None,
     settings: CorrectionTurns,
     runner: DatabaseRunner,
     backbone: MeteredBackbone,
@@ -33,6 +32,7 @@ async def self_correction(
         The last round's SQL, kept even if it still fails, and its status. A round whose reply cannot be read
         keeps the SQL of the round before. The conversation keeps the SQL that was read from each reply.
     """
+    asked, sql = case.asked, case.sql
     result = await runner.run(sql, rows=0) if sql else None
     before = outcome_of(result)
     conversation: tuple[Message, ...] = ()
@@ -46,11 +46,21 @@ async def self_correction(
                 question=asked.question,
                 dialect=view.dialect_name,
                 demonstrations=asked.demonstrations,
+                demonstrations_first=view.prompt.demonstrations_first,
                 parts=view.render(),
+                keywords=case.augmentation.keywords or (),
+                conditions=case.augmentation.conditions or (),
+                empty_counts=settings.when == "error_or_empty",
                 current=current if informed else None,
             )
         else:
-            turn = prompts.render("self_correction", "again", current=current, dialect=view.dialect_name)
+            turn = prompts.render(
+                "self_correction",
+                "again",
+                current=current,
+                dialect=view.dialect_name,
+                empty_counts=settings.when == "error_or_empty",
+            )
             conversation = (*conversation, Message("user", turn))
         reply = await backbone.ask_json(conversation, SqlReply)
         answer = sql_answer(reply, backbone)

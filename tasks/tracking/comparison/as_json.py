@@ -1,10 +1,12 @@
 """A comparison as plain JSON: the object of `crosscheck compare --json`."""
 
+from dataclasses import asdict
 from typing import Any
 
 from tasks.scoring.report import QuestionScore, Ratio, is_right
 from tasks.scoring.significance import PairedTest, needed_net
-from tasks.tracking.comparison.records import Contrast, Pair, RunComparison, Side
+from tasks.tracking.comparison.metric_rows import MetricRow
+from tasks.tracking.comparison.run_comparison import Contrast, Pair, RunComparison, Side
 
 
 def as_object(comparison: RunComparison) -> dict[str, Any]:
@@ -25,7 +27,8 @@ def as_object(comparison: RunComparison) -> dict[str, Any]:
         "by_difficulty": [_contrast(part) for part in comparison.by_difficulty],
         "by_database": [_contrast(part) for part in comparison.by_database],
         "stages": [_contrast(stage) for stage in comparison.stages],
-        "settings": [{"key": change.key, "a": change.a, "b": change.b} for change in comparison.settings],
+        "metrics": [_metric(row) for row in comparison.metrics],
+        "settings": [asdict(change) for change in comparison.settings],
         "warnings": list(comparison.warnings),
         "quarantined": list(comparison.quarantined),
         "without_quarantine": _result(without) if without else None,
@@ -35,13 +38,9 @@ def as_object(comparison: RunComparison) -> dict[str, Any]:
 
 def _result(result: PairedTest) -> dict[str, Any]:
     return {
-        "questions": result.questions,
-        "difference": result.difference,
-        "interval": {"low": result.low, "high": result.high, "confidence": result.confidence},
-        "p_value": result.p_value,
-        "significant": result.significant,
-        "better": result.better,
-        "verdict": result.verdict,
+        **_values(result, "questions", "difference"),
+        "interval": _values(result, "low", "high", "confidence"),
+        **_values(result, "p_value", "significant", "better", "verdict"),
         "needed_net": needed_net(result.differing, result.level),
         "both_right": result.both_right,
         "fixed": len(result.fixed),
@@ -53,19 +52,16 @@ def _result(result: PairedTest) -> dict[str, Any]:
 def _side(side: Side) -> dict[str, Any]:
     cost = side.cost
     return {
-        "run_id": side.run.run_id,
-        "backbone": side.run.backbone,
-        "pipeline": side.run.pipeline,
+        **_values(side.run, "run_id", "backbone", "pipeline"),
         "status": side.status,
+        "tags": dict(side.run.tags),
         "started": side.run.started.isoformat(timespec="seconds"),
-        "sqlite_version": side.run.sqlite_version,
+        "engine": side.run.engine,
         "ex": _ratio(side.ex) | {"low": side.low, "high": side.high},
         "left_out": list(side.only),
         "not_executable": side.not_executable,
         "cost": {
-            "calls": cost.calls,
-            "cached_calls": cost.cached_calls,
-            "retries": cost.retries,
+            **_values(cost, "calls", "cached_calls", "retries"),
             "paid_tokens": {"input": cost.input_tokens, "output": cost.output_tokens},
             "tokens": {"input": side.input_tokens, "output": side.output_tokens},
             "cost_usd": cost.cost_usd,
@@ -80,12 +76,14 @@ def _contrast(contrast: Contrast) -> dict[str, Any]:
         "name": contrast.name,
         "a": _ratio(contrast.a) if contrast.a else None,
         "b": _ratio(contrast.b) if contrast.b else None,
-        "difference": contrast.difference,
-        "fixed": contrast.fixed,
-        "broken": contrast.broken,
-        "p_value": contrast.p_value,
-        "adjusted_p": contrast.adjusted_p,
+        **_values(contrast, "difference", "fixed", "broken", "p_value", "adjusted_p"),
     }
+
+
+def _metric(row: MetricRow) -> dict[str, Any]:
+    a, b = (value.as_object() if isinstance(value, Ratio) else value for value in (row.a, row.b))
+    named = {"name": row.metric, "part": row.part or None, "title": row.title, "better": row.better}
+    return named | {"a": a, "b": b, "difference": row.difference}
 
 
 def _flip(pair: Pair, rule: str) -> dict[str, Any]:
@@ -117,4 +115,9 @@ def _answer(score: QuestionScore, rule: str) -> dict[str, Any]:
 
 
 def _ratio(ratio: Ratio) -> dict[str, float | None]:
-    return {"correct": ratio.correct, "total": ratio.total, "value": ratio.value}
+    return _values(ratio, "correct", "total", "value")
+
+
+def _values(record: object, *names: str) -> dict[str, Any]:
+    """Return some of a record's fields and properties by their names."""
+    return {name: getattr(record, name) for name in names}

@@ -5,8 +5,8 @@ from typing import Any
 
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.scoring.report import QuestionScore
-from tasks.tracking.comparison.records import Pair, RunComparison
-from tasks.tracking.ranking import REROLLED, why_unranked
+from tasks.tracking.comparison.run_comparison import Pair, RunComparison
+from tasks.tracking.evaluation import REROLLED
 from tasks.tracking.warehouse.runs import StoredRun
 from tasks.wording import counted, shorten
 
@@ -97,7 +97,8 @@ def left_out(comparison: RunComparison) -> tuple[str, ...]:
             )
         if side.not_executable:
             sentences.append(
-                f"{side.not_executable:,} questions of {side.letter} could not be scored, their database was missing."
+                f"{side.not_executable:,} questions of {side.letter} could not be scored, their database was missing "
+                "or they have no gold."
             )
     return tuple(sentences)
 
@@ -106,7 +107,7 @@ def why_not_ranked(a: StoredRun, b: StoredRun) -> str:
     """Return why two runs must not be ranked, independent of the test; "" if they may be."""
     letters: dict[str, list[str]] = {}
     for letter, stored in (("A", a), ("B", b)):
-        if why := why_unranked(stored.run.tags, stored.run.settings):
+        if why := stored.run.why_unranked:
             letters.setdefault(why, []).append(letter)
     if not letters:
         return ""
@@ -117,10 +118,11 @@ def why_not_ranked(a: StoredRun, b: StoredRun) -> str:
 def _about_both(a: StoredRun, b: StoredRun) -> Iterator[str]:
     if a.run.run_id == b.run.run_id:
         yield "A and B are the same run."
-    if a.run.sqlite_version != b.run.sqlite_version:
+    if a.run.engine != b.run.engine:
+        engines = [stored.run.engine or "an unknown engine" for stored in (a, b)]
         yield (
-            f"A was executed by SQLite {a.run.sqlite_version}, B by {b.run.sqlite_version}: functions differ between "
-            "versions, so some flips may not be the model's doing."
+            f"A was executed by {engines[0]}, B by {engines[1]}: functions differ between versions, "
+            "so some flips may not be the model's doing."
         )
     limits = [_benchmark(stored).get("timeout_s") for stored in (a, b)]
     if limits[0] != limits[1]:

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tasks.scoring.build_report import DIFFICULTIES
+from tasks.scoring.grades import DIFFICULTIES
 from tasks.scoring.report import UNGRADED, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import holm, mcnemar
-from tasks.tracking.comparison.records import Contrast, Pair
+from tasks.tracking.comparison.run_comparison import Contrast, Pair
 
 
 def by_database(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
@@ -81,10 +81,11 @@ def _grade(row: QuestionScore, rule: str) -> str:
     dev split the grade that it has with its schema.
     """
     if row.question.difficulty is None and rule == "spider":
+        from tasks.database.dialects import SQLITE
         from tasks.database.schema import Schema
         from tasks.sql.hardness import hardness
 
-        return hardness(row.gold_sql, Schema(row.question.database_id, ())) or UNGRADED
+        return hardness(row.gold_sql, Schema(row.question.database_id, (), dialect=SQLITE)) or UNGRADED
     return row.question.difficulty or UNGRADED
 
 

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from tasks.tracking.comparison import charts
 from tasks.tracking.comparison.comparability import left_out
-from tasks.tracking.comparison.records import Contrast, RunComparison
+from tasks.tracking.comparison.run_comparison import Contrast, RunComparison
 from tasks.tracking.pages.template import fill
 
 
@@ -26,7 +25,7 @@ def render(comparison: RunComparison) -> str:
     return fill(
         "comparison.html.jinja",
         ["page.css"],
-        "page.js",
+        ["page.js"],
         comparison=comparison,
         result=comparison.result,
         run=comparison.a.run,
@@ -35,7 +34,6 @@ def render(comparison: RunComparison) -> str:
         tables=_tables(comparison),
         databases=sorted({pair.question.database_id for pair in comparison.flips}),
         grades=sorted({pair.question.difficulty for pair in comparison.flips if pair.question.difficulty}),
-        charts=charts,
     )
 
 

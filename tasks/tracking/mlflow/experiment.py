@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from tasks.errors import ConfigurationError
 from tasks.tracking.mlflow.experiment_view import view, view_tag
-from tasks.tracking.mlflow.quiet import http_limits
-from tasks.tracking.mlflow.store import Store, ui_url
+from tasks.tracking.mlflow.store import Store, attempt, ui_url
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Experiment
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,8 +20,33 @@ def experiment_name(benchmark: str) -> str:
     return f"crosscheck/{benchmark}"
 
 
+def find_or_create(
+    client: "MlflowClient", name: str, artifacts: Path | None, tags: dict[str, str] | None = None
+) -> "Experiment":
+    """Return an experiment; create it if there is none of that name.
+
+    Args:
+        client: MLflow.
+        name: of the experiment.
+        artifacts: folder for the artifacts of a new experiment; None: the server decides.
+        tags: of a new experiment.
+    """
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            client.create_experiment(name, artifacts.as_uri() if artifacts else None, tags)
+        except MlflowException:  # another process was faster
+            if client.get_experiment_by_name(name) is None:
+                raise
+        found = client.get_experiment_by_name(name)
+    assert found is not None
+    return found
+
+
 def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | None) -> str:
-    """Return the id of a benchmark's experiment; make it when it is not there.
+    """Return the id of a benchmark's experiment; create it if there is none.
 
     Args:
         client: MLflow.
@@ -29,21 +54,10 @@ def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | No
         artifacts: folder for the artifacts of a new experiment; None: the server decides.
 
     Raises:
-        ConfigurationError: it is there but deleted.
+        ConfigurationError: it was deleted.
     """
-    from mlflow.exceptions import MlflowException
-
     name = experiment_name(benchmark)
-    found = client.get_experiment_by_name(name)
-    if found is None:
-        try:
-            return client.create_experiment(
-                name, artifact_location=artifacts.as_uri() if artifacts else None, tags=_tags(benchmark)
-            )
-        except MlflowException:
-            found = client.get_experiment_by_name(name)  # another process was faster
-            if found is None:
-                raise
+    found = find_or_create(client, name, artifacts, _tags(benchmark))
     if found.lifecycle_stage == "deleted":
         raise ConfigurationError(
             f'MLflow\'s experiment "{name}" was deleted. Bring it back with '
@@ -73,14 +87,15 @@ def show_sweep(store: Store, mlflow_run_id: str, sweep: str) -> str:
         mlflow_run_id: a run of the sweep.
         sweep: the tag `sweep` of its runs.
     """
-    name = f"sweep-{sweep}"
-    try:
-        with http_limits(retries=1, seconds=10):
-            client = store.client()
-            experiment_id = client.get_run(mlflow_run_id).info.experiment_id
-            shown = view(f"Sweep {sweep}", f"tags.sweep = '{sweep}'")
-            client.set_experiment_tag(experiment_id, view_tag(name), shown)
-    except Exception as error:  # no error of MLflow may fail the sweep, which is done
-        _LOG.warning("MLflow has no view of sweep %s: %s", sweep, error)
+    name, experiment_id = f"sweep-{sweep}", ""
+
+    def add_view(client: "MlflowClient") -> None:
+        nonlocal experiment_id
+        experiment_id = client.get_run(mlflow_run_id).info.experiment_id
+        shown = view(f"Sweep {sweep}", f"tags.sweep = '{sweep}'")
+        client.set_experiment_tag(experiment_id, view_tag(name), shown)
+
+    if problem := attempt(store, add_view):
+        _LOG.warning("MLflow has no view of sweep %s: %s", sweep, problem)
         return ""
     return ui_url(store, experiment_id, view=name)

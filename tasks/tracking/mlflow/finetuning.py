@@ -1,20 +1,17 @@
 """A fine-tuning as an MLflow run: parameters, metrics by step, the adapter as an artifact. One run per folder."""
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.quiet import http_limits
-from tasks.tracking.mlflow.store import find_store, reason_of, ui_url
+from tasks.tracking.mlflow.experiment import find_or_create
+from tasks.tracking.mlflow.store import attempt, find_store, ui_url
 from tasks.tracking.parameters import flatten
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-
-_LOG = logging.getLogger(__name__)
 
 EXPERIMENT = "crosscheck/finetuning"
 RUN_FILE = "mlflow_run.txt"
@@ -47,7 +44,8 @@ class FinetuningTracker:
         def begin(client: "MlflowClient") -> None:
             from mlflow.entities import Param
 
-            self._experiment_id = self._experiment(client)
+            experiment = find_or_create(client, EXPERIMENT, self.store.artifacts)
+            self._experiment_id = str(experiment.experiment_id)
             if self._file.is_file():
                 self._run_id = client.get_run(self._file.read_text(encoding="utf-8").strip()).info.run_id
                 client.update_run(self._run_id, status="RUNNING")
@@ -100,24 +98,6 @@ class FinetuningTracker:
         """Where the run is in MLflow's UI, "" when there is none."""
         return ui_url(self.store, self._experiment_id, self._run_id) if self._run_id else ""
 
-    def _experiment(self, client: "MlflowClient") -> str:
-        from mlflow.exceptions import MlflowException
-
-        found = client.get_experiment_by_name(EXPERIMENT)
-        if found is None:
-            artifacts = self.store.artifacts
-            try:
-                return client.create_experiment(EXPERIMENT, artifacts.as_uri() if artifacts else None)
-            except MlflowException:
-                found = client.get_experiment_by_name(EXPERIMENT)  # another process was faster
-                if found is None:
-                    raise
-        return str(found.experiment_id)
-
     def _attempt(self, work: Callable[["MlflowClient"], None]) -> None:
-        try:
-            with http_limits(retries=2, seconds=30):
-                work(self.store.client())
-        except Exception as error:  # no error of MLflow or the network may end the training
-            _LOG.debug("MLflow failed", exc_info=True)
-            self.problem = self.problem or reason_of(error)
+        problem = attempt(self.store, work, retries=2, seconds=30)
+        self.problem = self.problem or problem

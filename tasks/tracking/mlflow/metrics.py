@@ -25,84 +25,67 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
         report: what the evaluation found.
         seconds: wall time of the evaluation.
     """
-    found = [
-        _ratio("ex", report.ex),
-        *(_ratio(f"ex_{rule}", ratio) for rule, ratio in report.rules.items()),
-        Measure("ex_correct", float(report.ex.correct)),
-        Measure("ex_total", float(report.ex.total)),
-        *(_ratio(f"ex_by_difficulty/{grade}", ratio) for grade, ratio in report.by_difficulty.items()),
-        *_stages(report),
-        *_linking(report),
-        *_counts(report),
-        *_registered(report),
-        *_usage(report.cost, "usage"),
-        *(
-            measure
-            for label, cost in report.stage_cost.items()
-            for measure in _usage(cost, f"usage_by_stage/{label}")
-        ),
-        Measure("usage/seconds", seconds) if seconds is not None else None,
-    ]
-    return tuple(measure for measure in found if measure is not None)
+    return tuple(
+        Measure(name, _number(value), step)
+        for name, value, step in _values(report, seconds)
+        if value is not None and not (isinstance(value, Ratio) and value.value is None)
+    )
 
 
-def _ratio(name: str, ratio: Ratio, step: int = 0) -> Measure | None:
-    """Six decimals, which MLflow's table shows in full; the exact share is in `ex_correct` and `ex_total`."""
-    return None if ratio.value is None else Measure(name, round(float(ratio.value), 6), step)
+def _number(value: Value) -> float:
+    """Return a value; of a share six decimals, which MLflow shows in full (`ex_correct`, `ex_total` are exact)."""
+    return round(float(value.value or 0.0), 6) if isinstance(value, Ratio) else float(value)
 
 
-def _stages(report: Report) -> Iterator[Measure | None]:
+def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Value | None, int]]:
+    """Yield name, value and step of each metric; None for what is not known."""
+    for name, value in _plain(report).items():
+        yield name, value, 0
     for number, stage in enumerate(report.stages, start=1):
-        yield _ratio("ex_by_stage", stage.ex, number)
-        yield _ratio(f"stage_ex/{stage.name}", stage.ex)
-        if stage.fixed is not None:
-            yield Measure(f"stage_fixed/{stage.name}", float(stage.fixed))
-        if stage.broken is not None:
-            yield Measure(f"stage_broken/{stage.name}", float(stage.broken))
-
-
-def _linking(report: Report) -> Iterator[Measure | None]:
-    for link in report.linking:
-        prefix = f"linking/{link.name}"
-        yield _ratio(f"{prefix}/nsr", link.nsr)
-        yield _ratio(f"{prefix}/strict_recall", link.strict_recall)
-        yield _ratio(f"{prefix}/precision", link.precision)
-        yield Measure(f"{prefix}/avg_tables", link.avg_tables)
-        yield Measure(f"{prefix}/avg_columns", link.avg_columns)
-        if link.reduction is not None:
-            yield Measure(f"{prefix}/reduction", link.reduction)
-
-
-def _registered(report: Report) -> Iterator[Measure | None]:
-    """Yield what the registered metrics found: a metric's value under its name, further ones under theirs."""
-    for name, found in report.measurements.items():
-        if found.value is not None:
-            yield _measure(name, found.value)
-        for further, value in found.further.items():
-            yield _measure(further, value)
-        for stepped, values in found.series.items():
+        yield "ex_by_stage", stage.ex, number
+    for found in report.measurements.values():
+        for name, values in found.series.items():
             for step, value in enumerate(values, start=1):
-                yield _measure(stepped, value, step)
+                yield name, value, step
+    yield "usage/seconds", seconds, 0
 
 
-def _measure(name: str, value: Value, step: int = 0) -> Measure | None:
-    return _ratio(name, value, step) if isinstance(value, Ratio) else Measure(name, float(value), step)
+def _plain(report: Report) -> dict[str, Value | None]:
+    """Return the metrics without steps; the value of a registered metric stands under the metric's name."""
+    values: dict[str, Value | None] = {"ex": report.ex}
+    values |= {f"ex_{rule}": ratio for rule, ratio in report.rules.items()}
+    values |= {"ex_correct": report.ex.correct, "ex_total": report.ex.total}
+    values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in report.by_difficulty.items()}
+    for stage in report.stages:
+        values[f"stage_ex/{stage.name}"] = stage.ex
+        values[f"stage_fixed/{stage.name}"] = stage.fixed
+        values[f"stage_broken/{stage.name}"] = stage.broken
+    for link in report.linking:
+        for name in ("nsr", "strict_recall", "precision", "avg_tables", "avg_columns", "reduction"):
+            values[f"linking/{link.name}/{name}"] = getattr(link, name)
+    values |= {
+        "questions/selected": report.questions,
+        "questions/scored": report.scored,
+        "questions/answered": report.answered,
+        "questions/failed": sum(report.failures.values()),
+        "questions/mendable": report.mendable,
+        "questions/database_missing": sum(report.missing_databases.values()),
+        "questions/gold_fault": len(report.gold_faults),
+    }
+    values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
+    for name, found in report.measurements.items():
+        values |= {name: found.value} | dict(found.further)
+    for prefix, cost in {"usage": report.cost, **_by_stage(report)}.items():
+        values |= {f"{prefix}/{name}": value for name, value in _usage(cost).items()}
+    return values
 
 
-def _counts(report: Report) -> Iterator[Measure]:
-    yield Measure("questions/selected", float(report.questions))
-    yield Measure("questions/scored", float(report.scored))
-    yield Measure("questions/answered", float(report.answered))
-    yield Measure("questions/failed", float(sum(report.failures.values())))
-    yield Measure("questions/mendable", float(report.mendable))
-    yield Measure("questions/database_missing", float(sum(report.missing_databases.values())))
-    yield Measure("questions/gold_fault", float(len(report.gold_faults)))
-    for kind, count in report.failures.items():
-        yield Measure(f"failures/{kind}", float(count))
+def _by_stage(report: Report) -> dict[str, Cost]:
+    return {f"usage_by_stage/{label}": cost for label, cost in report.stage_cost.items()}
 
 
-def _usage(cost: Cost, prefix: str) -> Iterator[Measure]:
-    known: dict[str, float | None] = {
+def _usage(cost: Cost) -> dict[str, Value | None]:
+    return {
         "calls": cost.calls,
         "cached_calls": cost.cached_calls,
         "retries": cost.retries,
@@ -114,6 +97,3 @@ def _usage(cost: Cost, prefix: str) -> Iterator[Measure]:
         "call_p50_seconds": cost.p50_s,
         "call_p95_seconds": cost.p95_s,
     }
-    for name, value in known.items():
-        if value is not None:
-            yield Measure(f"{prefix}/{name}", float(value))

@@ -5,7 +5,7 @@ import colorsys
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +15,12 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 from tasks.errors import DataError
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun
-from tasks.tracking.mlflow.charts import change_figure, stage_figure
+from tasks.tracking.mlflow.figures import change_figure, stage_figure
 from tasks.tracking.mlflow.metrics import Measure, measures
 from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import FILE, table
 from tasks.tracking.submission import submission
-from tasks.tracking.summary import Tracked, markdown
+from tasks.tracking.summary import TaskRuns, Tracked, markdown
 
 MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
@@ -55,20 +55,34 @@ class Package:
     tracked: Tracked | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """How an evaluation ended, and what is logged beside its report.
+
+    Attributes:
+        status: the tag `status`, e.g. "complete", or "partial" after a stop in mid-run.
+        seconds: wall time; None when unknown.
+        prefect: its Prefect task runs.
+        facts: further keys of `summary.json`.
+        remarks: further sentences of the description.
+        genai_evaluation: whether MLflow lists the run among its evaluation runs.
+    """
+
+    status: str = "complete"
+    seconds: float | None = None
+    prefect: TaskRuns | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    genai_evaluation: bool = False
+
+
 def opening(run: EvaluationRun) -> Package:
     """Return what is known before the first answer."""
     return Package(run, _params(run), _tags(run, "running"))
 
 
 def closing(
-    run: EvaluationRun,
-    report: Report,
-    summary: Mapping[str, Any],
-    *,
-    status: str = "complete",
-    seconds: float | None = None,
-    remarks: Sequence[str] = (),
-    genai_evaluation: bool = False,
+    run: EvaluationRun, report: Report, summary: Mapping[str, Any], completion: Completion
 ) -> Package:
     """Return what is known at the end.
 
@@ -76,10 +90,7 @@ def closing(
         run: the evaluation.
         report: what it found.
         summary: the command line's JSON object.
-        status: the tag `status`.
-        seconds: wall time.
-        remarks: further sentences of the description.
-        genai_evaluation: whether MLflow lists the run among its evaluation runs.
+        completion: how it ended.
     """
     title = f"{run.name} on {run.benchmark}, revision {run.revision}"
     answers = submission(report, run.layout, run.questions_in_benchmark)
@@ -91,17 +102,18 @@ def closing(
         "figures/fixed_and_broken.svg": change_figure(report, title),
         FILE: table(report).encode("utf-8", "replace"),
     }
-    described = markdown(run, report, seconds) + "".join(f"- {remark}\n" for remark in remarks)
-    tags = _tags(run, status) | {
+    remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
+    described = markdown(run, report, completion.seconds) + remarks
+    tags = _tags(run, completion.status) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
-        **({"mlflow.runType": "genai_evaluate"} if genai_evaluation else {}),
+        **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }
     return Package(
         run,
         _params(run),
         tags,
-        measures(report, seconds),
+        measures(report, completion.seconds),
         {path: content for path, content in files.items() if content is not None},
     )
 
@@ -145,7 +157,7 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
         "rule": run.rule,
         "benchmark_revision": run.revision,
         "question_sha256": run.question_sha256,
-        "sqlite_version": run.sqlite_version,
+        "engine": run.engine,
         "crosscheck_version": run.version,
         "crosscheck_run_id": run.run_id,
         "git_commit": run.git_commit,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.backbone.recordings.observed import Exchange
+from tasks.backbone.replies.json_text import thoughts_of, without_thoughts
 from tasks.records import StageRecord
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.predictions import status
@@ -120,7 +121,10 @@ def _messages(exchange: Exchange) -> list[dict[str, str]]:
 
 
 def _reply(exchange: Exchange) -> dict[str, Any]:
-    return {"choices": [{"message": {"role": "assistant", "content": _cut(exchange.reply)}}]}
+    said = {"role": "assistant", "content": _cut(without_thoughts(exchange.reply))}
+    if thoughts := thoughts_of(exchange.reply):
+        said["reasoning_content"] = _cut(thoughts)
+    return {"choices": [{"message": said}]}
 
 
 def _links(score: QuestionScore) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,21 @@ def import_mlflow() -> None:
         logger = logging.getLogger(name)
         logger.handlers = [Demoted()]
         logger.propagate = False
+
+
+def import_in_background() -> None:
+    """Begin to import MLflow and its SQLite store in a thread: it takes seconds, and is not needed at once.
+
+    `importlib_metadata`, which MLflow depends on, is imported before the thread starts: it registers itself with
+    Python's import system when half imported, and another thread that looks for entry points then fails.
+    """
+    import importlib_metadata  # noqa: F401
+
+    def work() -> None:
+        import_mlflow()
+        import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
+
+    threading.Thread(target=work, name="import mlflow", daemon=True).start()
 
 
 @contextmanager

@@ -1,23 +1,28 @@
 """Where MLflow keeps its runs: the local SQLite store or the server of MLFLOW_TRACKING_URI; how to open its UI."""
 
+import logging
 import os
 import re
 import shlex
 import shutil
+import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tasks.errors import ConfigurationError
 from tasks.settings.home import Home
+from tasks.tracking.known_store import is_known, remember
 from tasks.tracking.mlflow.quiet import http_limits, import_mlflow
 from tasks.tracking.parameters import redact
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
+_LOG = logging.getLogger(__name__)
 
 VIEW = "crosscheck"
 """Name of the column layout that every experiment carries, for the links to it."""
@@ -60,6 +65,7 @@ class Store:
 
         if self.sqlite_file is not None and not self.sqlite_file.exists():
             _make_sqlite_store(self.sqlite_file)
+            remember(self.sqlite_file)
         return MlflowClient(tracking_uri=self.uri)
 
 
@@ -70,11 +76,13 @@ def find_store(home: Home) -> Store:
 
 
 def check(store: Store) -> None:
-    """Open the store and read from it.
+    """Open the store and read from it, unless it is known to be usable.
 
     Raises:
         ConfigurationError: MLflow does not know the URI, no server answers there, or the store cannot be used.
     """
+    if store.sqlite_file and is_known(store.sqlite_file):
+        return
     from_environment = store.artifacts is None
     cure = (
         "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
@@ -82,6 +90,11 @@ def check(store: Store) -> None:
         else "Name another working folder with --home, or set MLFLOW_TRACKING_URI."
     )
     try:
+        if store.sqlite_file and store.sqlite_file.exists():
+            with closing(
+                sqlite3.connect(store.sqlite_file)
+            ) as file:  # MLflow would try for a hundred seconds
+                file.execute("SELECT count(*) FROM sqlite_master")
         with http_limits(retries=1, seconds=10):
             store.client().search_experiments(max_results=1)
     except Exception as error:
@@ -92,6 +105,35 @@ def check(store: Store) -> None:
         raise ConfigurationError(
             f'MLflow\'s tracking store "{store.shown}" cannot be used: {reason} {cure}'
         ) from error
+    if store.sqlite_file:
+        remember(store.sqlite_file)
+
+
+def attempt(
+    store: Store, work: Callable[["MlflowClient"], object], *, retries: int = 1, seconds: int = 10
+) -> str:
+    """Call a function with a client of a store; return why it failed, "" if it did not.
+
+    No error of MLflow, SQLAlchemy or the network may end what the user has started.
+
+    Args:
+        store: MLflow's store.
+        work: the function.
+        retries: attempts of a request after the first.
+        seconds: timeout of one attempt.
+
+    Raises:
+        ConfigurationError: of the function.
+    """
+    try:
+        with http_limits(retries, seconds):
+            work(store.client())
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        _LOG.debug("MLflow failed", exc_info=True)
+        return reason_of(error)
+    return ""
 
 
 def reason_of(error: BaseException) -> str:
@@ -165,7 +207,7 @@ def _make_sqlite_store(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}-making-{os.getpid()}")
     try:
-        with _unsynchronised():
+        with _unsynchronised(aside):
             made = SqlAlchemyStore(f"sqlite:///{aside}", (path.parent / "mlartifacts").as_uri())  # type: ignore[no-untyped-call]
             made.engine.dispose()
         _put_in_place(aside, path)
@@ -184,12 +226,16 @@ def _put_in_place(aside: Path, path: Path) -> None:
 
 
 @contextmanager
-def _unsynchronised() -> Iterator[None]:
+def _unsynchronised(path: Path) -> Iterator[None]:
+    """Let connections to one SQLite file not wait for the disk; those of other threads to other stores still do."""
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
-    def relax(connection: Any, _record: Any) -> None:
-        connection.execute("PRAGMA synchronous = OFF")
+    def relax(connection: object, _record: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            _, _, file = connection.execute("PRAGMA database_list").fetchone()
+            if Path(file).name == path.name:
+                connection.execute("PRAGMA synchronous = OFF")
 
     event.listen(Engine, "connect", relax)
     try:

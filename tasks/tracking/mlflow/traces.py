@@ -6,7 +6,6 @@ second. The ways are known here when the run ends, so many traces are sent at on
 
 import hashlib
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.question_spans import Exchanges, QuestionSpan, question_span
-from tasks.tracking.mlflow.quiet import http_limits
-from tasks.tracking.mlflow.store import Store, reason_of
+from tasks.tracking.mlflow.store import Store, attempt
 from tasks.tracking.mlflow.trace_choice import TraceChoice
 from tasks.tracking.parameters import clean, redact
 from tasks.tracking.predictions import status
@@ -25,8 +23,6 @@ from tasks.tracking.summary import Tracked
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
-
-_LOG = logging.getLogger(__name__)
 
 BATCH = 20
 """Traces whose spans are sent at once: some 2 MB where prompts are long."""
@@ -56,19 +52,12 @@ def log_traces(
     if tracked.run_id is None or tracked.experiment_id is None:
         return "there is no MLflow run to link them with."
     maker = _Maker(run, tracked.run_id, tracked.experiment_id)
-    try:
-        with http_limits(retries=1, seconds=60):
-            _send(store, maker, [(score, exchanges) for score in choice.whole])
-            _send(store, maker, [(score, None) for score in choice.brief])
-    except Exception as error:  # no error of MLflow may end the evaluation
-        _LOG.debug("traces were not written", exc_info=True)
-        return reason_of(error)
-    return ""
+    scores = [(score, exchanges) for score in choice.whole] + [(score, None) for score in choice.brief]
+    return attempt(store, lambda _: _send(store, maker, scores), seconds=60)
 
 
 def _send(store: Store, maker: "_Maker", scores: Sequence[tuple[QuestionScore, Exchanges | None]]) -> None:
     """Send a batch after the other, so that only one batch's prompts are in memory."""
-    store.client()
     from mlflow.tracing.client import TracingClient
 
     client = TracingClient(store.uri)

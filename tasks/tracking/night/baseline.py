@@ -1,14 +1,49 @@
-"""The baseline of an evaluation of a nightly run, and the comparison with it."""
+"""The comparison of an entry of a nightly run with its baseline, and the scores of earlier runs."""
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from tasks.errors import ConfigurationError, DataError
-from tasks.scoring.report import is_right
+from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.scoring.report import Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs
+from tasks.settings.night import Gate
 from tasks.tracking.comparison.comparability import common_rule
-from tasks.tracking.ranking import why_unranked
+from tasks.tracking.evaluation import ORACLE, REROLLED
+from tasks.tracking.night.night import Entry, Past
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
+
+TREND = 14
+"""How many scores a trend has at most."""
+
+
+def compared(entry: Entry, baselines: Mapping[str, StoredRun], warehouse: Warehouse, gate: Gate) -> Entry:
+    """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
+
+    Args:
+        entry: as the evaluation left it.
+        baselines: runs that a user named, by the entry's name.
+        warehouse: the results of all runs.
+        gate: how many failures are tolerated, and the level of the test.
+    """
+    if entry.run_id is None:
+        return entry
+    current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
+    header = find_run(entry.run_id, runs)
+    entry = replace(entry, rule=current.run.rule, trend=_trend(header, runs))
+    if not entry.problem:
+        entry = replace(entry, problem=_too_many_failures(entry, len(current.rows), gate))
+    if why := current.run.why_unranked:
+        return replace(entry, not_ranked=why)
+    baseline = baselines.get(entry.name) or previous_run(header, runs, warehouse)
+    if baseline is None:
+        return entry
+    entry = replace(entry, baseline=baseline.run.run_id)
+    try:
+        return replace(entry, comparison=compare_with(baseline, current, gate.level))
+    except CrosscheckError as error:
+        return replace(entry, problem=f"{entry.problem}\n{error}".strip())
 
 
 def previous_run(current: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse) -> StoredRun | None:
@@ -25,11 +60,10 @@ def previous_run(current: RunHeader, runs: Sequence[RunHeader], warehouse: Wareh
     own = warehouse.read_run(current.run_id)
     for run in runs:
         earlier = run.run_id != current.run_id and run.started <= current.started
-        if not (run.asks_as(current) and earlier and run.status == "complete"):
+        if not (run.asks_as(current) and earlier and run.status == "complete") or run.rows_removed:
             continue
         stored = warehouse.read_run(run.run_id)
-        unranked = why_unranked(stored.run.tags, stored.run.settings)
-        if _asked(stored) == _asked(own) and not unranked:
+        if _asked(stored) == _asked(own) and not stored.run.why_unranked:
             return stored
     return None
 
@@ -44,7 +78,7 @@ def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
     if not run.finished:
         raise DataError(f'The baseline "{reference}" is {run.status}: name a run that was finished.')
     stored = warehouse.read_run(run.run_id)
-    if why := why_unranked(stored.run.tags, stored.run.settings):
+    if why := stored.run.why_unranked:
         raise DataError(
             f'The baseline "{reference}" {why}, so nothing can be worse or better than it: name a run that asked '
             "every question once and saw no gold."
@@ -86,3 +120,39 @@ def _rights(stored: StoredRun, rule: str) -> dict[str, bool]:
         for row in stored.rows
         if row.executable and not (row.outcome.failure and row.outcome.failure.mendable)
     }
+
+
+def _too_many_failures(entry: Entry, questions: int, gate: Gate) -> str:
+    share = entry.unanswered / max(1, questions)
+    if share <= gate.tolerated_failures:
+        return ""
+    return (
+        f"{entry.unanswered:,} of {questions:,} questions have no answer ({100 * share:.1f} %; "
+        f"{100 * gate.tolerated_failures:g} % are tolerated)."
+    )
+
+
+def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
+    """Return the last scores of a combination; a run that was re-run is replaced by its re-run."""
+    rerun = {run.tags.get("parent_run_id") for run in runs}
+    alike = [
+        run
+        for run in runs
+        if run.run_id == current.run_id
+        or (
+            run.asks_as(current)
+            and run.status == "complete"
+            and run.started <= current.started
+            and run.run_id not in rerun
+            and not {REROLLED, ORACLE} & run.tags.keys()
+        )
+    ]
+    return tuple(
+        Past(
+            run.run_id,
+            run.started.replace(microsecond=0, tzinfo=datetime.UTC),
+            Ratio(run.ex_correct, run.ex_total),
+        )
+        for run in reversed(alike[:TREND])
+        if run.ex_correct is not None and run.ex_total
+    )

@@ -6,9 +6,9 @@ from typing import Any
 
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Ratio
-from tasks.tracking.comparison.build import compare
-from tasks.tracking.comparison.records import Pair, RunComparison
-from tasks.tracking.night.records import Judged
+from tasks.tracking.comparison.compare import compare
+from tasks.tracking.comparison.run_comparison import Pair, RunComparison
+from tasks.tracking.night.night import Judged
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 
 

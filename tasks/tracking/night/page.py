@@ -1,14 +1,20 @@
 """A nightly run as one self-contained HTML page."""
 
-from tasks.tracking.night import charts
+from collections.abc import Iterable, Sequence
+from math import ceil, floor
+
+from tasks.scoring.significance import wilson
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail, details
-from tasks.tracking.night.records import CONFIDENCE, Judged, Night
-from tasks.tracking.pages.template import fill
+from tasks.tracking.night.night import CONFIDENCE, Judged, Night
+from tasks.tracking.night.tables import efficiencies, measured
+from tasks.tracking.pages.template import Scale, fill
 from tasks.tracking.warehouse.runs import Warehouse
 
 BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN = 20, 10, 10
 """Questions of one evaluation that the page shows at most; a command shows all of them."""
+LEAST_REACH = 20.0
+"""Percentage points that a trend shows at least, so that noise looks like noise."""
 
 
 def render(night: Night, warehouse: Warehouse) -> str:
@@ -25,9 +31,11 @@ def render(night: Night, warehouse: Warehouse) -> str:
         night=night,
         facts=list(words.facts(night)),
         worst_first=sorted(placed, key=lambda each: not each[1].judged.red),
-        scale=charts.score_scale(night.entries),
-        charts=charts,
+        scale=_score_scale(night.entries),
+        trend_scale=_trend_scale,
         words=words,
+        efficiencies=efficiencies(night),
+        measured=measured,
         changes=_changes,
         badge=_badge,
         confidence=f"{100 * CONFIDENCE:g} %",
@@ -53,6 +61,26 @@ def _changes(detail: Detail) -> list[tuple[str, int, tuple[object, ...]]]:
 
 def _badge(judged: Judged) -> str:
     return judged.verdict.replace(" ", "-")
+
+
+def _score_scale(entries: Sequence[Judged]) -> Scale:
+    """Return one scale for the scores of a nightly run, from whole tens to whole tens around all intervals."""
+    ratios = [
+        ratio for each in entries for ratio in (each.entry.ex, each.entry.before) if ratio and ratio.total
+    ]
+    ends = [100 * end for ratio in ratios for end in wilson(ratio.correct, ratio.total, CONFIDENCE)]
+    low = floor(min(ends, default=0) / 10) * 10
+    high = ceil(max(ends, default=100) / 10) * 10
+    return Scale(low, max(high, low + 10), 12, 208)
+
+
+def _trend_scale(values: Iterable[float], bottom: float, top: float) -> Scale:
+    """Return a vertical scale around percentages that shows enough of their surroundings."""
+    ends = list(values)
+    low, high = min(ends), max(ends)
+    spare = max(0.0, LEAST_REACH - (high - low)) / 2
+    low = max(0.0, min(low - spare, 100 - LEAST_REACH))
+    return Scale(low, min(100.0, max(high + spare, low + LEAST_REACH)), bottom, top)
 
 
 def _spent(night: Night) -> float | None:

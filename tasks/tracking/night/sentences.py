@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from tasks.tracking.night.records import Entry, Night
+from tasks.tracking.night.night import Entry, Night
 from tasks.wording import DASH, counted, duration
 
 
@@ -17,6 +17,8 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
     if overrides := night.matrix.get("overrides"):
         yield "settings changed", ", ".join(map(str, overrides))
     yield "answers", "the models were asked again" if night.asked_again else "known answers were reused"
+    if night.cleaned:
+        yield "working folder", night.cleaned
 
 
 def gate_in_words(night: Night) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tasks.tracking.night.records import CONFIDENCE, Judged, Night
+from tasks.tracking.night.night import CONFIDENCE, Entry, Judged, Night
 from tasks.tracking.night.sentences import failures
 from tasks.wording import DASH, counts, duration, interval, money, number, p_value, percent, points, seconds
 
@@ -37,9 +37,25 @@ def scores(night: Night, *, with_baseline: bool = False) -> Table:
 
 
 def costs(night: Night) -> Table:
-    """Return the calls, the money and the time of every evaluation."""
+    """Return the calls, the money and the time of every evaluation, and its efficiency where that was measured."""
     columns = ("paid calls", "cached calls", "paid", "median", "p95", "took", "without an answer")
-    return Table(columns, tuple(Row(judged, _cost(judged)) for judged in night.entries))
+    names = efficiencies(night)
+    rows = (
+        Row(judged, (*_cost(judged), *(measured(judged.entry, name) for name in names)))
+        for judged in night.entries
+    )
+    return Table((*columns, *names), tuple(rows))
+
+
+def efficiencies(night: Night) -> tuple[str, ...]:
+    """Return the names of the efficiencies that any evaluation measured."""
+    return tuple(dict.fromkeys(name for judged in night.entries for name in judged.entry.efficiency))
+
+
+def measured(entry: Entry, name: str) -> str:
+    """Return an evaluation's efficiency; a dash where it was not measured."""
+    value = entry.efficiency.get(name)
+    return DASH if value is None else f"{value:.2f}"
 
 
 def _score(judged: Judged) -> tuple[str, ...]:

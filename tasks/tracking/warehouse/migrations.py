@@ -82,6 +82,16 @@ def m004_later_than_schema_1(connection: "DuckDBPyConnection") -> None:
     connection.execute("UPDATE crosscheck_schema SET version = 2")
 
 
+@migration
+def m005_tags_and_removed_rows(connection: "DuckDBPyConnection") -> None:
+    """Add the tags of a run, its name and its note among them, and when `crosscheck clean` removed its questions."""
+    connection.execute("ALTER TABLE runs ADD COLUMN IF NOT EXISTS tags MAP(VARCHAR, VARCHAR)")
+    connection.execute("ALTER TABLE runs ADD COLUMN IF NOT EXISTS rows_removed TIMESTAMP")
+    connection.execute(
+        "UPDATE runs SET tags = CAST(json_extract(run, '$.tags') AS MAP(VARCHAR, VARCHAR)) WHERE tags IS NULL"
+    )
+
+
 def missing(connection: "DuckDBPyConnection") -> list[str]:
     """Return the names of the migrations that have not been applied to a file, in their order.
 

@@ -11,7 +11,7 @@ from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import QuestionScore, Report
 from tasks.tracking.evaluation import EvaluationRun, as_json, run_from_json
 from tasks.tracking.warehouse.bulk import read_questions, remove_run, replace_questions
-from tasks.tracking.warehouse.file import WarehouseFile
+from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.rows import from_rows, to_rows
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """One run in a list of runs; what is known only at its end is None before, `started` is UTC without zone."""
+    """One run in a list of runs; what is known only at its end is None before, times are UTC without zone.
+
+    `rows_removed` is when `crosscheck clean` removed its questions; None: they are there.
+    """
 
     run_id: str
     benchmark: str
@@ -35,8 +38,9 @@ class RunHeader:
     questions: int | None = None
     scored: int | None = None
     seconds: float | None = None
-    mlflow_run_id: str | None = None
+    rows_removed: datetime.datetime | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    mlflow_run_id: str | None = None
 
     @property
     def finished(self) -> bool:
@@ -45,13 +49,8 @@ class RunHeader:
 
     def asks_as(self, other: "RunHeader") -> bool:
         """Whether it has the same benchmark, backbone and pipeline as another run, and as many questions."""
-        return (self.benchmark, self.backbone, self.pipeline, self.revision, self.questions) == (
-            other.benchmark,
-            other.backbone,
-            other.pipeline,
-            other.revision,
-            other.questions,
-        )
+        names = ("benchmark", "backbone", "pipeline", "revision", "questions")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +118,13 @@ class Warehouse:
         """List the runs, newest first."""
         if not self._file.path.exists():
             return ()
-        derived = ("mlflow_run_id", "tags")
-        names = [each.name for each in fields(RunHeader) if each.name not in derived]
+        names = [each.name for each in fields(RunHeader) if each.name != "mlflow_run_id"]
         with self._file.reading() as connection:
             rows = connection.execute(
-                f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id'), "
-                "json_extract(run, '$.tags') FROM runs ORDER BY started DESC, run_id DESC"
+                f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id') FROM runs "
+                "ORDER BY started DESC, run_id DESC"
             ).fetchall()
-        return tuple(
-            RunHeader(
-                **dict(zip(names, row, strict=False)), mlflow_run_id=row[-2], tags=json.loads(row[-1] or "{}")
-            )
-            for row in rows
-        )
+        return tuple(RunHeader(*row) for row in rows)
 
     def last_sample(self, like: EvaluationRun) -> int:
         """Return the highest sampling of the model in finished runs of the same benchmark, backbone and pipeline.
@@ -150,20 +143,26 @@ class Warehouse:
         """Read one run with all its questions.
 
         Raises:
-            DataError: there is no such run.
+            DataError: there is no such run, or its questions were removed.
         """
         path = self._file.path
         if not path.exists():
             raise DataError(f'There is no run "{run_id}": {path} has not been written yet.')
         with self._file.reading() as connection:
             found = connection.execute(
-                "SELECT run, status, summary FROM runs WHERE run_id = ?", [run_id]
+                "SELECT run, status, summary, rows_removed FROM runs WHERE run_id = ?", [run_id]
             ).fetchone()
             if found is None:
                 known = [row[0] for row in connection.execute("SELECT run_id FROM runs").fetchall()]
                 raise DataError(f'There is no run "{run_id}" in {path}. {did_you_mean(run_id, known)}')
             rows = read_questions(connection, run_id)
-        run, status, summary = found
+        run, status, summary, removed = found
+        if removed:
+            raise DataError(
+                f'The questions of run "{run_id}" were removed by "crosscheck clean --rows" on {removed:%Y-%m-%d}. Its '
+                'scores are in "crosscheck runs" and in MLflow; the command that made it makes it again, and what was '
+                "paid for is reused."
+            )
         return StoredRun(
             run_from_json(run), status, json.loads(summary) if summary else None, from_rows(rows)
         )
@@ -173,9 +172,9 @@ def _enter(connection: "DuckDBPyConnection", run: EvaluationRun) -> None:
     connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
     names = (run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, run.rule)
     connection.execute(
-        "INSERT INTO runs (run_id, benchmark, backbone, pipeline, revision, rule, started, status, run) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?)",
-        [*names, _utc(run.started), as_json(run)],
+        "INSERT INTO runs (run_id, benchmark, backbone, pipeline, revision, rule, started, status, run, tags) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, MAP(?::VARCHAR[], ?::VARCHAR[]))",
+        [*names, _utc(run.started), as_json(run), list(run.tags), list(run.tags.values())],
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import ConfigurationError, DataError
-from tasks.tracking.warehouse.file import WarehouseFile
+from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.migrations import columns_of
 
 if TYPE_CHECKING:
@@ -58,9 +58,12 @@ _VIEWS: Mapping[str, View] = {
             "cached_calls": f"CAST({_summary('cached_calls')} AS BIGINT)",
             "cost_usd": f"CAST({_summary('cost_usd')} AS DOUBLE)",
             "mlflow_run_id": _summary("mlflow.run_id"),
-            "parent_run_id": "json_extract_string(t.run, '$.tags.parent_run_id')",
-            "rerolled": "json_extract_string(t.run, '$.tags.rerolled') IS NOT NULL",
-            "sweep": "json_extract_string(t.run, '$.tags.sweep')",
+            "parent_run_id": "t.tags['parent_run_id']",
+            "rerolled": "t.tags['rerolled'] IS NOT NULL",
+            "sweep": "t.tags['sweep']",
+            "name": "t.tags['name']",
+            "note": "t.tags['note']",
+            "changed": "t.tags['changed']",
             "settings": "CAST(json_extract(t.run, '$.settings') AS VARCHAR)",
         },
         ("started", "run_id"),

@@ -162,7 +162,7 @@ def folder(path: Path) -> str:
 
 @pytest.mark.parametrize(
     ("make", "said"),
-    [(missing, "not there"), (no_database, "is not a SQLite database"), (folder, "a folder, not a file")],
+    [(missing, "not there"), (no_database, "is not a SQLite database"), (folder, "is a folder")],
 )
 def test_what_is_no_database_is_one_message_and_nothing_is_asked(
     run_here: Callable[..., Ran],

@@ -10,8 +10,9 @@ import pytest
 from mlflow import MlflowClient
 
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.run import Tracker
+from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store
+from tasks.tracking.mlflow.tracker import Tracker
 from tests.support.command_line import ROOT, CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.postgres import postgres_database
@@ -137,10 +138,11 @@ def test_a_broken_file_does_not_hide_the_others_from_the_list(
 def test_a_run_that_mlflow_missed_is_logged_later_by_the_command_that_the_summary_names(
     run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.tracking.mlflow.run.http_limits", _impatience)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     tracker = Tracker(Home(tmp_path / "home"), Store("http://127.0.0.1:9"))
     tracker.start(make_run())
-    problem = tracker.finish(make_report(5), seconds=1.0).problem
+    problem = tracker.finish(make_report(5), Completion(seconds=1.0)).problem
     monkeypatch.undo()
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
     command = problem.split('"')[1].split()
@@ -154,12 +156,6 @@ def test_a_run_that_mlflow_missed_is_logged_later_by_the_command_that_the_summar
     again = run_here(*command[1:])
     assert again.code == 2
     assert "does not wait to be logged" in again.err
-
-
-def _impatience(**_: float) -> object:
-    from tasks.tracking.mlflow.quiet import http_limits
-
-    return http_limits(retries=0, seconds=1)
 
 
 def test_a_bug_is_a_sentence_and_its_traceback_is_in_the_log(

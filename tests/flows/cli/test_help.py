@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
+from flows.answer import answering as answer_one
 from flows.answer import command as answer_command
-from flows.answer import run as answer_one
 from flows.cli.program import COMMANDS, INTERNAL_ERROR, crosscheck
 from flows.descriptions import command as prepare_command
 from flows.report import result as evaluated

@@ -77,7 +77,7 @@ def test_stage_results_in_one_folder_are_restored_by_all_machines(
     assert len(model.requests) == first.json["calls"] == 6
     assert second.json["calls"] == 0
     assert second.json["ex"] == first.json["ex"]
-    assert not list(tmp_path.glob("?/stages"))
+    assert not list(tmp_path.glob("?/stages.sqlite"))
 
 
 def test_stores_that_cannot_be_reached_are_said_before_anything_is_paid(
@@ -164,4 +164,4 @@ def test_a_deployed_run_persists_where_the_variable_says(
     )  # fmt: skip
     state = httpx.get(f"{prefect_server}/flow_runs/{created['id']}").json()["state"]
     assert state["type"] == "COMPLETED", state["message"] + ran.stderr
-    assert not (Path(deployed["CROSSCHECK_HOME"]) / "stages").exists()
+    assert not (Path(deployed["CROSSCHECK_HOME"]) / "stages.sqlite").exists()

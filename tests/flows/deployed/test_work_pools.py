@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.flows.deployed.test_deployments import post
 from tests.support.command_line import ROOT
 from tests.support.compose import read_compose
+from tests.support.schedule import ask
 
 POOLS = ROOT / "deployments" / "pools"
 KINDS = ("docker", "kubernetes")
@@ -55,14 +55,14 @@ def test_a_pool_is_made_from_it_and_a_deployment_names_it(
 
     file = f"deployments/pools/{kind}.json"
     prefect("work-pool", "create", f"in-{kind}", "--type", kind, "--base-job-template", file)
-    (pool,) = post(prefect_server, "/work_pools/filter", {"work_pools": {"name": {"any_": [f"in-{kind}"]}}})
+    (pool,) = ask(f"{prefect_server}/work_pools/filter", {"work_pools": {"name": {"any_": [f"in-{kind}"]}}})
     assert (pool["type"], pool["base_job_template"]) == (kind, template(kind))
     prefect(
         "deploy", "flows/evaluation/deployment.py:evaluate_by_name", "--prefect-file", "deployments/prefect.yaml",
         "--name", f"in-{kind}", "--pool", f"in-{kind}", "--job-variable", "image=crosscheck:2",
     )  # fmt: skip
-    (found,) = post(
-        prefect_server, "/deployments/filter", {"deployments": {"name": {"any_": [f"in-{kind}"]}}}
+    (found,) = ask(
+        f"{prefect_server}/deployments/filter", {"deployments": {"name": {"any_": [f"in-{kind}"]}}}
     )
     httpx.delete(f"{prefect_server}/deployments/{found['id']}").raise_for_status()
     assert found["work_pool_name"] == f"in-{kind}"

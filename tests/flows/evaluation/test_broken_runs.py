@@ -11,9 +11,11 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from tasks.settings.home import Home
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.command_line import ROOT, CommandLine, Ran, end, wait_until
 from tests.support.fake_openai import FakeOpenAI
+from tests.support.kept_results import kept_results, replace_result
 
 SLOWLY = ("--set", "backbone.concurrency=2", "--set", "backbone.retries=0")
 RSL = ("--pipeline", "rsl-sql")
@@ -83,7 +85,7 @@ def test_the_second_ctrl_c_does_not_wait_for_calls_in_flight(
     assert process.poll() is None, "the first one waits"
     began = time.monotonic()
     stopped = end(process, signal.SIGINT)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60  # the calls take 100 seconds
     assert stopped.code == 130, stopped.err
     assert "waiting for calls in flight" in stopped.err
     assert "Traceback" not in stopped.err
@@ -130,15 +132,14 @@ def test_a_bug_in_one_question_leaves_the_others_alone_and_its_traceback_in_the_
 ) -> None:
     arguments = ("evaluate", "--limit", "3", "--pipeline", "zero-shot")
     assert demo.run(*arguments).code == 0
-    damaged = next(path for path in (demo.home / "stages" / "preliminary_sql").iterdir())
-    record = json.loads(damaged.read_text(encoding="utf-8"))
-    record["result"] = json.dumps({**json.loads(record["result"]), "value": {"sql": [1, 2]}})
-    damaged.write_text(json.dumps(record), encoding="utf-8")
+    home = Home(demo.home)
+    key, result = next((key, found) for key, found in kept_results(home).items() if "preliminary_sql" in key)
+    replace_result(home, key, json.dumps({**result, "value": {"sql": [1, 2]}}))
 
     ran = demo.run(*arguments)
     assert "1 of 3 questions have no answer (internal_error) and count as wrong: ValidationError" in ran.out
     assert "crosscheck.log" in ran.out
-    assert " of 3, rule bird)" in ran.out
+    assert " of 3, rule bird," in ran.out
     assert "Traceback" not in ran.out + ran.err
     log = (demo.home / "crosscheck.log").read_text(encoding="utf-8")
     assert "Traceback" in log

@@ -43,8 +43,8 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
     assert [stage["name"] for stage in result["stages"]] == [
         "1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction",
     ]  # fmt: skip
-    assert result["prefect"]["recorded"] == result["prefect"]["task_runs"] > 6 * 8
-    assert result["cost_usd"] is None
+    assert result["prefect"]["recorded"] == result["prefect"]["task_runs"] >= 9
+    assert (result["cost_usd"], result["tokens"]["input"]) == (0.0, 0)  # rules cost nothing
     assert "execution accuracy" in ran.err
     assert_no_traceback(ran)
 
@@ -145,26 +145,6 @@ def test_after_ctrl_c_the_same_command_continues_and_no_answered_call_is_repeate
     assert ran.code == 0, ran.err
     assert ran.json["answered"] == 12
     assert max(bodies(model).values()) == 1
-
-
-def test_after_kill_9_only_calls_in_flight_are_repeated_and_nothing_looks_alive_that_is_not(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    model.latency = 0.15
-    process = demo.start("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
-    wait_until(lambda: len(model.requests) > 30)
-    end(process, signal.SIGKILL)
-    answered = len(model.requests)
-    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
-    assert ran.code == 0, ran.err
-    repeated = sum(count - 1 for count in bodies(model).values())
-    assert repeated <= 8 < answered
-
-    from mlflow import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{demo.home / 'mlflow.db'}")
-    runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
-    assert sorted(run.info.status for run in runs) == ["FINISHED", "KILLED"]
 
 
 def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(

@@ -33,7 +33,7 @@ def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_th
     ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark))
     assert ran.code == 0, ran.err
     assert "6 of 12 questions are not scored, their database is missing: film_festival (6)" in ran.out
-    assert " of 6, rule strict)" in ran.out
+    assert " of 6, rule strict," in ran.out
     assert "rule strict (headline)" in ran.out
     assert contents(own_benchmark.folder) == before
     assert "\x1b" not in ran.out + ran.err
@@ -67,7 +67,7 @@ def test_a_home_with_blanks_and_umlauts_works_without_home_and_in_the_c_locale(
     home, elsewhere = tmp_path / "Mein Höme 'x' & #1 100%", tmp_path / "elsewhere"
     elsewhere.mkdir()
     environment = crosscheck.all_of_environment | {
-        "PREFECT_HOME": str(home / "prefect"), "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "stages"),
+        "PREFECT_HOME": str(home / "prefect"), "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "prefect" / "storage"),
         "LC_ALL": "C", "LANG": "C", "PYTHONIOENCODING": "ascii",
     }  # fmt: skip
     for name in ("HOME", "CROSSCHECK_HOME"):
@@ -78,9 +78,9 @@ def test_a_home_with_blanks_and_umlauts_works_without_home_and_in_the_c_locale(
     process = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, timeout=240)
     out, err = process.stdout.decode("ascii"), process.stderr.decode("ascii")
     assert process.returncode == 0, err
-    assert "mine ? offline ? zero-shot  execution accuracy" in out
+    assert "mine ? offline ? zero-shot\n" in out
     assert "Traceback" not in err
-    assert {"mlflow.db", "warehouse.duckdb", "stages"} <= {path.name for path in home.iterdir()}
+    assert {"mlflow.db", "warehouse.duckdb", "stages.sqlite"} <= {path.name for path in home.iterdir()}
     assert list(elsewhere.iterdir()) == [], "something was written outside of the working folder"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("Mein")] == [home.name]
 

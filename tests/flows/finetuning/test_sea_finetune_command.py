@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tasks.settings.home import find_conf
 from tests.support import in_process
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
@@ -97,6 +99,31 @@ def test_pairs_are_what_the_eliminator_sees_and_what_it_should_say(
         "finetune", "evaluate", "--pairs", str(file), "--trained-on", str(file), "--eliminator", backbone_file
     )
     assert refused.code == 2 and "ask what the eliminator was trained on" in refused.err
+
+
+def test_one_command_makes_pairs_from_several_benchmarks(
+    demo: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = yaml.safe_load((find_conf() / "benchmarks" / "demo.yaml").read_text(encoding="utf-8"))
+    for name in ("one", "two"):
+        split = {**conf, "questions": "train.json", "train": None}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(split), encoding="utf-8")
+    file = tmp_path / "pairs.jsonl"
+    ran = demo.run(
+        "finetune", "dataset", "--training", str(tmp_path / "one.yaml"), "--training", str(tmp_path / "two.yaml"),
+        "--limit", "4", "--held-out", "0.3", "--output", str(file), "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    pairs = [*lines(file), *lines(tmp_path / "pairs.held-out.jsonl")]
+    # the same questions twice: the second split's are asked, and their pairs left out as duplicates
+    assert (ran.json["questions"], ran.json["duplicates"], len(pairs)) == (8, 4, 4)
+    assert {pair["benchmark"] for pair in pairs} == {"one"}
+    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
+    judged = in_process.run(
+        "finetune", "evaluate", "--pairs", str(file), "--training", str(tmp_path / "two.yaml"),
+        "--eliminator", "offline",
+    )  # fmt: skip
+    assert judged.code == 2 and "of one, but it is not in two" in judged.err
 
 
 def test_the_evaluated_split_is_refused_as_training_data(

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tasks.settings.home import Home
-from tasks.tracking.night.file import as_object, write
+from tasks.tracking.night.night import Entry, Night
+from tasks.tracking.night.night_file import as_object, write
 from tasks.tracking.night.page import render
-from tasks.tracking.night.records import Entry, Night
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.in_process import run
 from tests.tasks.tracking.comparison_samples import two_runs

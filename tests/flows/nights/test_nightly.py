@@ -1,6 +1,7 @@
 """Nights, each a real flow run on a real Prefect server, with a model behind a real API that changes."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,15 +10,14 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
-import tasks.stage
+import tasks.task_runs
 from flows.deployed.forms import Matrix
 from flows.nights.flow import nightly
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
-from tasks.settings.night import Gate
-from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
-from tasks.tracking.night.build import compared
-from tasks.tracking.night.records import Entry, judge
+from tasks.settings.night import Gate, Keep
+from tasks.tracking.night.baseline import compared
+from tasks.tracking.night.night import Entry, judge
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.prefect_home import Served, prefect_api, prefect_home
@@ -47,10 +47,12 @@ class Nights:
         self.good = model.answer
 
     async def __call__(
-        self, name: str, gate: Gate = GATE, ask_again: bool = True, **matrix: Any
+        self, name: str, gate: Gate = GATE, *, ask_again: bool = True, keep: Keep | None = None, **matrix: Any
     ) -> tuple[Any, Any]:
         plain = {"backbones": [self.backbone], "pipelines": ["zero-shot"], "limit": QUESTIONS}
-        state = await nightly(Matrix(**(plain | matrix)), gate, ask_again, name, return_state=True)
+        state = await nightly(
+            Matrix(**(plain | matrix)), gate, ask_again=ask_again, night=name, keep=keep, return_state=True
+        )
         return state, json.loads((self.home.nights / f"{name}.json").read_text(encoding="utf-8"))
 
     def page(self, name: str) -> Path:
@@ -192,8 +194,15 @@ async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_
     assert state.is_completed(), state.message
     assert (entry["standing"], entry["baseline"], entry["difference"]) == ("not ranked", None, None)
     assert "saw parts of the gold SQL" in nights.page("oracle").read_text(encoding="utf-8")
-    _, after = await nights("after", ask_again=False, **plain)
-    assert after["evaluations"][0]["baseline"] == before["evaluations"][0]["run_id"]
+    _, after = await nights("after", ask_again=False, overrides=["benchmark.efficiency=true"], **plain)
+    (last,) = after["evaluations"]
+    assert last["baseline"] == before["evaluations"][0]["run_id"]
+    assert (list(last["efficiency"]), before["evaluations"][0]["efficiency"]) == (
+        ["VES", "R-VES", "ves_steps"],
+        {},
+    )
+    assert 0 < last["efficiency"]["R-VES"] < 125
+    assert "R-VES" in nights.page("after").read_text(encoding="utf-8")
     baselines = {fourth_name(oracle): entry["run_id"]}
     with pytest.raises(CrosscheckError, match="saw parts of the gold SQL"):
         await nightly(Matrix(**plain, baselines=baselines), night="refused")
@@ -201,11 +210,11 @@ async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Repeat tasks without a pause, and forget the task that was made so."""
-    monkeypatch.setattr(tasks.stage, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
-    vars(preliminary_sql).pop("_task", None)
+    """Repeat tasks without a pause, and forget the tasks that were made so."""
+    monkeypatch.setattr(tasks.task_runs, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
+    tasks.task_runs.task_of.cache_clear()
     yield
-    vars(preliminary_sql).pop("_task", None)
+    tasks.task_runs.task_of.cache_clear()
 
 
 @pytest.mark.usefixtures("impatient")
@@ -252,5 +261,23 @@ async def test_a_baseline_that_the_matrix_or_the_warehouse_does_not_know_is_refu
 
 def test_the_form_offers_the_names_there_are() -> None:
     schema = json.dumps(Matrix.model_json_schema())
-    assert '"enum": ["bird-dev", "demo", "spider-dev"]' in schema
+    folder = Path(__file__).parents[3] / "conf" / "benchmarks"
+    names = [path.stem for path in sorted(folder.glob("*.yaml"))]
+    assert f'"enum": {json.dumps(names)}' in schema
     assert "percentage points" in json.dumps(Gate.model_json_schema()).lower()
+
+
+async def test_a_night_cleans_the_folder_and_keeps_its_own_runs(nights: Nights) -> None:
+    old = nights.home.values / "old.sqlite"
+    old.parent.mkdir(exist_ok=True)
+    old.write_bytes(bytes(1000))
+    os.utime(old, (0, 0))
+    keep = Keep(age="30d", runs=1)
+    _, night = await nights("cleaned", keep=keep, limit=2, tags={"team": "search"}, note="tonight")
+    assert night["cleaned"].startswith("Freed ")
+    assert night["keep"] == keep.model_dump()
+    assert not old.exists()
+    (run,) = Warehouse(nights.home.warehouse).runs()
+    assert (run.tags["team"], run.tags["note"]) == ("search", "tonight")
+    assert Warehouse(nights.home.warehouse).read_run(run.run_id).rows
+    assert "Freed" in nights.page("cleaned").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.settings import CLIENT, apply, local_settings
 from flows.runtime.control import Control
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.run import Tracker
+from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.samples import make_report, make_run
 

@@ -42,9 +42,12 @@ async def test_what_prefects_own_store_wrote_is_read(
 @pytest.mark.parametrize(
     "content", [b"", b"{", b'{"result": "{"}', b'{"metadata": {}, "result": "no JSON"}', b"[]"]
 )
-async def test_a_record_that_cannot_be_read_is_removed(folder: Path, tmp_path: Path, content: bytes) -> None:
+async def test_a_record_that_cannot_be_read_counts_as_missing(
+    folder: Path, tmp_path: Path, content: bytes
+) -> None:
     results = PersistedResults(Home(tmp_path))
     (folder / "forward_link").mkdir()
     (folder / "forward_link" / "abc").write_bytes(content)
     assert await results.read("forward_link/abc") is None
-    assert not (folder / "forward_link" / "abc").exists()
+    await results.write("forward_link/abc", RESULT)
+    assert await PersistedResults(Home(tmp_path)).read("forward_link/abc") == RESULT

@@ -23,6 +23,7 @@ from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Outcome, Question
 from tasks.settings.home import Home
 from tasks.stage import stage
+from tasks.task_runs import TaskRuns
 from tasks.trail import Trail, on_trail
 from tests.support.command_line import ROOT
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
@@ -73,7 +74,8 @@ async def answer(home: Home, question: Question = QUESTION) -> tuple[str, Trail]
     """Run the stage in a flow, with a store that remembers nothing but what is persisted."""
 
     async def work() -> tuple[str, Trail]:
-        with on_trail(Trail(question, PersistedResults(home), "tasks")) as trail:
+        results = PersistedResults(home)
+        with on_trail(Trail(question, results, TaskRuns(results))) as trail:
             return await counted(question), trail
 
     return await in_flow(work)
@@ -88,7 +90,7 @@ async def test_what_one_machine_persisted_another_restores(
     assert first == again == "HOW MANY?"
     assert (ran.executed, restored.executed) == (1, 0)
     assert restored.records[0].restored
-    assert not list(prefect_home.path.glob("stages/counted/*"))
+    assert not prefect_home.stage_results.exists()
 
 
 async def test_neither_reading_nor_writing_keeps_the_event_loop_waiting(
@@ -99,7 +101,7 @@ async def test_neither_reading_nor_writing_keeps_the_event_loop_waiting(
     async def work() -> str:
         store = PersistedResults(prefect_home)
         far.open.clear()
-        with on_trail(Trail(QUESTION, store, "tasks")):
+        with on_trail(Trail(QUESTION, store, TaskRuns(store))):
             running = asyncio.ensure_future(counted(QUESTION))
             before = -1
             while not running.done():
@@ -129,7 +131,7 @@ async def test_many_questions_are_restored_at_a_time(far: Network, prefect_home:
             return Outcome(question.id, "SELECT 1") if await self.store.read(key) else None
 
     async def fill() -> None:
-        with on_trail(Trail(QUESTION, None, "tasks")):
+        with on_trail(Trail(QUESTION, None, TaskRuns(PersistedResults(prefect_home)))):
             for question in questions[:20]:
                 await counted(question)
 
@@ -172,7 +174,7 @@ async def test_storage_that_goes_away_is_an_error_and_no_missing_result(
         with pytest.raises(StoreError, match="the same command continues"):
             await store.read(key)
         assert far.calls == before + 3
-        with on_trail(Trail(QUESTION, store, "tasks")), pytest.raises(StoreError):
+        with on_trail(Trail(QUESTION, store, TaskRuns(store))), pytest.raises(StoreError):
             await counted(QUESTION)
         far.cut = False
         assert await store.read(key) is not None
@@ -194,7 +196,9 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
     async def work() -> None:
         store = PersistedResults(prefect_home)
         inputs = QuestionInputs({"shop": nothing}, {"1": QuestionExtras()})
-        runner = QuestionRunner(settings, inputs, Tools(nothing, nothing), Persistence(store))
+        runner = QuestionRunner(
+            settings, inputs, Tools(nothing, nothing), Persistence(store, TaskRuns(store))
+        )
         far.cut = True
         with pytest.raises(StoreError):
             await runner.restore(QUESTION)
@@ -304,7 +308,7 @@ async def test_a_storage_that_prefects_server_has_for_everybody_is_read_too(
     _, trail = await answer(prefect_home)
     assert trail.executed == 0
     assert FarFileSystem().exists(f"far://everybody/stages/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
-    monkeypatch.setenv("CROSSCHECK_STAGES", str(prefect_home.stage_results))
+    monkeypatch.setenv("CROSSCHECK_STAGES", str(prefect_home.path / "stages"))
     with pytest.raises(ConfigurationError, match="result storage of its own for everybody"):
         await answer(prefect_home)
 

@@ -9,7 +9,8 @@ from flows.pipelines.dac import decompose
 from tasks.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.errors import ConfigurationError
 from tasks.records import ColumnName, Question
-from tasks.settings.pipeline import DacCorrectionSettings, FewShotSettings
+from tasks.settings.dac import DacCorrectionSettings
+from tasks.settings.pipeline import FewShotSettings
 from tasks.trail import Trail, on_trail
 from tests.support.dac_prompts import GROUNDED
 from tests.support.guide import Guide, Walk
@@ -22,6 +23,8 @@ DISTINCT = "SELECT DISTINCT name FROM museum WHERE city = 'Lyon'"
 WRONG = "SELECT nam FROM museum"
 LYON = {"alignment": [{"token": "Lyon", "schema": "museum.city", "type": "val"}]}
 NOTHING: dict[str, Any] = {"alignment": []}
+ALONE = "dac.question=question"
+"""Without the question's evidence, which names a column and a table more."""
 
 
 def replies(**changes: Any) -> dict[str, Any]:
@@ -55,7 +58,7 @@ def section_of(prompt: str, heading: str) -> str:
 
 async def test_what_the_question_mentions_and_the_sql_lacks_is_fed_back_once(walk: Guide) -> None:
     walk.replies = replies()
-    found = await walk("dac", grounded=GROUNDED)
+    found = await walk("dac", ALONE, grounded=GROUNDED)
     assert labels_of(found) == [
         "question_values",
         "initial_sql",
@@ -73,14 +76,14 @@ async def test_what_the_question_mentions_and_the_sql_lacks_is_fed_back_once(wal
     }
     assert found.sql == OF_LYON
     assert feedback_of(found) == [
-        "The question mentions the column museum.city, which the query does not use."
+        "The question mentions the column museum.city, which the query does not use, or uses only to join."
     ]
     assert found.record.notes == []
 
 
 async def test_a_right_sql_takes_three_calls_and_no_correction(walk: Guide) -> None:
     walk.replies = replies(initial_sql={"sql": OF_LYON})
-    found = await walk("dac", grounded=GROUNDED)
+    found = await walk("dac", ALONE, grounded=GROUNDED)
     assert found.calls == 3
     assert found.sql == OF_LYON
     assert not found.asked["dac_correction"]
@@ -91,7 +94,7 @@ async def test_entities_are_fed_back_before_the_skeleton(walk: Guide) -> None:
         skeleton_parsing={"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"},
         dac_correction=[{"sql": OF_LYON}, {"sql": DISTINCT}],
     )
-    found = await walk("dac", "dac.never_longer=false", grounded=GROUNDED)
+    found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
     assert [text.split()[1] for text in feedback_of(found)] == ["question", "structure"]
     assert section_of(found.asked["dac_correction"][1], "Current SQL") == OF_LYON
     assert "select distinct _ from _ where _ = _" in found.asked["dac_correction"][1]
@@ -105,7 +108,7 @@ async def test_an_execution_error_goes_before_both(walk: Guide) -> None:
         skeleton_parsing={"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"},
         dac_correction=[{"sql": FIRST}, {"sql": OF_LYON}, {"sql": DISTINCT}],
     )
-    found = await walk("dac", "dac.never_longer=false", grounded=GROUNDED)
+    found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
     assert [text.split()[0] for text in feedback_of(found)] == ["Running", "The", "The"]
     assert feedback_of(found)[0] == "Running the query fails. Error: no such column: nam"
     assert list(found.candidates.values()) == [WRONG, FIRST, OF_LYON, DISTINCT]
@@ -116,7 +119,7 @@ async def test_an_execution_error_goes_before_both(walk: Guide) -> None:
 async def test_a_correction_that_fails_to_execute_is_rejected(walk: Guide) -> None:
     for failing in [WRONG, ENDLESS, "DROP TABLE museum"]:
         walk.replies = replies(dac_correction={"sql": failing})
-        found = await walk("dac", grounded=GROUNDED)
+        found = await walk("dac", ALONE, grounded=GROUNDED)
         assert found.sql == FIRST
         assert len(found.asked["dac_correction"]) == 3, "it is tried again, at a higher temperature"
         corrections = [record for record in found.trail.records if record.stage == "dac_correction"]
@@ -126,7 +129,7 @@ async def test_a_correction_that_fails_to_execute_is_rejected(walk: Guide) -> No
 
 async def test_a_rejected_correction_is_followed_by_an_accepted_one(walk: Guide) -> None:
     walk.replies = replies(dac_correction=[{"sql": WRONG}, {"sql": OF_LYON}])
-    found = await walk("dac", grounded=GROUNDED)
+    found = await walk("dac", ALONE, grounded=GROUNDED)
     assert found.sql == OF_LYON
     assert section_of(found.asked["dac_correction"][1], "Current SQL") == FIRST
 
@@ -136,7 +139,7 @@ async def test_the_same_sql_coming_back_ends_its_kind_of_feedback(walk: Guide) -
         skeleton_parsing={"sql": "SELECT DISTINCT title FROM book"},
         dac_correction={"sql": "select name\nfrom `museum`;"},
     )
-    found = await walk("dac", "dac.never_longer=false", grounded=GROUNDED)
+    found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
     assert [text.split()[1] for text in feedback_of(found)] == ["question", "structure"], "one round each"
     assert found.sql == FIRST
 
@@ -145,7 +148,7 @@ async def test_rounds_are_used_up_when_nothing_satisfies_and_later_ones_are_warm
     turns = [{"sql": f"SELECT name FROM museum WHERE id = {number}"} for number in range(9)]
     walk.replies = replies(dac_correction=turns)
     found = await walk(
-        "dac", "dac.rounds=4", "dac.skeleton=false", "dac.later_temperature=0.9", grounded=GROUNDED
+        "dac", ALONE, "dac.rounds=4", "dac.skeleton=false", "dac.later_temperature=0.9", grounded=GROUNDED
     )
     assert len(found.asked["dac_correction"]) == 4
     assert found.sql == "SELECT name FROM museum WHERE id = 3"
@@ -163,9 +166,9 @@ async def test_a_skeleton_longer_than_the_sqls_own_is_no_feedback_unless_asked_f
         skeleton_parsing={"sql": "SELECT a FROM b WHERE c = 1 ORDER BY d DESC"},
         dac_correction={"sql": ORDERED},
     )
-    as_released = await walk("dac", grounded=GROUNDED)
+    as_released = await walk("dac", ALONE, grounded=GROUNDED)
     assert as_released.sql == FIRST
-    as_in_the_paper = await walk("dac", "dac.never_longer=false", "dac.rounds=1", grounded=GROUNDED)
+    as_in_the_paper = await walk("dac", ALONE, "dac.never_longer=false", "dac.rounds=1", grounded=GROUNDED)
     assert as_in_the_paper.sql == ORDERED
 
 
@@ -198,26 +201,111 @@ async def test_ablations_leave_their_stages_out(
     walk: Guide, overrides: list[str], stages: list[str], last: str
 ) -> None:
     walk.replies = replies()
-    found = await walk("dac", *overrides, grounded=GROUNDED)
+    found = await walk("dac", ALONE, *overrides, grounded=GROUNDED)
     assert labels_of(found) == stages
     assert found.sql == last
 
 
-async def test_demonstrations_are_as_many_as_asked_for_and_their_evidence_is_a_switch(walk: Guide) -> None:
+async def test_demonstrations_are_as_many_as_asked_for_and_show_their_evidence_where_the_question_has_its_own(
+    walk: Guide,
+) -> None:
     walk.replies = replies()
-    found = await walk("dac", "demonstrations.k=1", "dac.shots=2", grounded=GROUNDED)
+    found = await walk("dac", ALONE, "demonstrations.k=1", "dac.shots=2", grounded=GROUNDED)
     assert found.asked["initial_sql"][0].count("\nQuestion: ") == 1
     assert found.asked["entity_linking"][0].count("\nAlignment: ") == 2
     assert found.asked["skeleton_parsing"][0].count("\nQuestion: ") == 2
     assert "Evidence: zoos" not in found.asked["initial_sql"][0]
-    shown = await walk("dac", "demonstrations.evidence=true", "dac.skeleton_evidence=true", grounded=GROUNDED)
+    shown = await walk("dac", "demonstrations.k=1", grounded=GROUNDED)
     assert "Evidence: zoos" in shown.asked["initial_sql"][0]
     assert "Evidence: zoos" in shown.asked["skeleton_parsing"][0]
 
 
-async def test_skeleton_parsing_sees_the_question_only(walk: Guide) -> None:
-    walk.replies = replies()
+async def test_the_evidence_is_part_of_the_question_unless_switched_off(walk: Guide) -> None:
+    walk.replies = replies(
+        initial_sql={"sql": OF_LYON}, entity_linking=NOTHING, dac_correction={"sql": OF_LYON}
+    )
     found = await walk("dac", grounded=GROUNDED)
+    for stage in ("initial_sql", "entity_linking", "skeleton_parsing"):
+        assert QUESTION.evidence in found.asked[stage][0]
+    linking = next(record for record in found.trail.records if record.stage == "entity_linking")
+    assert linking.value["entities"] == {
+        "tables": ["museum", "order"],
+        "columns": [{"table": "museum", "column": "city"}],
+    }
+    assert feedback_of(found) == [
+        "The question mentions the table `order`, which the query does not use, or uses only to join."
+    ]
+    alone = await walk("dac", ALONE, grounded=GROUNDED)
+    assert QUESTION.evidence not in alone.asked["entity_linking"][0]
+    assert not alone.asked["dac_correction"]
+
+
+async def test_a_second_generation_sees_what_was_linked_and_is_kept_only_if_it_executes(walk: Guide) -> None:
+    for again, kept in ((OF_LYON, OF_LYON), (WRONG, FIRST), ("?", FIRST)):
+        walk.replies = replies(initial_sql=[{"sql": FIRST}, {"sql": again}], dac_correction={"sql": ORDERED})
+        found = await walk(
+            "dac", ALONE, "dac.second_generation=true", "dac.skeleton=false", grounded=GROUNDED
+        )
+        assert found.candidates["3_dac_second_generation"] == kept
+        whole, pruned = (section_of(prompt, "Schema") for prompt in found.asked["initial_sql"])
+        assert "CREATE TABLE guide" in whole and "opened in" in whole
+        assert "CREATE TABLE guide" not in pruned and "opened in" not in pruned
+        assert all(f"  {name}" in pruned for name in ("id INTEGER", "name TEXT", "city TEXT"))
+
+
+async def test_of_several_sqls_the_one_whose_result_most_return_goes_on(walk: Guide) -> None:
+    said = [FIRST, OF_LYON, "SELECT name FROM museum WHERE id = 1", WRONG, FIRST]
+    walk.replies = replies(initial_sql=[{"sql": sql} for sql in said])
+    off = "dac.entities=false", "dac.skeleton=false"
+    found = await walk("dac", *off, "dac.consistency=5", grounded=GROUNDED)
+    assert found.calls == 5
+    assert found.sql in (FIRST, OF_LYON), "two return every name, two those of Lyon"
+    asked = [received.body for received in walk.bench.server.requests]
+    assert sorted(body.get("temperature") for body in asked) == [0.0, 0.7, 0.7, 0.7, 0.7]
+    assert found.candidates["1_initial_sql"] == found.sql
+    failing = [WRONG, WRONG, OF_LYON]
+    walk.replies = replies(initial_sql=[{"sql": sql} for sql in failing])
+    assert (await walk("dac", *off, "dac.consistency=3", grounded=GROUNDED)).sql == OF_LYON
+    walk.replies = replies(initial_sql="?")
+    nothing = await walk("dac", *off, "dac.execution=false", "dac.consistency=2", grounded=GROUNDED)
+    assert nothing.sql is None
+
+
+async def test_strict_feedback_demands_rejects_what_is_longer_and_repeats_only_while_less_is_missing(
+    walk: Guide,
+) -> None:
+    walk.replies = replies(dac_correction={"sql": OF_LYON})
+    found = await walk("dac", ALONE, "dac.feedback=strict", "dac.skeleton=false", grounded=GROUNDED)
+    assert feedback_of(found) == [
+        "The query must contain the tables and columns that the question mentions: the column museum.city."
+    ]
+    assert found.sql == FIRST, "its skeleton is longer"
+    assert "may be mistaken" not in found.asked["dac_correction"][0]
+    walk.replies = replies(dac_correction={"sql": "SELECT city FROM museum"})
+    assert (
+        await walk("dac", ALONE, "dac.feedback=strict", "dac.skeleton=false")
+    ).sql == "SELECT city FROM museum"
+
+
+async def test_corrections_are_shown_demonstrations_where_asked_for(walk: Guide) -> None:
+    walk.replies = replies()
+    found = await walk("dac", ALONE, "dac.correction_shots=2", grounded=GROUNDED)
+    assert found.asked["dac_correction"][0].count("\nQuestion: ") == 2
+    assert GROUNDED[1].sql in found.asked["dac_correction"][0]
+    assert "### Examples" not in (await walk("dac", ALONE, grounded=GROUNDED)).asked["dac_correction"][0]
+
+
+async def test_entity_linking_is_shown_demonstrations_of_its_own(walk: Guide) -> None:
+    walk.replies = replies()
+    found = await walk("dac", grounded=GROUNDED[:1], aligned=GROUNDED[1:2])
+    assert GROUNDED[1].question in found.asked["entity_linking"][0]
+    assert GROUNDED[0].question not in found.asked["entity_linking"][0]
+    assert GROUNDED[0].question in found.asked["skeleton_parsing"][0]
+
+
+async def test_skeleton_parsing_sees_the_question_and_no_schema(walk: Guide) -> None:
+    walk.replies = replies()
+    found = await walk("dac", ALONE, grounded=GROUNDED)
     prompt = found.asked["skeleton_parsing"][0]
     assert QUESTION.text in prompt
     assert QUESTION.evidence not in prompt
@@ -227,10 +315,10 @@ async def test_skeleton_parsing_sees_the_question_only(walk: Guide) -> None:
 async def test_values_that_the_question_mentions_come_first(walk: Guide) -> None:
     walk.replies = replies()
     question = Question("1", "Does the Old Mill of ghent sell?", "museum")
-    found = await walk("dac", grounded=GROUNDED, question=question)
+    found = await walk("dac", ALONE, grounded=GROUNDED, question=question)
     assert "name TEXT, -- Examples: 'Old Mill', 'Glass House', 'Toy Hall'" in found.asked["initial_sql"][0]
     assert "city TEXT, -- Examples: 'Ghent', 'Lyon'\n" in found.asked["initial_sql"][0]
-    without = await walk("dac", "dac.values=0", grounded=GROUNDED, question=question)
+    without = await walk("dac", ALONE, "dac.values=0", grounded=GROUNDED, question=question)
     assert "name TEXT, -- Examples: 'Glass House', 'Toy Hall', 'Old Mill'" in without.asked["initial_sql"][0]
 
 
@@ -241,7 +329,7 @@ async def test_correction_sees_the_tables_of_the_sql_and_of_what_is_missing(walk
             "sql": "SELECT m.name FROM museum m JOIN `order` o ON m.id = o.museum_id WHERE o.`total.eur` > 0"
         },
     )
-    found = await walk("dac", "dac.skeleton=false", grounded=GROUNDED)
+    found = await walk("dac", ALONE, "dac.skeleton=false", grounded=GROUNDED)
     assert "CREATE TABLE `order`" not in found.asked["entity_linking"][0]
     prompt = found.asked["dac_correction"][0]
     assert "CREATE TABLE museum" in prompt
@@ -269,7 +357,7 @@ MALFORMED = [
 async def test_an_unreadable_alignment_leaves_the_names_and_is_recorded(walk: Guide) -> None:
     for text in MALFORMED:
         walk.replies = replies(entity_linking=text, skeleton_parsing={"sql": FIRST})
-        found = await walk("dac", grounded=GROUNDED)
+        found = await walk("dac", ALONE, grounded=GROUNDED)
         assert found.sql == FIRST
         linking = next(record for record in found.trail.records if record.stage == "entity_linking")
         assert linking.value["note"]
@@ -281,7 +369,7 @@ async def test_an_unreadable_alignment_leaves_the_names_and_is_recorded(walk: Gu
 async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide) -> None:
     for text in [*MALFORMED, '{"sql": ""}', '{"sql": "SELECT FROM WHERE"}', '{"sql": "DROP TABLE x"}']:
         walk.replies = replies(entity_linking=NOTHING, skeleton_parsing=text)
-        found = await walk("dac", "dac.never_longer=false", grounded=GROUNDED)
+        found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
         assert found.sql == FIRST
         assert not found.asked["dac_correction"]
         parsing = next(record for record in found.trail.records if record.stage == "skeleton_parsing")
@@ -293,7 +381,7 @@ async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide
 async def test_an_unreadable_correction_keeps_the_sql_and_is_recorded(walk: Guide) -> None:
     for text in MALFORMED:
         walk.replies = replies(dac_correction=text)
-        found = await walk("dac", "dac.rounds=2", grounded=GROUNDED)
+        found = await walk("dac", ALONE, "dac.rounds=2", grounded=GROUNDED)
         assert found.sql == FIRST
         corrections = [record for record in found.trail.records if record.stage == "dac_correction"]
         assert [record.value["outcome"] for record in corrections] == ["unreadable", "unreadable"]
@@ -303,7 +391,7 @@ async def test_an_unreadable_correction_keeps_the_sql_and_is_recorded(walk: Guid
 async def test_an_unreadable_first_sql_is_written_by_the_correction(walk: Guide) -> None:
     for text in MALFORMED:
         walk.replies = replies(initial_sql=text, entity_linking=NOTHING)
-        found = await walk("dac", grounded=GROUNDED)
+        found = await walk("dac", ALONE, grounded=GROUNDED)
         assert feedback_of(found)[0] == "There is no query."
         assert "### Current SQL" not in found.asked["dac_correction"][0]
         assert list(found.candidates.values()) == [None, OF_LYON, OF_LYON, OF_LYON]
@@ -311,7 +399,7 @@ async def test_an_unreadable_first_sql_is_written_by_the_correction(walk: Guide)
 
 async def test_no_sql_at_all_is_none_and_not_an_exception(walk: Guide) -> None:
     walk.replies = replies(initial_sql="?", entity_linking=NOTHING, dac_correction="?")
-    found = await walk("dac", grounded=GROUNDED)
+    found = await walk("dac", ALONE, grounded=GROUNDED)
     assert found.sql is None
     assert list(found.candidates.values()) == [None] * 4
 
@@ -325,7 +413,7 @@ async def test_oracle_parts_are_not_asked_for(walk: Guide) -> None:
         ("skeleton", {"skeleton_parsing"}),
         ("both", {"entity_linking", "skeleton_parsing"}),
     ):
-        found = await walk("dac", f"dac.oracle={which}", grounded=GROUNDED, oracle=oracle)
+        found = await walk("dac", ALONE, f"dac.oracle={which}", grounded=GROUNDED, oracle=oracle)
         asked = {record.stage for record in found.trail.records}
         assert {"entity_linking", "skeleton_parsing"} - asked == absent
         assert found.sql == OF_LYON
@@ -335,13 +423,13 @@ async def test_an_oracle_that_no_flow_made_is_refused(walk: Guide) -> None:
     walk.replies = replies()
     for which in ("entities", "skeleton", "both"):
         with pytest.raises(ConfigurationError, match=r"dac\.oracle=none"):
-            await walk("dac", f"dac.oracle={which}", grounded=GROUNDED)
+            await walk("dac", ALONE, f"dac.oracle={which}", grounded=GROUNDED)
 
 
 async def test_an_oracle_at_hand_is_not_looked_at_unless_asked_for(walk: Guide) -> None:
     walk.replies = replies(entity_linking=NOTHING)
     oracle = Oracle(Entities(("guide",)), ParsedSkeleton("select distinct _ from _"))
-    found = await walk("dac", grounded=GROUNDED, oracle=oracle)
+    found = await walk("dac", ALONE, grounded=GROUNDED, oracle=oracle)
     assert found.sql == FIRST
     assert {"entity_linking", "skeleton_parsing"} <= {record.stage for record in found.trail.records}
 
@@ -351,7 +439,7 @@ async def test_rsl_sql_is_followed_by_the_correction(walk: Guide) -> None:
     walk.replies |= {
         name: {"sql": FIRST} for name in ("preliminary_sql", "augmented_sql", "binary_selection")
     }
-    found = await walk("rsl-sql+dac", grounded=GROUNDED)
+    found = await walk("rsl-sql+dac", ALONE, grounded=GROUNDED)
     labels = labels_of(found)
     assert labels[labels.index("self_correction") :] == [
         "self_correction", "question_values", "execution_feedback", "entity_linking", "skeleton_parsing",

@@ -1,7 +1,7 @@
 """Gold SQL stays out of every prompt, key and persisted result: only scoring reads it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 from tasks.settings.load import load_pipeline_settings
+from tasks.task_runs import TaskRuns
 from tests.support.fake_openai import Body, FakeOpenAI
+from tests.support.kept_results import kept_results
 from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home
 from tests.support.stage_bench import MUSEUM, build, fake_settings
 
@@ -103,13 +105,22 @@ def sql_server(fake_openai: FakeOpenAI) -> Iterator[FakeOpenAI]:
     yield fake_openai
 
 
-async def evaluated(files: Files, home: Home, server: FakeOpenAI) -> tuple[list[Outcome], int]:
+RSL_SQL = "rsl-sql", "pipeline.correction.rounds=1"
+DAC = (
+    "dac", "pipeline.dac.second_generation=true", "pipeline.dac.consistency=3", "pipeline.dac.correction_shots=2",
+    "pipeline.dac.feedback=strict",
+)  # fmt: skip
+
+
+async def evaluated(
+    files: Files, home: Home, server: FakeOpenAI, pipeline: Sequence[str] = RSL_SQL
+) -> tuple[list[Outcome], int]:
     """Ask all questions as an evaluation does; return their outcomes and how many tasks that took."""
     benchmark = files.load(home)
     settings = EvaluationSettings(
         benchmark=benchmark.settings,
         backbone=fake_settings(server),
-        pipeline=load_pipeline_settings(find_conf(), "rsl-sql", ["pipeline.correction.rounds=1"]),
+        pipeline=load_pipeline_settings(find_conf(), pipeline[0], pipeline[1:]),
         data=str(files.data),
         home=str(home.path),
     )
@@ -117,13 +128,14 @@ async def evaluated(files: Files, home: Home, server: FakeOpenAI) -> tuple[list[
     databases: dict[str, Database] = {"museum": open_database(files.database, "museum")}
 
     async def work() -> tuple[list[Outcome], int]:
+        results = PersistedResults(home)
         with open_reply_cache(home.replies) as cache:
             async with SqlWorkers(1) as workers, open_backbone(settings.backbone, cache=cache) as backbone:
                 runner = QuestionRunner(
                     settings,
                     QuestionInputs(databases, demonstrations),
                     Tools(MeteredBackbone(backbone), workers),
-                    Persistence(PersistedResults(home)),
+                    Persistence(results, TaskRuns(results)),
                 )
                 trails = [runner.trail(question) for question in benchmark.questions]
                 outcomes = [await runner.run(trail) for trail in trails]
@@ -146,9 +158,33 @@ async def test_gold_is_in_nothing_that_is_sent_or_kept(
         assert cache.export(prefect_home.path / "exported.jsonl") == len(sent)
     kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
     kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
-    assert {path.parent.name for path in kept} >= {"forward_link", "self_correction", "home"}
+    stages = {key.partition("/")[0] for key in kept_results(prefect_home)}
+    assert stages >= {"forward_link", "self_correction"}
+    assert {path.name for path in kept} >= {"stages.sqlite", "replies.sqlite"}
     assert not [path for path in kept if MARKER.encode() in path.read_bytes() or MARKER in str(path)]
     assert any(TRAINING.encode() in path.read_bytes() for path in kept)
+
+
+async def test_gold_is_in_no_generation_vote_demonstration_or_correction_of_dac(
+    files: Files, sql_server: FakeOpenAI, prefect_home: Home, prefect_api: Served
+) -> None:
+    answers = {
+        "sql": "SELECT city FROM museum",
+        "alignment": [{"token": "Lyon", "schema": "museum.name", "type": "val"}],
+    }
+    sql_server.answer = lambda body: json.dumps(answers)
+    outcomes, _ = await evaluated(files, prefect_home, sql_server, DAC)
+    assert [outcome.failure for outcome in outcomes] == [None, None]
+    stages = {record.stage for outcome in outcomes for record in outcome.stages}
+    assert stages >= {"initial_sql", "consistent_sql", "entity_linking", "skeleton_parsing", "dac_correction"}
+    assert any(record.label == "initial_sql 6" for outcome in outcomes for record in outcome.stages)
+    sent = [json.dumps([received.body, received.headers]) for received in sql_server.requests]
+    assert not [text for text in sent if MARKER in text]
+
+    assert sum(TRAINING in text for text in sent) >= 10, "every prompt of DAC shows demonstrations"
+    kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
+    kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
+    assert not [path for path in kept if MARKER.encode() in path.read_bytes() or MARKER in str(path)]
 
 
 async def test_another_gold_changes_no_key(files: Files, sql_server: FakeOpenAI, prefect_home: Home) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tasks.errors import ConfigurationError
 from tests.support.guide import GOOD, OTHER, Guide
 from tests.support.stage_bench import QUESTION
 
@@ -83,6 +84,11 @@ async def test_the_schema_is_reduced_to_the_directions_asked_for(
     assert list(found.record.links) == ["forward", "backward", "both"]
 
 
+async def test_the_gold_s_schema_is_for_evaluations_only(walk: Guide) -> None:
+    with pytest.raises(ConfigurationError, match="there is nothing from the gold SQL"):
+        await walk("rsl-sql", "linking.directions=gold")
+
+
 async def test_the_match_of_the_backward_link_is_a_switch(walk: Guide) -> None:
     walk.replies["preliminary_sql"] = {"sql": 'SELECT museum_id FROM "order"'}
     found = await walk("rsl-sql", "linking.backward.match=parsed")
@@ -134,10 +140,10 @@ async def test_iterations_pass_on_what_was_linked_and_unite_it(walk: Guide) -> N
         "rsl-sql", "linking.iterations=3", "linking.forward.hint_source=none", "linking.backward.match=word"
     )
     first, second, third, elements = found.asked["forward_link"]
-    hint = "Already found relevant, keep unless clearly wrong: "
+    hint = "### Linked so far\n"
     assert hint not in first and hint not in elements
-    assert f"{hint}museum.name, guide.language.\n" in second
-    assert f"{hint}museum.name, `order`.`total.eur`, guide.language.\n" in third
+    assert f"{hint}museum.name, guide.language\n" in second
+    assert f"{hint}museum.name, `order`.`total.eur`, guide.language\n" in third
     assert [str(column) for column in found.record.links["both"].columns] == [
         "museum.name", "museum.opened in", "order.total.eur", "guide.language",
     ]  # fmt: skip
@@ -242,7 +248,7 @@ async def test_the_shown_demonstrations_have_their_evidence_only_where_asked_for
     for evidence in (True, False):
         found = await walk("rsl-sql", f"demonstrations.evidence={str(evidence).lower()}")
         for template in ("preliminary_sql", "augmented_sql", "binary_selection"):
-            shown = found.asked[template][0].partition("### Task")[0]
+            shown = found.asked[template][0].partition("### Examples")[2]
             assert "SQL: SELECT COUNT(*) FROM zoo" in shown
             assert ("Evidence: zoos" in shown) is evidence
         assert not any("zoo" in prompt for prompt in found.asked["forward_link"])
@@ -253,10 +259,12 @@ async def test_the_shown_demonstrations_have_their_evidence_only_where_asked_for
     [
         ("prompt.schema_format=create_table", "preliminary_sql", "CREATE TABLE museum ("),
         ("prompt.schema_format=m_schema", "augmented_sql", "# Table: museum"),
-        ("prompt.sample_rows=1", "forward_link", "# `name`: 'Glass House'\n"),
+        ("prompt.sample_rows=1", "forward_link", "# museum(id: 1, name: 'Glass House', "),
         ("linking.forward.max_columns_per_table=4", "forward_link", "at most 4 columns"),
-        ("selection.rows_shown=1", "binary_selection", "### Result of SQL 1\nname\nGlass House\n\n"),
-        ("selection.counts=true", "binary_selection", "(3 rows)"),
+        ("selection.rows_shown=1", "binary_selection", "\nGlass House\n(3 rows, first 1 shown)\n\n"),
+        ("prompt.demonstrations_first=true", "augmented_sql", "queries.\n\n### Examples\nQuestion: "),
+        ("prompt.longest_value=4", "forward_link", "'Glas...'"),
+        ("linking.descriptions=true", "preliminary_sql", "The year in which it opened."),
     ],
 )
 async def test_a_setting_reaches_the_prompts(walk: Guide, override: str, template: str, shown: str) -> None:
@@ -282,7 +290,49 @@ async def test_the_published_first_turn_is_blind_and_the_default_is_not(walk: Gu
     assert WRONG not in blind.asked["self_correction"][0]
 
 
-async def test_the_acl_variant_parses_hints_by_the_question_and_takes_the_shortcut(walk: Guide) -> None:
+async def test_settings_take_parts_of_the_prompts_away(walk: Guide) -> None:
+    walk.replies |= {"binary_selection": {"sql": EMPTY}}
+    for override, template, shown in (
+        ("selection.counts=false", "binary_selection", "(1 row)"),
+        ("selection.demonstrations=false", "binary_selection", "### Examples"),
+        ("linking.shown=none", "preliminary_sql", "### Linked"),
+        ("correction.augmentation=false", "self_correction", "### Keywords that may be needed\nDISTINCT"),
+        ("correction.augmentation=false", "self_correction", "### Conditions in the question\n- of Lyon"),
+    ):
+        assert shown in (await walk()).asked[template][0]
+        assert shown not in (await walk("rsl-sql", override)).asked[template][0]
+
+
+async def test_sql1_is_shown_what_the_model_named_and_the_hints_join_the_link_afterwards(walk: Guide) -> None:
+    walk.replies["forward_link"] = {"tables": ["guide"], "columns": ["guide.language"]}
+    found = await walk()
+    assert "### Linked tables\nguide\n" in found.asked["preliminary_sql"][0]
+    assert [str(column) for column in found.record.links["forward"].columns] == [
+        "museum.city",
+        "guide.language",
+    ]
+    hinted = await walk("rsl-sql", "linking.shown=with_hints")
+    assert "### Linked tables\nmuseum, guide\n" in hinted.asked["preliminary_sql"][0]
+
+
+async def test_random_rows_and_missing_shares_are_shown_the_same_for_every_question(walk: Guide) -> None:
+    settings = (
+        "prompt.rows=random",
+        "prompt.sample_rows=2",
+        "prompt.missing=true",
+        "prompt.schema_format=m_schema",
+    )
+    first = await walk("rsl-sql", *settings)
+    other = await walk("rsl-sql", *settings, question=replace(QUESTION, text="How many?"))
+    shown = schema_in(first.asked["forward_link"][0])
+    assert shown == schema_in(other.asked["forward_link"][0])
+    assert "(city:TEXT, Missing: 33 %, Examples: [" in shown
+    assert shown.count("Examples: [") == 11 and "Missing: 0" not in shown
+    seeded = [await walk("rsl-sql", *settings, f"prompt.row_seed={number}") for number in range(4)]
+    assert len({schema_in(found.asked["forward_link"][0]) for found in seeded}) > 1
+
+
+async def test_the_acl_variant_takes_hints_from_both_and_takes_the_shortcut(walk: Guide) -> None:
     walk.replies |= {
         "forward_link": {"tables": [], "columns": ["museum.name"]},
         "preliminary_sql": {"sql": 'SELECT museum_id FROM "order"'},
@@ -291,8 +341,9 @@ async def test_the_acl_variant_parses_hints_by_the_question_and_takes_the_shortc
     question = replace(QUESTION, text="Which language?", evidence="city")
     found = await walk("rsl-sql-acl", question=question)
     links = {name: [str(column) for column in link.columns] for name, link in found.record.links.items()}
-    assert links["forward"] == ["museum.name", "guide.language"]
+    assert links["forward"] == ["museum.name", "museum.city", "guide.language"]
     assert links["backward"] == ["order.museum_id"]
+    assert "(city:TEXT, Missing: 33 %" in found.asked["forward_link"][0]
     assert found.asked["binary_selection"] == []
     assert found.calls == 6
 

@@ -8,10 +8,8 @@ import pytest
 
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.errors import BackboneError, ConfigurationError
+from tasks.errors import BackboneError
 from tasks.retrieval.values.index import DatabaseValues
-from tasks.settings.home import find_conf
-from tasks.settings.load import load_pipeline_settings
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error
 from tests.support.guide import GOOD, OTHER, Guide, Walk
 
@@ -108,7 +106,7 @@ async def test_as_many_values_are_shown_as_the_settings_say(sea: Sea, number: in
 async def test_sample_rows_can_be_shown_instead(sea: Sea) -> None:
     walked = await sea("prompt.values=rows", "prompt.schema_format=comment")
     assert "value_retrieval" not in walked.stages
-    assert "### Sample rows" in walked.asked["zero_shot_sql"][0]
+    assert "### Sample values" in walked.asked["zero_shot_sql"][0]
 
 
 async def test_concatenations_are_taken_apart_only_if_asked_for(sea: Sea) -> None:
@@ -164,8 +162,8 @@ async def test_other_pipelines_show_retrieved_values_when_told(
     plain = await walk(pipeline)
     walked = await walk(pipeline, "prompt.values=retrieved", "prompt.values_per_column=1", values=values)
     assert "value_retrieval" in walked.stages and "value_retrieval" not in plain.stages
-    assert "# `city`: 'Lyon' | NULL | 'Ghent'\n" in plain.asked["preliminary_sql"][0]
-    assert "# `city`: 'Lyon'\n" in walked.asked["preliminary_sql"][0]
+    assert "city: 'Lyon' | NULL | 'Ghent')\n" in plain.asked["preliminary_sql"][0]
+    assert "city: 'Lyon')\n" in walked.asked["preliminary_sql"][0]
     assert walked.sql == plain.sql
 
 
@@ -174,6 +172,18 @@ async def test_a_flow_that_forgets_the_values_is_told(walk: Guide) -> None:
         await walk("few-shot", "prompt.values=retrieved")
 
 
-def test_sea_sql_is_zero_shot() -> None:
-    with pytest.raises(ConfigurationError, match=r"demonstrations\.k"):
-        load_pipeline_settings(find_conf(), "sea-sql", ["pipeline.demonstrations.k=3"])
+async def test_sea_sql_is_zero_shot_unless_demonstrations_are_asked_for(sea: Sea) -> None:
+    assert "### Examples" not in (await sea()).asked["zero_shot_sql"][0]
+    for k in (1, 2):
+        shown = (await sea(f"demonstrations.k={k}")).asked["zero_shot_sql"][0]
+        assert shown.partition("### Examples")[2].count("\nSQL: ") == k
+        assert shown.endswith("### Query\nSELECT")
+
+
+async def test_bias_can_be_eliminated_after_the_adjustment(
+    sea: Sea, other: Callable[..., OpenAIBackbone]
+) -> None:
+    async with other() as client:
+        walked = await sea("bias_elimination.after_adjustment=true", eliminator=MeteredBackbone(client))
+    assert walked.stages == ["value_retrieval", "zero_shot_sql", "execution_adjustment", "bias_elimination"]
+    assert walked.candidates["3_bias_elimination"] == walked.sql == OTHER

@@ -7,7 +7,7 @@ import pytest
 
 from flows.questions.preparation import prepare
 from flows.runtime.control import NullProgress
-from tasks.settings.assemble import evaluation_settings
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tests.support.own_benchmark import OwnBenchmark
 
 
@@ -16,11 +16,13 @@ def test_files_that_change_within_one_process_are_read_anew(
 ) -> None:
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
     settings = evaluation_settings(
-        benchmark=str(own_benchmark.file),
-        backbone="offline",
-        pipeline="zero-shot",
-        data=str(own_benchmark.folder.parent),
-        limit=2,
+        EvaluationChoice(
+            benchmark=str(own_benchmark.file),
+            backbone="offline",
+            pipeline="zero-shot",
+            data=str(own_benchmark.folder.parent),
+            limit=2,
+        )
     )
     first = prepare(settings, NullProgress())
     file = own_benchmark.folder / "dev.json"

@@ -42,16 +42,26 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     assert any("Waiting for Prefect's server" in line for line in screen.seen)
     assert any(re.search(r"\d/4 .*(Asking|Scoring)", line) for line in screen.seen)
     assert not screen.cursor_hidden
-    first, *lines = [line for line in screen.text.splitlines() if line]
-    assert re.fullmatch(r"demo · offline · rsl-sql  execution accuracy .* of 4, rule bird\)", first)
+    first, run, headline, *lines = [line for line in screen.text.splitlines() if line]
+    assert first == "demo · offline · rsl-sql"
+    assert re.fullmatch(
+        r"execution accuracy .* of 4, rule bird, 95 % interval [\d.]+ to [\d.]+ %\)", headline
+    )
     assert all(name in screen.text for name in NAMES), "a name was cut"
     assert not any("…" in line or line.startswith((" " * 20 + "4)", "Reading", "⠋")) for line in lines)
-    assert re.search(r"^augmentation_conditions +\d+ +\d+ +unknown +unknown +unknown", screen.text, re.M)
+    assert re.search(r"^augmentation_conditions +\d+ +\d+ +0 +0 +\$0\.0000", screen.text, re.M)
     assert "Traceback" not in screen.raw
     assert "WARNING" not in screen.raw
     assert COLOURS.search(screen.raw)
-    command = re.search(r"^MLflow   (.*?)\n +http", screen.text, re.M | re.S)
-    assert command and command[1].replace("\n", "").endswith("--workers 1 --port 5000")
+    run_id = run.removeprefix("run ")
+    assert re.search(
+        rf"^Next\ncrosscheck show {run_id} --wrong +# the wrong answers\n"
+        rf"crosscheck report {run_id} --open +# every question on a page\n"
+        rf"crosscheck compare latest~1 {run_id} +# with the run before\n"
+        r"crosscheck up +# starts MLflow, then open\nhttp://127.0.0.1:5000/#/experiments/",
+        screen.text,
+        re.M,
+    )
 
 
 def test_no_color_is_respected(

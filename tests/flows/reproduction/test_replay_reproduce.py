@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.reproduction.figures import Figure, Reproduction
+from flows.reproduction.published import Figure, Reproduction
 from tests.support.command_line import CommandLine
 
 

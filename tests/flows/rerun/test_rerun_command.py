@@ -75,9 +75,11 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
 
     other = tmp_path / "undisturbed"
     shutil.copytree(built_demo, other)
+    storage = str(other / "prefect" / "storage")
     undisturbed = CommandLine(other, demo.environment | {
-        "PREFECT_LOCAL_STORAGE_PATH": str(other / "stages"),
-        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(other / "stages"),
+        "PREFECT_HOME": str(other / "prefect"),
+        "PREFECT_LOCAL_STORAGE_PATH": storage,
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": storage,
     }).run(*night)  # fmt: skip
     assert undisturbed.code == 0, undisturbed.err
     assert answers(mended, tmp_path) == answers(undisturbed, tmp_path)
@@ -193,7 +195,7 @@ def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.Te
     home = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(built_demo, home, dirs_exist_ok=True)
     places = {
-        name: str(home / "stages")
+        name: str(home / "prefect" / "storage")
         for name in ("PREFECT_LOCAL_STORAGE_PATH", "PREFECT_RESULTS_LOCAL_STORAGE_PATH")
     }
     ran = CommandLine(

@@ -11,9 +11,9 @@ from flows.rerun.plan import RerunPlan, plan_rerun
 from tasks.errors import CrosscheckError
 from tasks.records import Failure, Question
 from tasks.scoring.report import QuestionScore, Verdict
-from tasks.settings.assemble import evaluation_settings
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import RerunSettings
-from tasks.tracking.evaluation import EvaluationRun, describe
+from tasks.tracking.evaluation import KINDS, EvaluationRun, describe
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.trail import Trail
 from tests.tasks.tracking.samples import make_report, report_of
@@ -63,10 +63,11 @@ class Night:
         self.warehouse = Warehouse(home / "warehouse.duckdb")
         file = home / "dev.json"
         file.write_text("[]", encoding="utf-8")
-        settings = evaluation_settings(benchmark="demo", backbone="ollama", pipeline="rsl-sql")
-        kinds = (settings.benchmark, settings.backbone, settings.pipeline)
-        parts = [part.model_dump(mode="json") for part in kinds]
-        self.run = describe(parts[0], parts[1], parts[2], file, questions_in_benchmark=200)
+        settings = evaluation_settings(
+            EvaluationChoice(benchmark="demo", backbone="ollama", pipeline="rsl-sql")
+        )
+        parts = {kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS}
+        self.run = describe(parts, [file], engine="", questions_in_benchmark=200)
         self.finish(self.run, CASES)
 
     def finish(self, run: EvaluationRun, cases: dict[str, dict[str, Any]]) -> None:
@@ -107,7 +108,7 @@ def test_questions_take_the_place_of_only_and_those_without_a_database_are_never
 
 def test_the_settings_are_the_parents_over_all_of_its_questions(night: Night) -> None:
     settings = night.plan().settings
-    asked = evaluation_settings(benchmark="demo", backbone="ollama", pipeline="rsl-sql")
+    asked = evaluation_settings(EvaluationChoice(benchmark="demo", backbone="ollama", pipeline="rsl-sql"))
     for part in ("benchmark", "backbone", "pipeline"):
         assert getattr(settings, part) == getattr(asked, part)
     assert settings.questions == ",".join(CASES)

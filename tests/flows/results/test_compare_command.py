@@ -202,5 +202,6 @@ def test_an_oracle_analysis_wins_against_nobody(crosscheck: CommandLine, built_d
     assert found["not_ranked"].startswith("B saw parts of the gold SQL")
     assert found["verdict"].startswith("Not ranked")
     oracle, plain = crosscheck.run("runs", "--json").json["runs"]
-    assert (oracle["tags"], plain["tags"]) == ({"oracle": "both"}, {})
+    assert oracle["tags"] == {"oracle": "both", "changed": "pipeline.dac.oracle=both"}
+    assert plain["tags"] == {}
     assert "complete, oracle" in crosscheck.run("runs", "--limit", "1").out

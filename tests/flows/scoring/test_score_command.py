@@ -265,7 +265,7 @@ def test_the_summary_says_the_rule_and_details_say_where_the_rules_disagree(
     file.write_text(as_csv(demo, {str(listing["question_id"]): doubled}), encoding="utf-8")
     ran = run("score", "--predictions", str(file), "--questions", str(listing["question_id"]), "--details")
     assert ran.code == 0
-    assert "100.00 % (1 of 1, rule bird)" in ran.out
+    assert "100.00 % (1 of 1, rule bird, 95 % interval" in ran.out
     assert "The rules disagree on 1 question" in ran.out
     assert "Where the rules disagree" in ran.out
     assert "Prefect" not in ran.out

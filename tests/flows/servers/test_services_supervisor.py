@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.servers.service import Service
+from flows.servers.services import Service
 from flows.servers.supervisor import MAX_EARLY_EXITS, ServiceFailedError, Supervisor
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from flows.sharding import launch as sharding
 from flows.sharding.answers import ShardAnswers, hand_over
 from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Failure, Outcome
-from tasks.settings.assemble import evaluation_settings
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.home import Home
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.tasks.tracking.samples import make_run
@@ -56,7 +56,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, prefect_home: Home) -> Callable[..
             made.append(await flow_run(state))
             if state.is_completed():
                 answers = ShardAnswers(failed={FAILED.question_id: FAILED}, task_runs=5, recorded=4)
-                await hand_over(RUN.run_id, str(made[-1]), answers)
+                await hand_over(PersistedResults(prefect_home), RUN.run_id, str(made[-1]), answers)
             return made[-1]
 
         monkeypatch.setattr(sharding, "launch", launch)
@@ -67,7 +67,9 @@ def launched(monkeypatch: pytest.MonkeyPatch, prefect_home: Home) -> Callable[..
 
 async def answered(home: Home, shards: int = 1) -> tuple[ShardAnswers, list[str]]:
     settings = evaluation_settings(
-        benchmark="demo", backbone="offline", pipeline="zero-shot", home=str(home.path), shards=shards
+        EvaluationChoice(
+            benchmark="demo", backbone="offline", pipeline="zero-shot", home=str(home.path), shards=shards
+        )
     )
     control = Control()
 

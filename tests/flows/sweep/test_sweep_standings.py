@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
+from flows.sweep.cells import Done, ranks
 from flows.sweep.estimate import Estimate
-from flows.sweep.run import Done, ranks
 from tasks.records import Outcome, Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Report, Verdict
@@ -25,8 +25,8 @@ def report(right: int) -> Report:
     return build_report(scores, rule="bird", schemas={})
 
 
-def done(name: str, right: int, problem: str = "", *, oracle: bool = False) -> Done:
-    cell = SimpleNamespace(name=name, oracle=oracle)
+def done(name: str, right: int, problem: str = "", *, unranked: str = "") -> Done:
+    cell = SimpleNamespace(name=name, unranked=unranked)
     return Done(cell, UNKNOWN, SimpleNamespace(report=report(right)), problem)  # type: ignore[arg-type]
 
 
@@ -53,7 +53,7 @@ def test_a_cell_that_was_stopped_does_not_stand_for_its_settings() -> None:
 
 
 def test_a_cell_that_saw_the_gold_is_not_ranked_and_nothing_is_ranked_against_it() -> None:
-    gold = done("gold", 99, oracle=True)
+    gold = done("gold", 99, unranked="saw the gold")
     said = ranks([done("a", 80), gold, done("b", 50)])
     assert said["a"] == "highest" and said["gold"] == "not ranked: saw the gold"
     assert ranks([done("a", 80), gold]) == {"gold": "not ranked: saw the gold"}

@@ -54,7 +54,7 @@ def file(path: Path) -> Iterator[ReplyCache]:
 
 def pragma(cache: ReplyCache, what: str) -> object:
     """Set or ask something of the connection that a cache in a file uses."""
-    with cache._at_once.connect() as connection:
+    with cache._connection() as connection:
         rows = connection.exec_driver_sql(f"PRAGMA {what}")
         return rows.scalar() if rows.returns_rows else None
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tasks.backbone.endpoint import client as openai_client
+from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.errors import BackboneError, ConfigurationError
@@ -41,7 +41,7 @@ SCHEMA = {
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_client, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.01)
 
 
 def asking(text: str = "q", **changes: object) -> Request:
@@ -132,9 +132,9 @@ async def test_implausible_token_counts_are_unknown(
         ({}, asking(temperature=0.7), {"temperature": 0.7}),
         ({"max_tokens": 9}, asking(), {"temperature": 0.0, "max_tokens": 9}),
         (
-            {"max_tokens": 9, "max_tokens_field": "max_completion_tokens"},
+            {"max_completion_tokens": 9, "reasoning_effort": "low"},
             asking(),
-            {"temperature": 0.0, "max_completion_tokens": 9},
+            {"temperature": 0.0, "max_completion_tokens": 9, "reasoning_effort": "low"},
         ),
         ({"seed": 5}, asking(sample=2), {"temperature": 0.0, "seed": 7}),
         ({"response_mode": "json_object"}, asking(), {"temperature": 0.0}),
@@ -233,15 +233,16 @@ async def test_what_passes_is_asked_again(
     assert len(fake_openai.requests) == 3
 
 
-async def test_an_endpoint_that_hangs_is_given_up_after_the_time_out(
+async def test_a_request_that_hangs_is_given_up_after_the_time_out(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
+    fake_openai.script(server_error())
     fake_openai.always(hang())
     started = time.monotonic()
-    caught = await failure(settings.model_copy(update={"timeout_s": 0.1, "retries": 1}))
+    caught = await failure(settings.model_copy(update={"timeout_s": 0.1, "retries": 2}))
     assert 0.2 <= time.monotonic() - started < 2
     assert caught.transient and not caught.fatal
-    assert "no reply within 0.1 s" in str(caught) and "2 attempts" in str(caught)
+    assert "no reply within 0.1 s" in str(caught) and "3 attempts" in str(caught)
 
 
 async def test_attempts_come_to_an_end(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
@@ -255,7 +256,9 @@ async def test_attempts_come_to_an_end(fake_openai: FakeOpenAI, settings: Backbo
 async def test_nobody_listening_is_a_lost_connection(settings: BackboneSettings) -> None:
     settings = settings.model_copy(update={"base_url": "http://127.0.0.1:9/v1", "retries": 1})
     caught = await failure(settings)
-    assert caught.transient and "connection failed" in str(caught) and "127.0.0.1:9" in str(caught)
+    assert caught.transient and caught.fatal
+    assert "connection failed" in str(caught) and "127.0.0.1:9" in str(caught)
+    assert "not answered one request" in str(caught) and "backbone.base_url" in str(caught)
 
 
 async def test_retry_after_is_obeyed_beyond_the_longest_pause(
@@ -345,9 +348,12 @@ FATAL = {
                 }
             },
         ),
-        "temperature: null",
+        "set backbone.temperature=null",
     ),
-    "response format": (error(400, "This response_format type is unavailable now"), "response_mode"),
+    "response format": (
+        error(400, "This response_format type is unavailable now"),
+        "set backbone.response_mode",
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from tests.support.fake_openai import FakeOpenAI
 from tests.tasks.backbone.conftest import make_settings
 
 CONF = Path(__file__).parents[3] / "conf"
-SHIPPED = {"openai", "deepseek", "vllm", "ollama", "offline", "llamacpp"}
+SHIPPED = {"openai", "deepseek", "vllm", "vllm-sql", "ollama", "offline", "llamacpp"}
 
 ASK = Request((Message("user", "q"),))
 

@@ -25,6 +25,14 @@ from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
         (405, {}, "access"),
         (400, {"message": "Model Not Exist"}, "access"),
         (400, {"message": "no", "code": "unsupported_parameter", "param": "max_tokens"}, "settings"),
+        (400, {"message": "no", "param": "response_format.json_schema"}, "settings"),
+        (400, {"message": "`temperature` is not supported by this model"}, "settings"),
+        (400, {"message": "Unrecognized request argument supplied: temperature"}, "settings"),
+        (400, {"message": "temperature must be 1 with thinking"}, "settings"),
+        (422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}, "settings"),
+        (400, {"message": "1 validation error: seed: extra inputs are not permitted"}, "settings"),
+        (400, {"message": "bad prompt, must be shorter: what is the mean temperature of May?"}, "request"),
+        (400, {"message": "max_tokens is too large: this model's maximum context length is 9"}, "request"),
         (400, {"message": "no", "code": "unsupported_value", "param": "messages"}, "request"),
         (400, {"message": "too long", "code": "context_length_exceeded"}, "request"),
         (408, {}, "server"),
@@ -37,7 +45,8 @@ from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
     ],
 )
 def test_an_answer_is_taken_for_what_it_means(status: int, error: dict[str, str], kind: str) -> None:
-    assert refusal_of(status, {}, json.dumps({"error": error})).kind == kind
+    changes = dict.fromkeys(("temperature", "seed", "max_tokens", "response_format"), "set it to null")
+    assert refusal_of(status, {}, json.dumps({"error": error}), None, changes).kind == kind
 
 
 @pytest.mark.parametrize(

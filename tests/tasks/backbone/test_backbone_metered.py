@@ -70,7 +70,10 @@ async def test_a_reply_comes_as_its_type_and_says_how_it_was_read(
     found = [await backbone.ask_json([Message("user", text)], SqlReply) for text in "abc"]
     assert [one and one.sql for one in found] == ["SELECT 1", "SELECT 2", "SELECT 3"]
     assert [call.parse for call in backbone.calls] == ["json", "repaired", "text"]
-    assert backbone.notes == []
+    assert backbone.notes == [
+        "reply not as asked: broken JSON, repaired",
+        "reply not as asked: SQL without JSON",
+    ]
 
 
 async def test_an_unreadable_reply_is_asked_for_once_more(
@@ -121,7 +124,10 @@ async def test_a_reply_that_was_cut_off_is_noted(fake_openai: FakeOpenAI, backbo
     fake_openai.script(out_of_tokens('{"tables": ["a", "b"], "columns": ["a.x'))
     link = await backbone.ask_json(ASK, LinkReply)
     assert link == LinkReply(tables=["a", "b"], columns=["a.x"])
-    assert backbone.notes == ["reply cut off at the token limit"]
+    assert backbone.notes == [
+        "reply cut off at the token limit",
+        "reply not as asked: broken JSON, repaired",
+    ]
     assert backbone.calls[0].parse == "repaired"
 
 

@@ -77,7 +77,7 @@ GOOD = {"question_id": 3, "db_id": "shop", "question": "How many?", "SQL": "SELE
         ({"db_id": None}, ['"db_id" is missing']),
         ({"db_id": "../shop"}, ['"db_id" must be the name of a database, not a path']),
         ({"evidence": ["a"]}, ['"evidence" must be a text, not list']),
-        ({"question_id": 3}, ['the id "3" already belongs to item 0']),
+        ({"question_id": 3, "question": "Another?"}, ['the id "3" already belongs to item 0']),
         ({"question_id": True}, ['"question_id" must be a whole number or a text']),
         ({"question_id": 1.5}, ['"question_id" must be a whole number or a text']),
     ],

@@ -87,6 +87,11 @@ def test_a_file_names_one_id_or_range_per_line(tmp_path):
     assert ids_of(select(NUMBERED, limit=None, ids=f"@{path}")) == ["2", "3", "7"]
 
 
+def test_a_file_of_ids_that_comes_with_the_program_is_found_by_its_name():
+    found = select(asked(*range(1534)), limit=None, ids="@bird-dev-sds")
+    assert (len(found), found[0].id, found[-1].id) == (147, "9", "1533")
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"nowhere\.txt cannot be read"):
         select(NUMBERED, limit=None, ids=f"@{tmp_path}/nowhere.txt")

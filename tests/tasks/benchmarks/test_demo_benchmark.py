@@ -15,9 +15,10 @@ from sqlglot import exp
 
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.demo import build_demo
-from tasks.benchmarks.demo.sources import read_descriptions
+from tasks.benchmarks.demo.source_files import read_descriptions
 from tasks.benchmarks.fingerprint import question_fingerprint, sql_fingerprint
 from tasks.settings.benchmark import BenchmarkSettings
+from tasks.sql.parsing import tokens
 
 CONF = Path(__file__).parents[3] / "conf"
 SOURCES = CONF / "benchmarks" / "demo"
@@ -319,6 +320,20 @@ def test_no_part_of_a_gold_that_removes_rows_is_idle(demo: Path, items: list[Ite
                 if left == {*connection.execute(item.sql)}:
                     faults.append(item.question)
     assert faults == []
+
+
+def test_the_readme_says_how_many_questions_are_near_twins_of_demonstrations(items: list[Item]) -> None:
+    def masked(item: Item) -> tuple[str, ...]:
+        literals = ("STRING", "NUMBER")
+        read = tokens(item.sql, "sqlite") or ()
+        return item.database, *("?" if t.token_type.name in literals else t.text.lower() for t in read)
+
+    train = Counter(masked(item) for item in items if item.split == "train")
+    dev = sum(masked(item) in train for item in items if item.split == "dev")
+    within_train = sum(count for count in train.values() if count > 1)
+    text = " ".join((SOURCES / "README.md").read_text(encoding="utf-8").split())
+    assert f"`dev` questions, {dev} have the gold SQL" in text
+    assert f"`train` questions, {within_train} have" in text
 
 
 @pytest.mark.parametrize("database", DATABASES)

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Any
 
-from tasks.database.sandbox.connection import Result, Session
+from tasks.database.sandbox.session import Result, Session
 
 
 def whole_result(session: Session, sql: str) -> Result:
@@ -24,7 +24,7 @@ def steps_by_sqlite_itself(session: Session, sql: str) -> int | None:
     """Return SQLite's own count of a statement's steps, None where it was compiled without it."""
     import sqlite3
 
-    connection = sqlite3.connect(session.path, cached_statements=4)
+    connection = sqlite3.connect(session.location.path, cached_statements=4)
     connection.execute(sql).fetchall()
     try:
         (steps,) = connection.execute("SELECT nstep FROM sqlite_stmt WHERE sql = ?", [sql]).fetchone()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tasks.database import introspection
-from tasks.database.database import ColumnDescription, open_database, verify_unchanged
-from tasks.database.schema import ForeignKey
+from tasks.database.database import open_database, verify_unchanged
+from tasks.database.schema import ColumnDescription, ForeignKey
+from tasks.database.sqlite import introspection
 from tasks.errors import DataError
 
 Build = Callable[..., Path]

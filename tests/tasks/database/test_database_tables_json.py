@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.database.database import open_database
-from tasks.database.introspection import ColumnDescription
-from tasks.database.schema import ForeignKey
+from tasks.database.schema import ColumnDescription, ForeignKey
 from tasks.database.tables_json import foreign_keys_from_tables_json, schema_from_tables_json
 from tasks.errors import DataError
 

@@ -14,7 +14,7 @@ import sql_worker_functions as functions
 
 from tasks.database.database import Database
 from tasks.database.limits import Limits
-from tasks.database.sandbox.connection import Result
+from tasks.database.sandbox.session import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.errors import CrosscheckError
 

@@ -19,6 +19,7 @@ SCHEMA = Schema(
         Table("animal", (Column("name", samples=("Leo", "Mia")), Column("cage_id"))),
     ),
     (ForeignKey("animal", ("cage_id",), "cage", ("id",)),),
+    dialect="sqlite",
 )
 VIEW = SchemaView(SCHEMA, PromptSettings(sample_rows=1, values_per_column=2), descriptions=True)
 
@@ -26,7 +27,7 @@ VIEW = SchemaView(SCHEMA, PromptSettings(sample_rows=1, values_per_column=2), de
 def test_a_view_shows_what_its_settings_say() -> None:
     parts = VIEW.render()
     assert parts.schema == "# `cage`(`id`, `size`)\n# `animal`(`name`, `cage_id`)"
-    assert "# `name`: 'Leo'" in parts.samples and "'Mia'" not in parts.samples
+    assert "# animal(name: 'Leo'" in parts.samples and "'Mia'" not in parts.samples
     assert parts.descriptions == "# `cage`.`size`: In metres."
     assert parts.foreign_keys == "# `animal`.`cage_id` -> `cage`.`id`"
     assert VIEW.without_descriptions().render() == replace(parts, descriptions="")
@@ -43,7 +44,7 @@ def test_a_view_reduced_to_a_link_or_to_tables_keeps_how_it_is_shown() -> None:
 def test_values_replace_sample_rows_as_many_as_the_settings_say() -> None:
     found = ColumnValues(ColumnName("animal", "name"), ("Zoe", "Leo"))
     valued = VIEW.with_values([found])
-    assert valued.render().samples == "# `animal`\n# `name`: 'Zoe' | 'Leo'"
+    assert valued.render().samples == "# animal(name: 'Zoe' | 'Leo')"
     assert VIEW.prompt.sample_rows == 1, "the view before is unchanged"
 
 
@@ -68,7 +69,8 @@ def test_every_change_of_a_view_changes_its_identity_and_nothing_else_does() -> 
 
 
 def fields(schema: Schema) -> dict[str, object]:
-    return {"database_id": schema.database_id, "tables": schema.tables, "foreign_keys": schema.foreign_keys}
+    names = ("database_id", "tables", "foreign_keys", "dialect")
+    return {name: getattr(schema, name) for name in names}
 
 
 def test_a_view_is_frozen_and_takes_descriptions_by_name_only() -> None:

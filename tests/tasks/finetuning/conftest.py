@@ -1,5 +1,6 @@
 """A real causal language model, tiny and made on the spot, and pairs to teach it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,14 @@ def pair(number: int, *, right: bool = True, question: str = "", sql: str = "SEL
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A randomly initialised Llama of 32 dimensions and two layers, with a tokenizer of single characters."""
+    return write_tiny_model(tmp_path_factory.mktemp("tiny") / "model", positions=512)
+
+
+def write_tiny_model(folder: Path, positions: int, words_of: str = "") -> Path:
+    """Write a randomly initialised Llama of 32 dimensions and two layers.
+
+    Its tokenizer knows single characters, and as tokens of their own the words of a text.
+    """
     import torch
 
     torch.set_num_threads(1)  # several threads on a model of this size only wait for one another
@@ -38,12 +46,12 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     characters = ["<pad>", "<s>", "</s>", "<unk>", *map(chr, range(32, 127)), "\n"]
+    characters += sorted(set(re.findall(r"\w{2,}", words_of)))
     core = Tokenizer(
         models.WordLevel({token: place for place, token in enumerate(characters)}, unk_token="<unk>")
     )
-    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"\w+|[\s\S]" if words_of else r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
-    folder = tmp_path_factory.mktemp("tiny") / "model"
     PreTrainedTokenizerFast(
         tokenizer_object=core, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
     ).save_pretrained(folder)
@@ -55,7 +63,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             intermediate_size=64,
             num_hidden_layers=2,
             num_attention_heads=2,
-            max_position_embeddings=512,
+            max_position_embeddings=positions,
             pad_token_id=0,
             bos_token_id=1,
             eos_token_id=2,

@@ -14,7 +14,7 @@ from tasks.cache_key import cache_key
 from tasks.dac_records import AlignedToken
 from tasks.database.schema import Column, Schema, Table
 from tasks.records import Demonstration
-from tasks.retrieval.alignment import align, ground
+from tasks.retrieval.alignment import align, best_covered, ground
 from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens, stem
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
@@ -33,6 +33,7 @@ SCHEMA = Schema(
         table("singer", "id", "first_name", "name", "country", "age"),
         table("concert", "id", "singer_id", "stadium_name", "year"),
     ),
+    dialect="sqlite",
 )
 
 
@@ -76,11 +77,33 @@ def test_a_demonstration_is_known_by_what_its_alignment_follows_from_and_not_ali
         replace(first, sql="SELECT 1"),
         replace(first, evidence=""),
         replace(first, database=None),
-        replace(first, database=Schema("concerts", SCHEMA.tables[:1])),
+        replace(first, database=Schema("concerts", SCHEMA.tables[:1], dialect="sqlite")),
     ]
     assert (
         len({cache_key("entity_linking", 1, "", {"demonstrations": (one,)}) for one in [first, *others]}) == 6
     )
+
+
+def test_demonstrations_that_name_their_columns_come_first_and_the_others_fill_up() -> None:
+    half = Demonstration("Show names.", "SELECT name, country FROM singer", "concerts")
+    whole = Demonstration("Show ages.", "SELECT age FROM singer", "concerts")
+    counted = Demonstration("How many singers?", "SELECT COUNT(*) FROM singer", "concerts")
+    lost = Demonstration("Show ages.", "SELECT age FROM singer", "lost")
+    every = ground([half, lost, whole, counted], {"concerts": SCHEMA})
+    assert [one.coverage for one in every] == [0.5, 0.0, 1.0, 1.0]
+    assert best_covered(every, 3) == (every[2], every[3], every[0])
+    assert best_covered(every, 1) == (every[2],)
+    assert best_covered(every, 9) == (every[2], every[3], every[0], every[1])
+    assert best_covered(every, 0) == ()
+
+
+def test_what_the_evidence_names_is_aligned_where_it_is_shown() -> None:
+    (one,) = ground(
+        [Demonstration("How old?", "SELECT age FROM singer", "concerts", "old refers to age")],
+        {"concerts": SCHEMA},
+    )
+    assert shown(one.tokens) == "age: singer.age col" and one.coverage == 1
+    assert shown(replace(one, evidence="").tokens) == ""
 
 
 def test_no_known_table_leaves_the_whole_schema() -> None:
@@ -113,6 +136,9 @@ def test_names_are_split_into_words(name: str, words: str) -> None:
         ("all airlines", "Airline", "airlines"),
         ("the airport name", "airportname", "airport name"),
         ("the airportname", "airport_name", "airportname"),
+        ("blue refers to skin_colour_id = colour.id", "skin_colour_id", "skin_colour_id"),
+        ("skin_colour_id", "colour_id", None),
+        ("gender . id", "gender_id", None),
         ("singer's age", "singer", "singer's"),
         ("countries", "country", "countries"),
         ("from a to b", "to", None),

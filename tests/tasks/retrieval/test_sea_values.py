@@ -21,7 +21,7 @@ from tasks.errors import DataError
 from tasks.records import ColumnName, Value
 from tasks.retrieval.values import builder
 from tasks.retrieval.values import index as values
-from tasks.retrieval.values.bridging import BridgedQuestion, column_requires
+from tasks.retrieval.values.bridging import BridgedQuestion, column_requires, without_stop_words
 from tasks.retrieval.values.index import DatabaseValues, ValueIndex
 from tasks.retrieval.values.numbers import numbers
 
@@ -69,12 +69,35 @@ def test_what_the_question_mentions_comes_first(ask: Callable[..., dict[str, tup
     assert found["school.charter"] == ("Directly funded", "Locally funded")
 
 
-def test_without_a_mention_the_first_values_are_shown(
+def test_without_a_mention_the_most_frequent_values_are_shown(
     ask: Callable[..., dict[str, tuple[Value, ...]]],
 ) -> None:
     found = ask("?")
-    assert found["school.name"] == ("Fresno High", "Lincoln")
+    assert found["school.name"] == ("Lincoln", "Fresno High")
     assert found["school.opened"] == (1985, 1990)
+
+
+def test_punctuation_is_shown_last_and_the_most_frequent_number_first(tmp_path: Path) -> None:
+    script = (
+        "CREATE TABLE t (a, b); INSERT INTO t VALUES ('-', 1), ('-', 9), ('-', 9), ('n/a', 2), ('yes', 0)"
+    )
+    found = ValueIndex.open(made(tmp_path / "d.sqlite", script), tmp_path).retrieve("?", 3)
+    assert list(found.values()) == [("n/a", "yes", "-"), (9, 0, 1)]
+
+
+def test_stop_words_find_no_values_but_names_and_negations_do(tmp_path: Path) -> None:
+    script = (
+        "CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('a b'), ('in the end'), ('No Colour'), ('US Open')"
+    )
+    index = ValueIndex.open(made(tmp_path / "d.sqlite", script), tmp_path)
+
+    def best(question: str) -> Value:
+        return index.retrieve(question, 1)[ColumnName("t", "a")][0]
+
+    assert best("What is in the bag?") == "No Colour"
+    assert best("Who has no hair?") == "No Colour"
+    assert best("Who played in the US?") == "US Open"
+    assert best("Who played with us?") == "No Colour"
 
 
 def test_a_number_that_is_said_comes_first_and_stays_a_number(
@@ -341,7 +364,7 @@ def test_the_index_answers_as_a_naive_search_does(
 def naive(column: str, content: Sequence[Value | None], question: str, k: int, top: int) -> tuple[Value, ...]:
     """The definition, word for word, over a list."""
     texts = sorted({value for value in content if isinstance(value, str) and value})
-    said = list(dict.fromkeys(words(re.sub(r"'\w{1,2}\b", "", question))))
+    said = list(dict.fromkeys(words(without_stop_words(re.sub(r"'\w{1,2}\b", "", question)))))
     scores = bm25({text: words(text) for text in texts}, said)
     best = sorted(texts, key=lambda text: (-round(scores[text], 9), text))[:top]
     asked = BridgedQuestion(question)
@@ -351,7 +374,9 @@ def naive(column: str, content: Sequence[Value | None], question: str, k: int, t
     matching = [text for text in best if scores[text] and text not in kept]
     have = sorted({value for value in content if isinstance(value, int)})
     spoken = [number for number in numbers(question) if number in have]
-    order: list[Value] = [*front, *matching, *spoken, *texts, *have]
+    frequent = sorted(texts, key=lambda text: (not text.strip(" -.'"), -content.count(text), text))
+    most_frequent = sorted(have, key=lambda number: (-content.count(number), number))
+    order: list[Value] = [*front, *matching, *spoken, *frequent, *most_frequent]
     return tuple(dict.fromkeys(order))[:k]
 
 

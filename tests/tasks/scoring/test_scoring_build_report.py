@@ -140,7 +140,11 @@ def test_nothing_to_score_is_no_division_by_zero() -> None:
 
 
 def test_links_are_scored_over_the_scored_questions() -> None:
-    schema = Schema("shop", (Table("item", (Column("id"), Column("name"))), Table("sale", (Column("id"),))))
+    schema = Schema(
+        "shop",
+        (Table("item", (Column("id"), Column("name"))), Table("sale", (Column("id"),))),
+        dialect="sqlite",
+    )
     link = Link(("item",), (ColumnName("item", "id"), ColumnName("item", "name")))
     gold = "SELECT name FROM item"
     report = build_report(
@@ -189,7 +193,7 @@ def test_the_numbers_of_a_report_add_up(scores: list[QuestionScore]) -> None:
 
 
 def test_spider_questions_are_graded_by_the_hardness_of_their_gold() -> None:
-    schema = Schema("shop", (Table("item", (Column("id"), Column("name"))),))
+    schema = Schema("shop", (Table("item", (Column("id"), Column("name"))),), dialect="sqlite")
     scores = [
         score("0", ALL, gold_sql="SELECT name FROM item WHERE id IN (SELECT id FROM item)"),
         score("1", "", gold_sql="SELECT name FROM item"),

@@ -1,5 +1,6 @@
 """Efficiency: the published formulas on given times, and real measurements in a worker."""
 
+from dataclasses import replace
 from math import sqrt
 
 import pytest
@@ -8,15 +9,22 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.build_report import build_report
+from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.efficiency import (
+    Measured,
     RightAnswer,
     Spread,
     Timings,
+    efficiency,
     measure_efficiency,
     reward_of,
     score_efficiency,
     ves_of,
 )
+from tests.tasks.scoring.samples import score
+
+GRADES = {"a": "simple", "b": "moderate", "c": "moderate"}
 
 
 @pytest.mark.parametrize(
@@ -64,15 +72,47 @@ def test_steps_that_were_not_counted_leave_their_score_unknown() -> None:
 
 
 async def test_the_steps_score_repeats_exactly(workers: SqlWorkers, shop: Database) -> None:
-    answers = [
-        RightAnswer(shop, "SELECT name FROM item", "SELECT name FROM item"),
-        RightAnswer(shop, "SELECT count(*) FROM item, item AS b, item AS c", "SELECT 64"),
-        RightAnswer(shop, "SELECT 1", "SELECT nope"),
+    queries = [
+        ("SELECT name FROM item", "SELECT name FROM item"),
+        ("SELECT count(*) FROM item, item AS b, item AS c", "SELECT 64"),
+        ("SELECT 1", "SELECT nope"),
     ]
-    runs = [await measure_efficiency(workers, answers, 4, trials=2, repeats=3, timeout_s=5) for _ in range(2)]
-    assert runs[0].ves_steps == runs[1].ves_steps
-    assert runs[0].ves_steps is not None
-    assert runs[0].ves_steps > 50
-    assert runs[0].measured == 2
-    assert runs[0].ves is not None
-    assert 0 < runs[0].ves.low <= runs[0].ves.mean <= runs[0].ves.high
+    answers = [RightAnswer(str(place), shop, gold, sql) for place, (gold, sql) in enumerate(queries)]
+    told: list[int] = []
+    runs = [
+        await measure_efficiency(workers, answers, trials=2, repeats=3, timeout_s=5, on_measured=told.append)
+        for _ in range(2)
+    ]
+    assert told == [*range(1, 7)] * 2
+    assert [list(run.timings) for run in runs] == [["0", "1"]] * 2
+    assert [len(trial) for trial in runs[0].timings["0"].ratios] == [3, 3]
+    first, second = (score_efficiency(list(run.timings.values()), 4) for run in runs)
+    assert first.ves_steps == second.ves_steps
+    assert first.ves_steps is not None and first.ves_steps > 50
+    assert first.measured == 2
+    assert first.ves is not None
+    assert 0 < first.ves.low <= first.ves.mean <= first.ves.high
+
+
+def test_a_median_is_not_moved_by_one_slow_moment() -> None:
+    steady, disturbed = Timings(((1.0,) * 5,)), Timings(((1.0, 1.0, 1.0, 1.0, 40.0),))
+    assert score_efficiency([steady], 1).ves_median == score_efficiency([disturbed], 1).ves_median == 100
+    assert score_efficiency([disturbed], 1).r_ves_median == 100
+    spread = score_efficiency([disturbed], 1).ves
+    assert spread is not None and spread.mean > 200
+
+
+def test_wrong_answers_and_difficulties_are_in_the_denominators() -> None:
+    rows = [score(name, "bird" if name != "c" else "", difficulty=grade) for name, grade in GRADES.items()]
+    report = build_report(rows, rule="bird", schemas={})
+    timings = {"a": Timings(((1.0, 1.0),), 1.0), "b": Timings(((4.0, 4.0),), 4.0)}
+    run = ScoredRun(report, {}, measured={"efficiency": Measured(timings, 0.2)})
+    found = efficiency.of(run)
+    assert found is not None
+    assert found.data["ves"]["mean"] == pytest.approx(100)  # (1 + 2 + 0) / 3
+    assert found.data["by_difficulty"]["simple"]["ves"]["mean"] == 100
+    assert found.data["by_difficulty"]["moderate"]["ves"]["mean"] == 100  # (2 + 0) / 2
+    assert found.by_question == {"a": 100.0, "b": pytest.approx(100 * sqrt(1.25)), "c": 0.0}
+    assert "busy" not in " ".join(found.lines or ())
+    busy = efficiency.of(replace(run, measured={"efficiency": Measured(timings, 4.0)}))
+    assert busy is not None and "the machine was busy" in " ".join(busy.lines or ())

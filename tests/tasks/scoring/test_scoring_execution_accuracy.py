@@ -11,8 +11,9 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox import process
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
+from tasks.database.urls import locate
 from tasks.scoring.execution import accuracy as execution_accuracy
-from tasks.scoring.execution.accuracy import VerdictKey, judge
+from tasks.scoring.execution.accuracy import Judge, VerdictKey
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
 from tasks.scoring.report import Verdict
 
@@ -27,8 +28,7 @@ def right(verdict: Verdict) -> str:
 
 
 async def test_each_rule_judges_for_itself(workers: SqlWorkers, shop: Database) -> None:
-    verdicts = await judge(
-        workers,
+    verdicts = await Judge(workers, RULES, 5).verdicts(
         shop,
         "SELECT name, price FROM item ORDER BY price, id",
         {
@@ -38,8 +38,6 @@ async def test_each_rule_judges_for_itself(workers: SqlWorkers, shop: Database) 
             "columns": "SELECT price, name FROM item ORDER BY price, id",
             "other": "SELECT name FROM item",
         },
-        rules=RULES,
-        timeout_s=5,
     )
     assert {name: right(verdict) for name, verdict in verdicts.items()} == {
         "same": "bird spider strict",
@@ -52,30 +50,43 @@ async def test_each_rule_judges_for_itself(workers: SqlWorkers, shop: Database) 
     assert all(verdict.gold_status == "ok" for verdict in verdicts.values())
 
 
-async def test_distinct_counts_under_spider_only_when_it_is_kept(workers: SqlWorkers, shop: Database) -> None:
+async def test_spider_strips_distinct_and_strict_does_not(workers: SqlWorkers, shop: Database) -> None:
     gold, predicted = "SELECT DISTINCT name FROM item", {"p": "SELECT name FROM item"}
-    stripped = await judge(workers, shop, gold, predicted, rules=RULES, timeout_s=5)
-    kept = await judge(workers, shop, gold, predicted, rules=RULES, timeout_s=5, keep_distinct=True)
-    assert right(stripped["p"]) == "bird spider"
-    assert right(kept["p"]) == "bird"
+    verdicts = await Judge(workers, RULES, 5).verdicts(shop, gold, predicted)
+    assert right(verdicts["p"]) == "bird spider"
+
+
+async def test_spider_alone_executes_a_sql_as_its_official_evaluator_does(
+    workers: SqlWorkers, shop: Database
+) -> None:
+    gold = "SELECT name FROM item WHERE price >= 2 AND id != 1"
+    apart = "SELECT name FROM item WHERE price > = 2 AND id ! = 1"
+    predicted = {
+        "apart": apart,
+        "more": f"{gold}; SELECT 1",
+        "text": f"{gold} ; the answer",
+        "end": f"{gold};",
+    }
+    verdicts = await Judge(workers, RULES, 5).verdicts(shop, gold, predicted)
+    assert {name: right(verdict) for name, verdict in verdicts.items()} == {
+        "apart": "spider",
+        "more": "spider",
+        "text": "spider",
+        "end": "bird spider strict",
+    }
 
 
 async def test_empty_equals_empty_whatever_the_columns(workers: SqlWorkers, shop: Database) -> None:
-    verdicts = await judge(
-        workers,
-        shop,
-        "SELECT name FROM item WHERE id > 9",
-        {"p": "SELECT id, price FROM item WHERE name = 'none'"},
-        rules=RULES,
-        timeout_s=5,
+    verdicts = await Judge(workers, RULES, 5).verdicts(
+        shop, "SELECT name FROM item WHERE id > 9", {"p": "SELECT id, price FROM item WHERE name = 'none'"}
     )
     assert right(verdicts["p"]) == "bird spider strict"
     assert verdicts["p"].row_count == 0
 
 
 async def test_without_sql_there_is_no_answer(workers: SqlWorkers, shop: Database) -> None:
-    verdicts = await judge(
-        workers, shop, "SELECT 1", {"none": None, "blank": " \n", "empty": ""}, rules=RULES, timeout_s=5
+    verdicts = await Judge(workers, RULES, 5).verdicts(
+        shop, "SELECT 1", {"none": None, "blank": " \n", "empty": ""}
     )
     assert {v.status for v in verdicts.values()} == {"no_answer"}
     assert {right(v) for v in verdicts.values()} == {""}
@@ -85,13 +96,10 @@ async def test_without_sql_there_is_no_answer(workers: SqlWorkers, shop: Databas
 async def test_a_failing_gold_is_reported_as_the_benchmarks_fault(
     workers: SqlWorkers, shop: Database
 ) -> None:
-    verdicts = await judge(
-        workers,
+    verdicts = await Judge(workers, RULES, 5).verdicts(
         shop,
         "SELECT nothing FROM item",
         {"good": "SELECT name FROM item", "bad": "SELECT nothing FROM item", "none": None},
-        rules=RULES,
-        timeout_s=5,
     )
     assert [v.gold_status for v in verdicts.values()] == ["error"] * 3
     assert [v.status for v in verdicts.values()] == ["ok", "error", "no_answer"]
@@ -99,19 +107,16 @@ async def test_a_failing_gold_is_reported_as_the_benchmarks_fault(
 
 
 async def test_a_slow_gold_is_stopped_and_reported(workers: SqlWorkers, shop: Database) -> None:
-    verdicts = await judge(workers, shop, ENDLESS, {"p": "SELECT 1"}, rules=RULES, timeout_s=0.2)
+    verdicts = await Judge(workers, RULES, 0.2).verdicts(shop, ENDLESS, {"p": "SELECT 1"})
     assert verdicts["p"].gold_status == "timeout"
     assert verdicts["p"].status == "ok"
 
 
 async def test_bad_candidates_carry_their_status_and_message(workers: SqlWorkers, shop: Database) -> None:
-    verdicts = await judge(
-        workers,
+    verdicts = await Judge(workers, RULES, 0.3).verdicts(
         shop,
         "SELECT count(*) FROM item",
         {"column": "SELECT nope FROM item", "drop": "DROP TABLE item", "slow": ENDLESS, "good": "SELECT 4"},
-        rules=RULES,
-        timeout_s=0.3,
     )
     assert {name: v.status for name, v in verdicts.items()} == {
         "column": "error",
@@ -130,13 +135,10 @@ async def test_a_query_that_kills_its_worker_costs_no_other_its_verdict(
     monkeypatch.setattr(process, "START_S", 1.0)
     monkeypatch.setattr(execution_accuracy, "COMPARING_S", 0.0)
     async with SqlWorkers(1, limits=Limits(timeout_s=5, grace_s=0.2, memory_mb=512)) as pool:
-        verdicts = await judge(
-            pool,
+        verdicts = await Judge(pool, RULES, 0.3).verdicts(
             shop,
             "SELECT count(*) FROM item",
             {"good": "SELECT 4", "killer": UNSTOPPABLE, "wrong": "SELECT 5"},
-            rules=RULES,
-            timeout_s=0.3,
         )
     assert verdicts["killer"].status == "timeout"
     assert "process was stopped" in verdicts["killer"].error
@@ -154,7 +156,7 @@ async def test_a_gold_that_kills_its_worker_leaves_the_candidates_their_own_stat
     monkeypatch.setattr(execution_accuracy, "COMPARING_S", 0.0)
     async with SqlWorkers(1, limits=Limits(timeout_s=5, grace_s=0.2, memory_mb=512)) as pool:
         candidates = {"good": "SELECT 4", "bad": "SELECT nope"}
-        verdicts = await judge(pool, shop, UNSTOPPABLE, candidates, rules=RULES, timeout_s=0.2)
+        verdicts = await Judge(pool, RULES, 0.2).verdicts(shop, UNSTOPPABLE, candidates)
     assert [v.gold_status for v in verdicts.values()] == ["timeout", "timeout"]
     assert [v.status for v in verdicts.values()] == ["ok", "error"]
 
@@ -162,10 +164,10 @@ async def test_a_gold_that_kills_its_worker_leaves_the_candidates_their_own_stat
 async def test_known_verdicts_are_not_executed_again(workers: SqlWorkers, shop: Database) -> None:
     cache: dict[VerdictKey, Verdict] = {}
     gold, candidates = "SELECT count(*) FROM item", {"a": "SELECT 4", "b": "SELECT 4", "slow": ENDLESS}
-    first = await judge(workers, shop, gold, candidates, rules=RULES, timeout_s=0.3, cache=cache)
+    first = await Judge(workers, RULES, 0.3, cache).verdicts(shop, gold, candidates)
     assert [key.sql for key in cache] == ["SELECT 4"], "a time-out could go otherwise next time"
     await workers.close()
-    again = await judge(workers, shop, gold, {"a": "SELECT 4"}, rules=RULES, timeout_s=0.3, cache=cache)
+    again = await Judge(workers, RULES, 0.3, cache).verdicts(shop, gold, {"a": "SELECT 4"})
     assert again["a"] == first["a"] == first["b"]
 
 
@@ -204,6 +206,6 @@ def bird_predictions(shared_data: Path) -> list[str]:
 
 
 async def judged(pool: SqlWorkers, path: Path, gold: str, predicted: str) -> dict[str, Verdict]:
-    database = Database(path.stem, path, Schema(path.stem, ()), path.stem)
+    database = Database(path.stem, locate(str(path)), Schema(path.stem, (), dialect="sqlite"), path.stem)
     candidates = {"gold": gold, "predicted": predicted}
-    return dict(await judge(pool, database, gold, candidates, rules=RULES, timeout_s=30))
+    return dict(await Judge(pool, RULES, 30).verdicts(database, gold, candidates))

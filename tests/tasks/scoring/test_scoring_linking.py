@@ -19,6 +19,7 @@ SCHEMA = Schema(
         Table("item", (Column("id"), Column("name"), Column("price"))),
         Table("sale", (Column("id"), Column("day"))),
     ),
+    dialect="sqlite",
 )
 
 

@@ -5,17 +5,14 @@ from dataclasses import replace
 from tasks.database.schema import Column, Schema, Table
 from tasks.records import ColumnName, Failure, Link, StageRecord
 from tasks.scoring.build_report import build_report
-from tasks.scoring.errors import ERROR_CLASSES
+from tasks.scoring.error_classes import ERROR_CLASSES
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.metrics.causes import causes, unanswered_questions
-from tasks.scoring.metrics.exact_match import score_exact_match
-from tasks.scoring.metrics.quarantine import score_without_quarantine
 from tasks.scoring.metrics.resolved_links import recall_or_correct, resolved_linking
-from tasks.scoring.metrics.selection import selection_score
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score
 
-SHOP = Schema("shop", (Table("item", (Column("id"), Column("name"), Column("price"))),))
+SHOP = Schema("shop", (Table("item", (Column("id"), Column("name"), Column("price"))),), dialect="sqlite")
 SCHEMAS = {"shop": SHOP}
 FIRST, SECOND, CHOSEN = "1_preliminary_sql", "2_augmented_sql", "3_binary_selection"
 
@@ -32,7 +29,7 @@ def selected(name: str, first: str, second: str, chosen: str, choice: str = "fir
 
 
 def test_selection_is_judged_where_exactly_one_candidate_is_right() -> None:
-    found = selection_score(
+    found = METRICS.get("selection").of(
         run_of(
             selected("1", "bird", "bird", "bird", "same"),
             selected("2", "bird", "", "bird"),
@@ -42,22 +39,26 @@ def test_selection_is_judged_where_exactly_one_candidate_is_right() -> None:
         )
     )
     assert found is not None
-    assert found.candidates == (FIRST, SECOND)
-    assert found.oracle == Ratio(4, 5)
-    assert found.chosen_right == Ratio(2, 3)
-    assert found.new_queries == Ratio(1, 5)
+    assert found.data["candidates"] == [FIRST, SECOND]
+    assert found.further == {
+        "selection/oracle": Ratio(4, 5),
+        "selection/chosen_right": Ratio(2, 3),
+        "selection/new_queries": Ratio(1, 5),
+    }
 
 
 def test_a_question_that_failed_before_selection_stays_in_the_oracles_denominator() -> None:
     lost = score("2", sql=None, failure=Failure("backbone_error", "", "no answer", True))
-    found = selection_score(run_of(selected("1", "bird", "", "bird"), lost))
+    found = METRICS.get("selection").of(run_of(selected("1", "bird", "", "bird"), lost))
     assert found is not None
-    assert (found.oracle, found.chosen_right, found.new_queries) == (Ratio(1, 2), Ratio(1, 1), Ratio(0, 1))
+    assert list(found.further.values()) == [Ratio(1, 2), Ratio(1, 1), Ratio(0, 1)]
 
 
 def test_without_a_selection_stage_there_is_nothing_to_say() -> None:
-    assert selection_score(run_of(score("1", "bird", stages={FIRST: "bird", SECOND: "bird"}))) is None
-    assert selection_score(run_of(score("1", "bird"))) is None
+    assert (
+        METRICS.get("selection").of(run_of(score("1", "bird", stages={FIRST: "bird", SECOND: "bird"})))
+        is None
+    )
     assert METRICS.get("selection").of(run_of(score("1", "bird"))) is None
 
 
@@ -89,11 +90,11 @@ def test_questions_that_nobody_asked_are_not_called_unanswered() -> None:
 
 def test_the_quarantine_changes_numerator_and_denominator_of_every_rule() -> None:
     rows = [score("1", "bird spider strict"), score("2", "bird"), score("3"), score("4")]
-    found = score_without_quarantine(run_of(*rows, quarantine=("3", "2", "77")))
+    found = METRICS.get("without_quarantine").of(run_of(*rows, quarantine=("3", "2", "77")))
     assert found is not None
-    assert found.left_out == ("2", "3")
-    assert found.rules == {"bird": Ratio(1, 2), "spider": Ratio(1, 2), "strict": Ratio(1, 2)}
-    assert score_without_quarantine(run_of(*rows, quarantine=("77",))) is None
+    assert found.data["left_out"] == ["2", "3"]
+    assert found.data["rules"] == dict.fromkeys(("bird", "spider", "strict"), Ratio(1, 2).as_object())
+    assert METRICS.get("without_quarantine").of(run_of(*rows, quarantine=("77",))) is None
 
 
 def test_exact_match_is_counted_by_hardness_over_all_scored_questions() -> None:
@@ -109,14 +110,12 @@ def test_exact_match_is_counted_by_hardness_over_all_scored_questions() -> None:
         score("5", sql=easy, gold_sql="this is no query"),
         exact_match=True,
     )
-    found = score_exact_match(run)
-    assert found.total == Ratio(2, 5)
-    assert found.matched == {"1", "3"}
-    assert found.by_hardness["easy"] == Ratio(1, 3)
-    assert sum(ratio.total for ratio in found.by_hardness.values()) == 5
-    measured = METRICS.get("exact_match").of(run)
-    assert measured is not None
-    assert measured.by_question == {"1": True, "2": False, "3": True, "4": False, "5": False}
+    found = METRICS.get("exact_match").of(run)
+    assert found is not None
+    assert found.value == Ratio(2, 5)
+    assert found.further["exact_match_by_hardness/easy"] == Ratio(1, 3)
+    assert sum(ratio["total"] for ratio in found.data["by_hardness"].values()) == 5
+    assert found.by_question == {"1": True, "2": False, "3": True, "4": False, "5": False}
     assert METRICS.get("exact_match").of(run_of(score("1"))) is None, "other layouts have no exact match"
 
 
@@ -148,7 +147,9 @@ def test_strict_recall_or_correct_looks_at_the_sql_that_was_made_from_the_link()
 
 
 def test_links_are_scored_against_resolved_gold_as_well() -> None:
-    schema = Schema("shop", (Table("a", (Column("id"),)), Table("b", (Column("id"), Column("x")))))
+    schema = Schema(
+        "shop", (Table("a", (Column("id"),)), Table("b", (Column("id"), Column("x")))), dialect="sqlite"
+    )
     row = score("1", gold_sql="SELECT t.x FROM a JOIN b AS t ON a.id = t.x", links={"both": Link()})
     report = build_report([row], rule="bird", schemas={"shop": schema})
     found = resolved_linking(ScoredRun(report, {"shop": schema}))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring.execution.rules import RULES, bird, matches, rules_beside, spider, strict
+from tasks.scoring.execution.rules import RULES, GoldOrder, bird, rules_beside, spider, strict
 from tasks.settings.benchmark import Rule as RuleName
 
 CELLS = st.sampled_from([0, 1, 2, 1.0, True, "1", "a", None, b"a"])
@@ -25,6 +25,10 @@ ANYTHING = st.one_of(
     st.decimals(),
     st.dictionaries(st.text(max_size=1), st.integers(), max_size=2),
 )
+
+
+def matches(rule: str, gold: Any, predicted: Any, order: GoldOrder = GoldOrder()) -> bool:  # noqa: B008 - frozen
+    return RULES[rule].matches(gold, predicted, order)
 
 
 def results(width: int, cells: st.SearchStrategy[Any] = CELLS) -> st.SearchStrategy[list[tuple[Any, ...]]]:
@@ -101,9 +105,9 @@ def test_strict_agrees_with_crossing_out_row_by_row(pair: Any, ordered: bool) ->
 def test_no_rule_raises_and_every_result_equals_itself(one: Any, other: Any) -> None:
     for rule in ("bird", "spider", "strict"):
         for ordered in (False, True):
-            assert matches(rule, one, one, ordered_anywhere=ordered, ordered_outermost=ordered)
-            forth = matches(rule, one, other, ordered_anywhere=ordered, ordered_outermost=ordered)
-            back = matches(rule, other, one, ordered_anywhere=ordered, ordered_outermost=ordered)
+            assert matches(rule, one, one, GoldOrder(ordered, ordered))
+            forth = matches(rule, one, other, GoldOrder(ordered, ordered))
+            back = matches(rule, other, one, GoldOrder(ordered, ordered))
             assert forth is back
 
 
@@ -146,10 +150,10 @@ def test_unordered_gold(gold: Any, predicted: Any, expected: str) -> None:
 
 def test_row_order_matters_where_the_gold_asks_for_it() -> None:
     gold, predicted = [(1,), (2,)], [(2,), (1,)]
-    assert matches("bird", gold, predicted, ordered_anywhere=True, ordered_outermost=True)
-    assert not matches("spider", gold, predicted, ordered_anywhere=True)
-    assert not matches("strict", gold, predicted, ordered_anywhere=True, ordered_outermost=True)
-    assert matches("strict", gold, predicted, ordered_anywhere=True, ordered_outermost=False)
+    assert matches("bird", gold, predicted, GoldOrder(True, True))
+    assert not matches("spider", gold, predicted, GoldOrder(True))
+    assert not matches("strict", gold, predicted, GoldOrder(True, True))
+    assert matches("strict", gold, predicted, GoldOrder(True, False))
 
 
 @pytest.mark.parametrize("changed", [False, True])

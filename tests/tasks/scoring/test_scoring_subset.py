@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.execution.accuracy import VerdictKey, judge
+from tasks.scoring.execution.accuracy import Judge, VerdictKey
 from tasks.scoring.execution.subset import (
     AcceptedResult,
     SubsetGold,
@@ -84,8 +84,7 @@ def test_gold_csv_keeps_numbers_texts_and_gaps_apart() -> None:
 
 
 async def test_predictions_are_judged_by_accepted_results(workers: SqlWorkers, shop: Database) -> None:
-    verdicts = await judge(
-        workers,
+    verdicts = await Judge(workers, ("subset", "strict"), 5).verdicts(
         shop,
         "",
         {
@@ -94,8 +93,6 @@ async def test_predictions_are_judged_by_accepted_results(workers: SqlWorkers, s
             "bad": "SELECT nope FROM item",
             "none": None,
         },
-        rules=("subset", "strict"),
-        timeout_s=5,
         accepted=gold(("cup",), ("jar",), ("pot",), ignore_order=True),
     )
     assert [v.correct["subset"] for v in verdicts.values()] == [True, False, False, False]
@@ -107,8 +104,7 @@ async def test_predictions_are_judged_by_accepted_results(workers: SqlWorkers, s
 async def test_a_gold_sql_is_an_accepted_result_whose_order_is_ignored(
     workers: SqlWorkers, shop: Database
 ) -> None:
-    verdicts = await judge(
-        workers,
+    verdicts = await Judge(workers, ("subset", "bird"), 5).verdicts(
         shop,
         "SELECT name, price FROM item ORDER BY id",
         {
@@ -117,8 +113,6 @@ async def test_a_gold_sql_is_an_accepted_result_whose_order_is_ignored(
             "beyond the tolerance": "SELECT name, price + 0.5 FROM item",
             "a row less": "SELECT name, price FROM item WHERE id > 1",
         },
-        rules=("subset", "bird"),
-        timeout_s=5,
     )
     assert [v.correct["subset"] for v in verdicts.values()] == [True, False, False, False]
     assert [v.correct["bird"] for v in verdicts.values()] == [False, False, False, True]
@@ -127,16 +121,7 @@ async def test_a_gold_sql_is_an_accepted_result_whose_order_is_ignored(
 async def test_other_accepted_results_are_another_verdict(workers: SqlWorkers, shop: Database) -> None:
     cache: dict[VerdictKey, Verdict] = {}
     found = [
-        await judge(
-            workers,
-            shop,
-            "",
-            {"a": "SELECT 1"},
-            rules=["subset"],
-            timeout_s=5,
-            cache=cache,
-            accepted=accepted,
-        )
+        await Judge(workers, ("subset",), 5, cache).verdicts(shop, "", {"a": "SELECT 1"}, accepted=accepted)
         for accepted in (gold((1,)), gold((2,)), gold((1,)))
     ]
     assert [each["a"].correct["subset"] for each in found] == [True, False, True]

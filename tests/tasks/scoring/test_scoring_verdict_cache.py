@@ -1,5 +1,10 @@
 """Verdicts of earlier runs: found again when nothing has changed, and only then."""
 
+import ast
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,14 +13,15 @@ import pytest
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.digests import digest_of_files
 from tasks.errors import CrosscheckError
 from tasks.scoring.execution import verdict_cache
-from tasks.scoring.execution.accuracy import VerdictKey, judge
+from tasks.scoring.execution.accuracy import Judge, VerdictKey
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict
 
-KEY = VerdictKey("0a" * 32, "SELECT 1", "SELECT 'é\ud800'", ("bird", "strict"), 30.0, False)
+KEY = VerdictKey("0a" * 32, "SELECT 1", "SELECT 'é\ud800'", ("bird", "strict"), 30.0)
 VERDICT = Verdict({"bird": True, "strict": False}, "ok", "", 3, "ok", 0.25)
 
 
@@ -35,7 +41,6 @@ def test_a_verdict_survives_the_process_word_for_word(tmp_path: Path) -> None:
         {"sql": "SELECT 3"},
         {"rules": ("bird",)},
         {"timeout_s": 31.0},
-        {"keep_distinct": True},
         {"accepted": "0c" * 32},
     ],
 )
@@ -64,9 +69,93 @@ def test_other_limits_sqlite_or_scoring_code_find_nothing(
         assert cache.get(KEY) is None
 
 
-def test_the_code_that_decides_is_there() -> None:
-    for name in verdict_cache.DECISIVE:
-        assert (verdict_cache.ROOT / name).is_file(), name
+UNDECISIVE = {
+    "tasks/database/database.py": "opens a database; its digest is part of the key",
+    "tasks/database/dialects.py": "quotes names of a schema",
+    "tasks/database/duck/structure.py": "describes a schema",
+    "tasks/database/engine.py": "declares what an engine is",
+    "tasks/database/engines/duckdb.py": "opens databases; their digest is part of the key",
+    "tasks/database/engines/mysql.py": "opens databases; their digest is part of the key",
+    "tasks/database/engines/postgresql.py": "opens databases; their digest is part of the key",
+    "tasks/database/engines/sqlite.py": "opens databases; their digest is part of the key",
+    "tasks/database/foreign_keys.py": "describes a schema, which judging does not read",
+    "tasks/database/identifiers.py": "quotes names of a schema",
+    "tasks/database/location.py": "declares where a database is",
+    "tasks/database/limits.py": "its values are part of the key",
+    "tasks/database/sandbox/frames.py": "carries messages to the workers",
+    "tasks/database/sandbox/process.py": "starts and stops workers; what a lost worker did is not kept",
+    "tasks/database/sandbox/workers.py": "hands jobs to workers",
+    "tasks/database/schema.py": "describes a schema",
+    "tasks/database/servers/engine.py": "opens databases; their digest is part of the key",
+    "tasks/database/servers/fingerprint.py": "makes a digest, which is part of the key",
+    "tasks/database/servers/mysql_structure.py": "describes a schema",
+    "tasks/database/servers/postgresql_structure.py": "describes a schema",
+    "tasks/database/sqlite/files.py": "finds database files",
+    "tasks/database/sqlite/introspection.py": "describes a schema",
+    "tasks/database/urls.py": "reads where a database is",
+    "tasks/digests.py": "makes digests of files, which are part of the key",
+    "tasks/errors.py": "declares errors",
+    "tasks/records.py": "declares records",
+    "tasks/registry.py": "finds engines by name",
+    "tasks/scoring/report.py": "declares the verdict",
+    "tasks/tables.py": "declares tables of results",
+}
+"""Modules that judging imports and that decide no verdict, with the reason."""
+
+
+def test_every_module_that_judging_imports_decides_or_is_known_not_to() -> None:
+    found: set[str] = set()
+    engines = (verdict_cache.ROOT / "tasks/database/engines").glob("[a-z]*.py")  # found by name, not imported
+    waiting = [
+        "tasks/scoring/execution/accuracy.py",
+        *(f"tasks/database/engines/{file.name}" for file in engines),
+    ]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += imported(verdict_cache.ROOT / name)
+    assert sorted(found) == sorted({*verdict_cache.DECISIVE, *UNDECISIVE})
+
+
+def imported(file: Path) -> list[str]:
+    tree = ast.parse(file.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    names = {
+        name
+        for node in statements
+        for name in (node.module, *(f"{node.module}.{a.name}" for a in node.names))
+    }
+    paths = (f"{name.replace('.', '/')}.py" for name in names if name)
+    return [path for path in paths if path.startswith("tasks/") and (verdict_cache.ROOT / path).is_file()]
+
+
+PLAIN = "def same(a, b):\n    return a == b\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "kept"),
+    [
+        (
+            '"""Rules."""\n\ndef same(a, b):\n    """Compare."""\n    # as Python does\n    return a == b\n',
+            True,
+        ),
+        ("def same(\n    a,\n    b,\n):\n    return a == b\n", True),
+        ("def same(a, b):\n    return a is b\n", False),
+        ("def same(a, b):\n    return a == b or a == 'a'\n", False),
+        ("def same(a, b, c=1):\n    return a == b\n", False),
+    ],
+)
+def test_a_change_of_logic_is_another_code_and_a_change_of_words_is_not(
+    tmp_path: Path, changed: str, kept: bool
+) -> None:
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text(PLAIN)
+    other.write_text(changed)
+    assert (digest_of_files([one]) == digest_of_files([other])) is kept
 
 
 @pytest.mark.parametrize(
@@ -95,9 +184,65 @@ def test_names_like_these_are_not_mistaken_for_them(tmp_path: Path, sql: str) ->
         assert cache.get(replace(KEY, sql=sql)) == VERDICT
 
 
-def test_a_file_that_is_no_database_is_one_message(tmp_path: Path) -> None:
-    path = tmp_path / "verdicts.sqlite"
+def damaged_by_other_text(path: Path) -> None:
     path.write_text("not a database, but long enough to be looked at by SQLite " * 20)
+
+
+def damaged_by_random_bytes(path: Path) -> None:
+    path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
+
+
+def damaged_inside(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4096:] = random.Random(2).randbytes(len(content) - 4096)
+    path.write_bytes(content)
+
+
+def cut_in_half(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def cut_within_the_header(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:50])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [damaged_by_other_text, damaged_by_random_bytes, damaged_inside, cut_in_half, cut_within_the_header],
+)
+def test_a_damaged_file_is_set_aside_and_begun_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    with VerdictCache(path) as cache:
+        for number in range(100):
+            cache[replace(KEY, sql=f"SELECT {number}")] = VERDICT
+    damage(path)
+    content = path.read_bytes()
+    with VerdictCache(path) as cache:
+        assert cache.get(KEY) is None
+        cache[KEY] = VERDICT
+    with VerdictCache(path) as cache:
+        assert cache.get(KEY) == VERDICT
+    (aside,) = tmp_path.glob("verdicts.sqlite.damaged-*")
+    assert aside.read_bytes() == content
+    (record,) = caplog.records
+    assert aside.name in record.getMessage()
+    assert "\n" not in record.getMessage()
+
+
+def test_a_verdict_that_cannot_be_read_is_executed_again(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    with VerdictCache(path) as cache:
+        cache[KEY] = VERDICT
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("UPDATE verdict SET verdict = '{\"colour\": 1'")
+        assert cache.get(KEY) is None
+
+
+def test_a_file_that_cannot_be_opened_is_one_message(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    path.mkdir()
     with pytest.raises(CrosscheckError, match="Remove the file"):
         VerdictCache(path)
 
@@ -109,10 +254,10 @@ async def test_judging_the_same_again_executes_nothing(
     candidates = {"right": "SELECT name FROM item", "wrong": "SELECT nme FROM item", "none": None}
     idle = SqlWorkers(1)  # not open: whoever executes on it raises
     with VerdictCache(tmp_path / "verdicts.sqlite", workers.limits) as cache:
-        first = await judge(workers, shop, gold, candidates, rules=RULES, timeout_s=5, cache=cache)
-        assert await judge(idle, shop, gold, candidates, rules=RULES, timeout_s=5, cache=cache) == first
+        first = await Judge(workers, RULES, 5, cache).verdicts(shop, gold, candidates)
+        assert await Judge(idle, RULES, 5, cache).verdicts(shop, gold, candidates) == first
         alone = {"none": None}
-        unanswered = await judge(workers, shop, gold, alone, rules=RULES, timeout_s=5, cache=cache)
-        assert await judge(idle, shop, gold, alone, rules=RULES, timeout_s=5, cache=cache) == unanswered
+        unanswered = await Judge(workers, RULES, 5, cache).verdicts(shop, gold, alone)
+        assert await Judge(idle, RULES, 5, cache).verdicts(shop, gold, alone) == unanswered
         with pytest.raises(RuntimeError, match="open the SqlWorkers"):
-            await judge(idle, shop, gold, {"new": "SELECT 1"}, rules=RULES, timeout_s=5, cache=cache)
+            await Judge(idle, RULES, 5, cache).verdicts(shop, gold, {"new": "SELECT 1"})

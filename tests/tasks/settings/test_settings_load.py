@@ -1,6 +1,7 @@
 """Settings: what the files say, what --set changes, and errors that say what was meant."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def test_what_is_promised_is_shipped() -> None:
         "openai",
         "deepseek",
         "vllm",
+        "vllm-sql",
         "ollama",
     }
     assert {name for kind, name in SHIPPED if kind == "pipeline"} >= {
@@ -52,10 +54,11 @@ def test_what_is_promised_is_shipped() -> None:
         "few-shot",
         "rsl-sql",
         "rsl-sql-acl",
+        "rsl-sql-spider",
     }
 
 
-def test_the_default_profile_is_rsl_sql_as_published_but_for_two_stated_deviations() -> None:
+def test_the_default_profile_is_rsl_sql_as_published_but_for_the_deviations_that_its_file_states() -> None:
     settings = load_pipeline_settings(CONF, "rsl-sql")
     assert isinstance(settings, RslSqlSettings)
     assert (settings.demonstrations.k, settings.demonstrations.mask, settings.demonstrations.evidence) == (
@@ -77,9 +80,10 @@ def test_the_default_profile_is_rsl_sql_as_published_but_for_two_stated_deviatio
     assert settings.prompt.sample_rows == 3 and settings.prompt.schema_format == "comment"
     assert (settings.selection.rows_shown, settings.selection.counts, settings.selection.shortcut) == (
         5,
-        False,
+        True,
         False,
     )
+    assert settings.linking.shown == "named" and settings.correction.augmentation
     assert (settings.correction.rounds, settings.correction.when) == (5, "error_or_empty")
     # The deviations:
     assert (settings.demonstrations.retriever, settings.correction.first_turn) == ("bm25", "informed")
@@ -88,11 +92,33 @@ def test_the_default_profile_is_rsl_sql_as_published_but_for_two_stated_deviatio
 def test_the_acl_profile_differs_as_its_paper_does() -> None:
     settings = load_pipeline_settings(CONF, "rsl-sql-acl")
     assert isinstance(settings, RslSqlSettings)
-    assert (settings.linking.forward.hint_source, settings.linking.backward.match) == ("question", "parsed")
-    assert settings.selection.counts and settings.selection.shortcut
-    assert settings.correction.rounds == 3
-    assert settings.demonstrations.metric == "cosine"
+    assert (settings.linking.forward.hint_source, settings.linking.backward.match) == ("both", "parsed")
+    assert settings.linking.iterations == 1 and settings.linking.descriptions
+    assert settings.selection.counts and settings.selection.shortcut and not settings.selection.demonstrations
+    assert (settings.correction.rounds, settings.correction.when) == (3, "error")
+    assert (settings.demonstrations.metric, settings.demonstrations.retriever) == ("cosine", "auto")
     assert "bge" in settings.demonstrations.encoder
+    prompt = settings.prompt
+    assert (prompt.schema_format, prompt.sample_rows, prompt.rows) == ("m_schema", 5, "random")
+    assert (prompt.longest_value, prompt.missing) == (50, True)
+
+
+def test_the_spider_profile_differs_as_the_paper_says() -> None:
+    settings = load_pipeline_settings(CONF, "rsl-sql-spider")
+    assert isinstance(settings, RslSqlSettings)
+    assert (settings.demonstrations.k, settings.demonstrations.mask) == (9, True)
+    assert (settings.linking.shown, settings.correction.when) == ("none", "error")
+
+
+@pytest.mark.parametrize("name", ["rsl-sql", "rsl-sql-acl", "rsl-sql-spider", "dac", "sea-sql"])
+def test_a_profile_begins_with_its_differences_and_every_setting_it_names_can_be_set(name: str) -> None:
+    text = (CONF / "pipelines" / f"{name}.yaml").read_text(encoding="utf-8")
+    remarks = text.partition("\nkind:")[0]
+    assert "in our own words" in remarks
+    named = re.findall(r"pipeline\.[a-z_.]+=[\w.-]+", remarks)
+    assert named
+    for override in named:
+        assert load_pipeline_settings(CONF, name, [override]) != load_pipeline_settings(CONF, name), override
 
 
 def test_zero_shot_is_few_shot_without_demonstrations() -> None:
@@ -194,7 +220,10 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
             "pipeline.linking.forward.hint_sorce=none",
             'there is no key "hint_sorce". Did you mean "hint_source"?',
         ),
-        ("pipeline.linking.xyz=none", "Valid names: backward, directions, forward, iterations, keep_keys."),
+        (
+            "pipeline.linking.xyz=none",
+            "Valid names: backward, descriptions, directions, forward, iterations, keep_keys, shown.",
+        ),
         (
             "pipeline.linking.forward.hint_source=evidnce",
             "'evidence', 'question', 'both' or 'none', not 'evidnce'",
@@ -208,7 +237,7 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
         ("pipeline.selection.shortcut='yes'", "valid boolean, not 'yes'"),
         (
             "pipeline.selection=false",
-            "False is not keys and values. Its keys: enabled, rows_shown, counts, shortcut.",
+            "False is not keys and values. Its keys: enabled, rows_shown, counts, demonstrations, shortcut.",
         ),
         ("pipeline.name.x=1", '"name" is a single value, it has no keys below it'),
         ("pipeline.kind=rslsql", 'there is no pipeline "rslsql". Did you mean "rsl-sql"?'),

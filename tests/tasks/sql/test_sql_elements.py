@@ -31,6 +31,7 @@ SCHEMA = Schema(
         table("concert", "id", "singer_id", "year"),
         table("song list", "song name", "order"),
     ),
+    dialect="sqlite",
 )
 CASES = read_pairs(Path(__file__).parent / "fixtures" / "elements.txt")
 

@@ -17,6 +17,7 @@ SCHEMA = Schema(
         Table("singer", tuple(Column(name) for name in ("id", "name", "age", "country"))),
         Table("concert", tuple(Column(name) for name in ("id", "singer_id", "year"))),
     ),
+    dialect="sqlite",
 )
 CASES = read_pairs(Path(__file__).parent / "fixtures" / "hardness.txt")
 

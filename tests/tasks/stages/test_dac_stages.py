@@ -45,6 +45,7 @@ CONCERTS = Schema(
         table("concert", "concert_id", "singer_id", "name", "stadiumName", "year"),
         table("song list", "song title", "order", "to"),
     ),
+    dialect="sqlite",
 )
 SINGER = CONCERTS.limited_to(["singer"])
 
@@ -281,7 +282,9 @@ async def test_a_table_that_takes_too_long_keeps_its_samples(tmp_path: Path, ben
 
 def test_mentioned_values_stand_before_different_samples() -> None:
     schema = Schema(
-        "d", (Table("t", (Column("a", samples=("x", None, "x", "y")), Column("b", samples=(1, 2)))),)
+        "d",
+        (Table("t", (Column("a", samples=("x", None, "x", "y")), Column("b", samples=(1, 2)))),),
+        dialect="sqlite",
     )
     found = QuestionValues((ColumnValues(ColumnName("t", "a"), ("y", "z")),))
     columns = with_mentioned_values(schema, found, 3).tables[0].columns
@@ -296,8 +299,10 @@ async def test_linking_notes_what_the_schema_does_not_have(bench: Bench) -> None
     )
     assert found.dropped == ("museum.town",)
     assert "not in the schema: museum.town" in bench.notes
-    assert found.by_name == 1
-    assert found.entities == Entities(("museum",))
+    assert found.by_name == 3
+    assert found.entities == Entities(("museum", "order"), (ColumnName("museum", "city"),)), (
+        "in the evidence too"
+    )
 
 
 async def test_linking_without_a_sql_or_with_one_that_reads_no_table_shows_everything(bench: Bench) -> None:
@@ -329,6 +334,7 @@ async def test_a_correction_is_taken_only_if_it_is_new_and_executes(
             QUESTION,
             SchemaView(bench.schema),
             RevisionRequest("SELECT name FROM museum", Feedback("skeleton", skeleton="select _ from _")),
+            (),
             bench.runner,
             bench.backbone,
         )

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError
-from tasks.records import Answer, Correction, Elimination
+from tasks.records import Answer, Correction, Elimination, FewShotQuestion
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.pipeline import (
     BiasEliminationSettings,
@@ -35,7 +35,7 @@ def view(bench: Bench) -> SchemaView:
 
 
 async def write(bench: Bench) -> Answer:
-    return await bench.run(zero_shot_sql(QUESTION, view(bench), bench.backbone))
+    return await bench.run(zero_shot_sql(FewShotQuestion(QUESTION), view(bench), bench.backbone))
 
 
 async def eliminate(bench: Bench, sql: str = GOOD) -> Elimination:

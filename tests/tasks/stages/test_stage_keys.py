@@ -15,17 +15,18 @@ from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema
 from tasks.database.schema_view import SchemaView
-from tasks.records import Augmentation, ColumnName, FewShotQuestion, Link, SqlPair
+from tasks.database.urls import locate
+from tasks.digests import code_of
+from tasks.records import Augmentation, ColumnName, CorrectionCase, FewShotQuestion, Link, SqlPair
 from tasks.settings.backbone import Prices
 from tasks.settings.home import find_conf
 from tasks.settings.pipeline import (
     BackwardLinkSettings,
     CorrectionSettings,
     CorrectionTurns,
-    ForwardLinkSettings,
     SelectionSettings,
 )
-from tasks.stage import Stage, code_of
+from tasks.stage import Stage
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
@@ -60,7 +61,6 @@ Arguments = dict[str, Any]
 def arguments_of(stage: Stage[Any, Any], bench: Bench) -> Arguments:
     """One value for every parameter of a stage, by its name."""
     settings = {
-        "forward_link": ForwardLinkSettings(),
         "backward_link": BackwardLinkSettings(),
         "binary_selection": SelectionSettings(),
         "self_correction": CorrectionTurns(),
@@ -68,6 +68,11 @@ def arguments_of(stage: Stage[Any, Any], bench: Bench) -> Arguments:
     every: Arguments = {
         "question": QUESTION,
         "asked": FewShotQuestion(QUESTION, DEMONSTRATIONS),
+        "case": CorrectionCase(
+            FewShotQuestion(QUESTION, DEMONSTRATIONS),
+            "SELECT 1",
+            Augmentation(None, ("COUNT",), ("of Lyon",)),
+        ),
         "schema": bench.schema,
         "view": SchemaView(bench.schema, descriptions=True),
         "settings": settings.get(stage.name),
@@ -119,6 +124,12 @@ CHANGES: dict[str, Callable[[Any, Bench], Any]] = {
     "asked.none": lambda a, b: replace(a, demonstrations=()),
     "asked.order": lambda a, b: replace(a, demonstrations=DEMONSTRATIONS[::-1]),
     "asked.sql": lambda a, b: replace(a, demonstrations=(OTHER, DEMONSTRATIONS[1])),
+    "case.sql": lambda c, b: replace(c, sql="SELECT 3"),
+    "case.none": lambda c, b: replace(c, sql=None),
+    "case.text": lambda c, b: replace(c, asked=replace(c.asked, question=replace(QUESTION, text="Which?"))),
+    "case.demonstrations": lambda c, b: replace(c, asked=replace(c.asked, demonstrations=())),
+    "case.keywords": lambda c, b: replace(c, augmentation=replace(c.augmentation, keywords=None)),
+    "case.conditions": lambda c, b: replace(c, augmentation=replace(c.augmentation, conditions=())),
     "earlier.link": lambda e, b: LINK,
     "link.none": lambda link, b: None,
     "link.columns": lambda link, b: replace(link, columns=(ColumnName("museum", "city"),)),
@@ -216,7 +227,9 @@ async def test_the_same_question_elsewhere_has_the_same_answer(bench: Bench) -> 
 
 async def test_the_database_files_place_is_not_part_of_the_key(bench: Bench, tmp_path: Path) -> None:
     database = bench.runner.database
-    moved = Database(database.id, tmp_path / "elsewhere.sqlite", database.schema, database.digest)
+    moved = Database(
+        database.id, locate(str(tmp_path / "elsewhere.sqlite")), database.schema, database.digest
+    )
     runner = DatabaseRunner(moved, bench.runner.workers, bench.runner.timeout_s)
     arguments = arguments_of(binary_selection, bench)
     assert binary_selection.key({**arguments, "runner": runner}) == binary_selection.key(arguments)

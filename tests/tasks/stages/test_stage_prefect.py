@@ -9,16 +9,25 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.objects import TaskRun
+from prefect.runtime import flow_run
 
-import tasks.stage
+import tasks.task_runs
 from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.task_runs import count_finished_task_runs
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.protocol import Reply, Request
 from tasks.errors import BackboneError
 from tasks.records import Question
 from tasks.settings.home import Home, find_conf
 from tasks.stage import stage
 from tasks.stages.rsl_sql.augmentation import augmentation_conditions
+from tasks.task_runs import TaskRuns, task_of
 from tasks.trail import NotCached, Stopped, Trail, on_trail
 from tests.support.fake_openai import error, reply, server_error, unauthorized
+from tests.support.kept_results import kept_results, replace_result
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.support.stage_bench import QUESTION, Bench
 
@@ -31,12 +40,10 @@ OTHER = '{"conditions": ["sold something"]}'
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Repeat tasks without a pause, and forget the tasks that were made so."""
-    monkeypatch.setattr(tasks.stage, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
-    for each in (augmentation_conditions, first_twin, second_twin):
-        vars(each).pop("_task", None)
+    monkeypatch.setattr(tasks.task_runs, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
+    tasks.task_runs.task_of.cache_clear()
     yield
-    for each in (augmentation_conditions, first_twin, second_twin):
-        vars(each).pop("_task", None)
+    tasks.task_runs.task_of.cache_clear()
 
 
 @stage()
@@ -53,7 +60,8 @@ async def second_twin(question: Question) -> str:
 
 def trail_in(home: Home, **more: object) -> Trail:
     """A trail whose stages run as tasks; its store remembers nothing but what is on disk."""
-    return Trail(QUESTION, PersistedResults(home), "tasks", **more)  # type: ignore[arg-type]
+    results = PersistedResults(home)
+    return Trail(QUESTION, results, TaskRuns(results), **more)  # type: ignore[arg-type]
 
 
 async def conditions(bench: Bench, trail: Trail, question: Question = QUESTION) -> tuple[str, ...]:
@@ -66,9 +74,23 @@ async def conditions(bench: Bench, trail: Trail, question: Question = QUESTION) 
     return await in_flow(work)
 
 
-def results(home: Home) -> list[Path]:
-    """Files of persisted results; beside their folders Prefect keeps what failed runs raised, under no key."""
-    return sorted(home.stage_results.glob("*/*"))
+class Unretried:
+    """A backbone of one's own around another: it leaves all retries to the stage."""
+
+    def __init__(self, inner: MeteredBackbone) -> None:
+        self._inner = inner
+        self.identity = inner.identity
+
+    async def complete(self, request: Request) -> Reply:
+        try:
+            return await self._inner.complete(request)
+        except BackboneError as error:
+            raise BackboneError(str(error), transient=error.transient) from None
+
+
+def of_ones_own(bench: Bench) -> Bench:
+    """The bench with a backbone that does not retry by itself."""
+    return replace(bench, backbone=MeteredBackbone(Unretried(bench.backbone)))
 
 
 async def test_a_second_call_is_restored_without_a_task_run(bench: Bench, prefect_home: Home) -> None:
@@ -104,10 +126,13 @@ async def test_what_a_dead_worker_of_the_same_run_paid_for_is_on_the_bill_of_tha
 
 async def test_restoring_finds_everything_or_says_what_is_missing(bench: Bench, prefect_home: Home) -> None:
     bench.says(CONDITIONS)
-    with on_trail(Trail(QUESTION, PersistedResults(prefect_home), "restore")), pytest.raises(NotCached):
+    with (
+        on_trail(Trail(QUESTION, PersistedResults(prefect_home), only_restores=True)),
+        pytest.raises(NotCached),
+    ):
         await augmentation_conditions(QUESTION, bench.backbone)
     await conditions(bench, trail_in(prefect_home))
-    with on_trail(Trail(QUESTION, PersistedResults(prefect_home), "restore")) as trail:
+    with on_trail(Trail(QUESTION, PersistedResults(prefect_home), only_restores=True)) as trail:
         assert await augmentation_conditions(QUESTION, bench.backbone) == ("of Lyon",)
     assert len(bench.server.requests) == 1 and trail.executed == 0
 
@@ -141,11 +166,21 @@ async def test_a_transient_failure_is_tried_again_and_the_bill_keeps_what_was_pa
 ) -> None:
     bench.server.script(reply("?"), server_error(503), server_error(500), reply(CONDITIONS))
     trail = trail_in(prefect_home)
-    assert await conditions(bench, trail) == ("of Lyon",)
+    assert await conditions(of_ones_own(bench), trail) == ("of Lyon",)
     assert len(bench.server.requests) == 4
     (record,) = trail.records
     assert [call.parse for call in record.calls] == ["failed", "json"]
     assert record.notes == () and record.error == ""
+
+
+async def test_what_the_backbone_has_retried_itself_is_not_tried_again_by_the_task(
+    bench: Bench, prefect_home: Home
+) -> None:
+    bench.server.always(server_error(500))
+    with pytest.raises(BackboneError) as caught:
+        await conditions(bench, trail_in(prefect_home))
+    assert caught.value.transient and caught.value.retried
+    assert len(bench.server.requests) == 1  # the bench's backbone has no retries
 
 
 async def test_a_failure_that_stays_ends_after_the_retries_and_is_not_kept(
@@ -154,11 +189,11 @@ async def test_a_failure_that_stays_ends_after_the_retries_and_is_not_kept(
     bench.server.always(server_error(500))
     trail = trail_in(prefect_home)
     with pytest.raises(BackboneError):
-        await conditions(bench, trail)
+        await conditions(of_ones_own(bench), trail)
     assert len(bench.server.requests) == 3
     (record,) = trail.records
     assert record.error and record.value is None and not record.restored
-    assert results(prefect_home) == []
+    assert kept_results(prefect_home) == {}
     bench.server.always(reply(CONDITIONS))
     again = trail_in(prefect_home)
     assert await conditions(bench, again) == ("of Lyon",)
@@ -173,7 +208,7 @@ async def test_a_permanent_failure_is_not_tried_again(
     with pytest.raises(BackboneError):
         await conditions(bench, trail_in(prefect_home))
     assert len(bench.server.requests) == 1
-    assert results(prefect_home) == []
+    assert kept_results(prefect_home) == {}
 
 
 async def test_an_unreadable_reply_is_a_result_like_any_other(bench: Bench, prefect_home: Home) -> None:
@@ -191,8 +226,8 @@ async def test_two_stages_alike_in_all_but_their_name_keep_apart(prefect_home: H
 
     assert await in_flow(work) == ["first", "second"]
     assert await in_flow(work) == ["first", "second"]
-    assert [path.parent.name for path in results(prefect_home)] == ["first_twin", "second_twin"]
-    assert first_twin._task.task_key != second_twin._task.task_key  # type: ignore[attr-defined]
+    assert [key.partition("/")[0] for key in kept_results(prefect_home)] == ["first_twin", "second_twin"]
+    assert task_of("first_twin").task_key != task_of("second_twin").task_key  # type: ignore[attr-defined]
 
 
 async def test_a_stopped_evaluation_begins_no_stage_but_still_restores(
@@ -213,50 +248,44 @@ async def test_a_persisted_result_that_is_broken_is_made_anew(
 ) -> None:
     bench.says(CONDITIONS, OTHER)
     await conditions(bench, trail_in(prefect_home))
-    (file,) = results(prefect_home)
-    whole = file.read_bytes()
-    broken = {
-        "half": whole[: len(whole) // 2],
-        "empty": b"",
-        "other JSON": b"[1]",
-        "not text": b"\xff\x00" * 50,
-    }
-    file.write_bytes(broken[damage])
+    ((key, whole),) = kept_results(prefect_home).items()
+    broken = {"half": json.dumps(whole)[:20], "empty": "", "other JSON": "[1]", "not text": b"\xff\x00" * 50}
+    replace_result(prefect_home, key, broken[damage])
     trail = trail_in(prefect_home)
     assert await conditions(bench, trail) == ("sold something",)
     assert trail.executed == 1
     assert await conditions(bench, trail_in(prefect_home)) == ("sold something",)
     assert len(bench.server.requests) == 2
-    assert json.loads(json.loads(file.read_bytes())["result"])["value"] == ["sold something"]
+    assert kept_results(prefect_home)[key]["value"] == ["sold something"]
 
 
 async def test_task_runs_are_named_after_stage_database_and_question(
-    bench: Bench, prefect_home: Home
+    bench: Bench, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-    from prefect.runtime import flow_run
-
-    from flows.orchestration.task_runs import count_finished_task_runs
-
+    monkeypatch.setattr(tasks.task_runs, "BUSY_FACTOR", 0.0)
     bench.says(CONDITIONS, OTHER)
 
     async def work() -> UUID:
         with on_trail(trail_in(prefect_home)):
             await augmentation_conditions(QUESTION, bench.backbone)
+            await asyncio.sleep(0.1)
             await augmentation_conditions(replace(QUESTION, text="Another?"), bench.backbone)
         return UUID(flow_run.id)
 
-    id = await in_flow(work)
-    async with asyncio.timeout(30):
-        while await count_finished_task_runs(id) < 2:
-            await asyncio.sleep(0.1)
-    async with get_client() as client:
-        runs = await client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id])))
+    runs = await recorded(await in_flow(work), 2)
     assert {(run.name, run.state_name) for run in runs} == {
         ("augmentation_conditions · museum · 7", "Completed"),
         ("augmentation_conditions 2 · museum · 7", "Completed"),
     }
+
+
+async def recorded(flow_run: UUID, count: int) -> list[TaskRun]:
+    """Wait until Prefect has recorded the end of that many task runs, and return them."""
+    async with asyncio.timeout(30):
+        while await count_finished_task_runs(flow_run) < count:
+            await asyncio.sleep(0.1)
+    async with get_client() as client:
+        return await client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run])))
 
 
 async def test_in_place_a_stage_neither_reads_nor_keeps_results(bench: Bench, prefect_home: Home) -> None:
@@ -264,7 +293,7 @@ async def test_in_place_a_stage_neither_reads_nor_keeps_results(bench: Bench, pr
     first = await bench.run(augmentation_conditions(QUESTION, bench.backbone))
     second = await bench.run(augmentation_conditions(QUESTION, bench.backbone))
     assert (first, second) == (("of Lyon",), ("sold something",))
-    assert results(prefect_home) == []
+    assert kept_results(prefect_home) == {}
 
 
 async def test_a_bug_in_a_stage_is_not_taken_for_a_transient_failure(prefect_home: Home) -> None:

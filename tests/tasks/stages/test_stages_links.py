@@ -31,6 +31,7 @@ def schema_of(**tables: str) -> Schema:
             Table(name.replace("__", "."), tuple(Column(column.strip()) for column in columns.split(",")))
             for name, columns in tables.items()
         ),
+        dialect="sqlite",
     )
 
 
@@ -132,7 +133,7 @@ def test_hints_are_substrings_without_regard_to_case_and_word_boundaries() -> No
 
 
 def test_a_nameless_column_is_no_hint() -> None:
-    assert hinted(Schema("d", (Table("t", (Column(""), Column("a"))),)), "b") == ()
+    assert hinted(Schema("d", (Table("t", (Column(""), Column("a"))),), dialect="sqlite"), "b") == ()
 
 
 def test_the_bidirectional_link_has_the_tables_of_its_columns_only() -> None:
@@ -155,6 +156,7 @@ KEYED = Schema(
         ForeignKey("B", ("A1",), "a", ("id",)),
         ForeignKey("c", ("p", "q"), "B", ("A1", "A2")),
     ),
+    dialect="sqlite",
 )
 
 
@@ -168,7 +170,7 @@ def test_join_keys_are_added_between_surviving_tables_only() -> None:
 
 def test_composite_join_keys_are_added_whole_and_in_the_schemas_spelling() -> None:
     keys = (ForeignKey("C", ("P", "Q"), "b", ("a1", "a2")),)
-    other_case = Schema("d", KEYED.tables, keys)
+    other_case = Schema("d", KEYED.tables, keys, dialect="sqlite")
     link = make_link(other_case, [ColumnName("c", "b1"), ColumnName("B", "y")])
     assert [str(name) for name in with_join_keys(other_case, link).columns] == [
         "B.A1", "B.A2", "B.y", "c.p", "c.q", "c.b1",
@@ -199,7 +201,7 @@ def schemas(draw: st.DrawFn) -> Schema:
         return draw(st.lists(NAMES, min_size=1, max_size=most, unique_by=str.lower))
 
     tables = tuple(Table(name, tuple(Column(column) for column in distinct(4))) for name in distinct(3))
-    return Schema("d", tables)
+    return Schema("d", tables, dialect="sqlite")
 
 
 @given(schemas(), st.data())
@@ -293,4 +295,5 @@ def bird_schema(entry: dict[str, list[list[object]]]) -> Schema:
             )
             for number, name in enumerate(entry["table_names_original"])
         ),
+        dialect="sqlite",
     )

@@ -3,14 +3,15 @@
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tasks.backbone.replies.json_schema import reply_schema
+from tasks.database.database import Database
 from tasks.database.schema_view import SchemaView
 from tasks.records import Answer, Augmentation, ColumnName, Correction, FewShotQuestion, Link, Selection
-from tasks.settings.pipeline import ForwardLinkSettings
 from tasks.stages.dac.alignment_reply import AlignmentReply
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.replies import (
@@ -27,7 +28,7 @@ from tasks.stages.rsl_sql.augmentation import (
     augmentation_keywords,
 )
 from tasks.stages.rsl_sql.augmented_sql import augmented_sql
-from tasks.stages.rsl_sql.forward_link import forward_link
+from tasks.stages.rsl_sql.forward_link import forward_link, hinted_link
 from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
 from tests.support.fake_openai import empty, out_of_tokens, reply
 from tests.support.stage_bench import ASKED, DEMONSTRATIONS, QUESTION, Bench, sql_reply
@@ -38,9 +39,7 @@ HINTED = Link(("museum",), (ColumnName("museum", "city"),))
 """What the evidence alone links: `city` is a substring of it."""
 
 STAGES: dict[str, Callable[[Bench], Awaitable[Any]]] = {
-    "forward_link": lambda b: forward_link(
-        QUESTION, SchemaView(b.schema), ForwardLinkSettings(), None, b.backbone
-    ),
+    "forward_link": lambda b: forward_link(QUESTION, SchemaView(b.schema), 15, None, b.backbone),
     "preliminary_sql": lambda b: preliminary_sql(PLAIN_ASKED, SchemaView(b.schema), None, b.backbone),
     "augmentation_elements": lambda b: augmentation_elements(
         QUESTION, SchemaView(b.schema, descriptions=True), 15, b.backbone
@@ -66,7 +65,7 @@ GOOD: dict[str, tuple[str, Any]] = {
         '{"tables": ["MUSEUM"], "columns": ["museum.name", "`order`.`total.eur`"]}',
         Link(
             ("museum", "order"),
-            (ColumnName("museum", "name"), ColumnName("museum", "city"), ColumnName("order", "total.eur")),
+            (ColumnName("museum", "name"), ColumnName("order", "total.eur")),
         ),
     ),
     "preliminary_sql": (sql_reply(f"{NAMES};"), Answer(NAMES)),
@@ -85,7 +84,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "describe_columns": ('{"descriptions": {"City": " The  city. "}}', {"city": "The city."}),
 }
 FALLBACK: dict[str, Any] = {
-    "forward_link": HINTED,
+    "forward_link": Link(),
     "preliminary_sql": Answer(None, "the reply could not be read"),
     "augmentation_elements": Link(),
     "augmentation_keywords": (),
@@ -171,7 +170,7 @@ async def test_a_bad_reply_is_mended_by_a_good_one(bench: Bench, stage: str) -> 
 @pytest.mark.parametrize(
     ("stage", "text", "expected"),
     [
-        ("forward_link", '{"tables": ["museum", "ord', Link(("museum",), HINTED.columns, ("ord",))),
+        ("forward_link", '{"tables": ["museum", "ord', Link(("museum",), (), ("ord",))),
         ("preliminary_sql", '{"sql": "SELECT name FROM museum', Answer(NAMES)),
         ("augmentation_keywords", '{"sql_keywords": ["COUNT", "MA', ("COUNT", "MA")),
         ("describe_columns", '{"descriptions": {"city": "The ci', {"city": "The ci"}),
@@ -266,13 +265,9 @@ async def test_elements_are_names_of_the_reduced_schema_only(bench: Bench) -> No
         ("none", []),
     ],
 )
-async def test_hints_are_looked_for_where_the_settings_say(
-    bench: Bench, source: Any, found: list[str]
-) -> None:
-    bench.says('{"tables": [], "columns": []}')
+def test_hints_are_looked_for_where_the_settings_say(museum: Database, source: Any, found: list[str]) -> None:
     asked = type(QUESTION)("1", "Their NAMES, please", "museum", evidence="by City")
-    settings = ForwardLinkSettings(hint_source=source)
-    link = await bench.run(forward_link(asked, SchemaView(bench.schema), settings, None, bench.backbone))
+    link = hinted_link(asked, museum.schema, source)
     assert [str(column) for column in link.columns] == found
 
 
@@ -280,7 +275,7 @@ async def test_descriptions_are_matched_to_columns_however_their_names_are_writt
     bench.says(
         '{"descriptions": {"ORDER.TOTAL.EUR": "Money.", "`no``te`": "A  note\\nof it.", "id": null, "colour": "Red."}}'
     )
-    alone = type(bench.schema)("museum", tuple(t for t in bench.schema.tables if t.name == "order"))
+    alone = replace(bench.schema, tables=tuple(t for t in bench.schema.tables if t.name == "order"))
     wanted = ("total.eur", "no`te", "id", "museum_id")
     found = await bench.run(describe_columns(SchemaView(alone), "order", wanted, bench.backbone))
     assert found == {"total.eur": "Money.", "no`te": "A note of it."}

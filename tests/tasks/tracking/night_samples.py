@@ -9,8 +9,8 @@ from tasks.records import Failure
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import Report
 from tasks.settings.night import Gate
-from tasks.tracking.night.build import compared
-from tasks.tracking.night.records import Entry, Night, judge
+from tasks.tracking.night.baseline import compared
+from tasks.tracking.night.night import Entry, Night, judge
 from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.tasks.tracking.comparison_samples import with_row

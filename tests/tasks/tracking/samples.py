@@ -175,6 +175,7 @@ def make_run(**changes: object) -> EvaluationRun:
         started=datetime.datetime(2026, 11, 21, 2, 0, tzinfo=datetime.UTC),
         version="0.1.0",
         git_commit="0464afb",
+        engine="SQLite 3.45.1",
         questions_in_benchmark=30,
         tags={"sweep": "nightly"},
     )

@@ -12,8 +12,8 @@ from tasks.errors import ConfigurationError
 from tasks.records import Failure
 from tasks.scoring.report import Ratio, Verdict
 from tasks.tracking.comparison.as_json import as_object
-from tasks.tracking.comparison.build import compare
 from tasks.tracking.comparison.comparability import left_out
+from tasks.tracking.comparison.compare import compare
 from tasks.tracking.pages.text import answer_in_words
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs, with_benchmark, with_row
 
@@ -129,7 +129,7 @@ def test_what_a_reader_must_know_is_said() -> None:
     a, b = two_runs(6, 2, 50)
     lost = Failure("backbone_error", "1", "It did not answer.", mendable=True)
     changed = {
-        "executed by SQLite": replace(b, run=replace(b.run, sqlite_version="3.0.0")),
+        "executed by SQLite 3.45.1, B by SQLite 3.0.0": replace(b, run=replace(b.run, engine="SQLite 3.0.0")),
         "is partial": replace(b, status="partial"),
         "is still running": replace(b, status="running"),
         "was stopped before its end": replace(b, status="abandoned"),
@@ -262,4 +262,6 @@ def test_hardness_needs_no_schema_on_spider(shared_data: Path) -> None:
     schemas = read_schemas(shared_data / "spider" / "tables.json")
     for each in questions[::5]:
         name = each["db_id"]
-        assert hardness(each["query"], Schema(name, ())) == hardness(each["query"], schemas[name])
+        assert hardness(each["query"], Schema(name, (), dialect="sqlite")) == hardness(
+            each["query"], schemas[name]
+        )

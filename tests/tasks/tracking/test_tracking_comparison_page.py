@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.tracking.comparison.build import compare
+from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.page import render
 from tasks.tracking.pages.sql_markup import mark_sql
 from tasks.tracking.pages.text import visible

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from tasks.scoring.metric import ScoredRun, measure
-from tasks.scoring.metrics.efficiency import Efficiency, Spread
+from tasks.scoring.metrics.efficiency import Measured, Timings
 from tasks.scoring.report import Report
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
@@ -16,14 +16,17 @@ def detailed(report: Report, **options: object) -> Report:
     from tasks.database.schema import Column, Schema, Table
 
     hero = (Table("hero", (Column("power"), Column("name"))),)
-    schemas = {name: Schema(name, hero) for name in ("superhero", "card games")}
+    schemas = {name: Schema(name, hero, dialect="sqlite") for name in ("superhero", "card games")}
     return replace(report, details=measure(ScoredRun(report, schemas, **options)))  # type: ignore[arg-type]
 
 
 def test_the_json_object_has_the_details_after_everything_it_had_before() -> None:
     report = make_report(40)
     before = summary(make_run(), report)
-    efficiency = Efficiency(40, 20, Spread(50.0, 49.0, 51.0), Spread(48.0, 47.0, 49.0), 51.5)
+    right = [row.question.id for row in report.rows if row.final.correct["bird"]]
+    efficiency = Measured(
+        {name: Timings(((1.0,), (4.0,))) for name in right}
+    )  # half as long in the second trial
     found = summary(
         make_run(),
         detailed(
@@ -36,7 +39,8 @@ def test_the_json_object_has_the_details_after_everything_it_had_before() -> Non
     assert list(found)[: len(before)] == list(before)
     assert {name: found[name] for name in before} == before
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert found["efficiency"]["ves"] == {"mean": 50.0, "low": 49.0, "high": 51.0}
+    share = 100 * len(right) / 40
+    assert found["efficiency"]["ves"] == {"mean": 1.5 * share, "low": share, "high": 2 * share}
     assert found["without_quarantine"]["left_out"] == ["3"]
     assert found["selection"]["candidates"] == ["1_preliminary_sql", "2_augmented_sql"]
 
@@ -66,7 +70,8 @@ def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
     content = json.loads(table(report))
     names = content["columns"]
     plain = json.loads(table(make_report(40)))["columns"]
-    assert [name for name in names if name not in ("errors", "exact_match", "soft_f1")] == plain
+    measured = ("errors", "exact_match", "exact_match_official", "soft_f1")
+    assert [name for name in names if name not in measured] == plain
     assert names.index("error") < names.index("errors") < names.index("gold_sql")
     rows = [dict(zip(names, row, strict=True)) for row in content["data"]]
     assert all(bool(row["errors"]) != row["correct"] for row in rows)

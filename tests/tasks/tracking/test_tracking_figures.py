@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tasks.tracking.mlflow.charts import change_figure, stage_figure
+from tasks.tracking.mlflow.figures import change_figure, stage_figure
 from tests.tasks.tracking.samples import make_report, report_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,5 +77,5 @@ def test_hostile_names_do_not_act() -> None:
 
 
 def test_drawing_needs_no_plotting_library() -> None:
-    code = "import sys, tasks.tracking.mlflow.charts; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, tasks.tracking.mlflow.figures; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,8 +10,9 @@ from mlflow import MlflowClient
 
 from tasks.errors import ConfigurationError, DataError
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.run import Tracker
+from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store, find_store
+from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.summary import Tracked
 from tests.tasks.tracking.samples import STAGES, make_report, make_run, report_of
 
@@ -27,7 +28,7 @@ def home_of(store: Store) -> Home:
 def evaluate(store: Store, questions: int = 30, **changes: object) -> Tracked:
     tracker = Tracker(home_of(store), store)
     tracker.start(make_run(**changes))
-    tracked = tracker.finish(make_report(questions), seconds=12.5)
+    tracked = tracker.finish(make_report(questions), Completion(seconds=12.5))
     assert tracked.problem == ""
     return tracked
 
@@ -188,7 +189,7 @@ def test_half_a_surrogate_pair_in_a_reply_is_no_reason_to_lose_the_table(
     tracker.start(make_run())
     tracked = tracker.finish(report_of((replace(row, outcome=replace(row.outcome, sql="SELECT '\ud83d'")),)))
     assert tracked.problem == ""
-    assert b"SELECT '?'" in artifact(client, tracked, "predictions.json")
+    assert "SELECT '\ufffd'" in str(json.loads(artifact(client, tracked, "predictions.json")))
 
 
 def test_a_deleted_experiment_is_named_before_the_first_call(store: Store, client: MlflowClient) -> None:
@@ -209,7 +210,7 @@ def test_a_lost_server_does_not_lose_the_night(store: Store, client: MlflowClien
     home = home_of(store)
     tracker = Tracker(home, CLOSED)
     assert tracker.start(make_run()).run_id is None
-    tracked = tracker.finish(make_report(30), seconds=12.5)
+    tracked = tracker.finish(make_report(30), Completion(seconds=12.5))
     assert "no server answers at 127.0.0.1:9" in tracked.problem
     assert make_run().run_id in tracked.problem
 

@@ -11,9 +11,9 @@ from tasks.errors import DataError
 from tasks.scoring.report import Ratio
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
-from tasks.tracking.night.file import all_nights, as_object, find_night, place, read, write
 from tasks.tracking.night.markdown import markdown
-from tasks.tracking.night.records import Entry, Night, judge
+from tasks.tracking.night.night import Entry, Night, judge
+from tasks.tracking.night.night_file import all_nights, as_object, find_night, place, read, write
 from tasks.tracking.night.sentences import facts
 from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import Warehouse

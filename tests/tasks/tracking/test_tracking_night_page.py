@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tasks.tracking.night.detail import details
+from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.night import Entry, Night
 from tasks.tracking.night.page import BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN, render
-from tasks.tracking.night.records import Entry, Night
 from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs
@@ -132,6 +133,18 @@ def test_cost_and_latency_are_of_paid_calls_and_unknown_is_not_zero(warehouse: W
     unpriced = a_night(warehouse, two_runs(1, 1, 20), others=[REFUSED], cost_usd=None)
     text = Page(render(unpriced, warehouse)).text
     assert "unknown" in text and "$" not in text
+
+
+def test_efficiency_is_shown_where_any_evaluation_measured_it(warehouse: Warehouse) -> None:
+    plain = a_night(warehouse, two_runs(4, 7, 100))
+    assert "R-VES" not in render(plain, warehouse) + markdown(plain, warehouse, Path("page"))
+    night = a_night(
+        warehouse, two_runs(4, 7, 100), efficiency={"VES": 64.361, "R-VES": 43.4, "ves_steps": 55.29}
+    )
+    page, text = render(night, warehouse), markdown(night, warehouse, Path("page"))
+    for name, value in (("VES", "64.36"), ("R-VES", "43.40"), ("ves_steps", "55.29")):
+        assert f'data-label="{name}">{value}</td>' in page
+        assert value in text and name.replace("_", "\\_") in text
 
 
 def test_the_trend_is_drawn_with_every_score_it_has(warehouse: Warehouse) -> None:

@@ -58,10 +58,17 @@ def test_the_key_itself_never_reaches_the_settings(tmp_path, monkeypatch) -> Non
     questions = tmp_path / "dev.json"
     questions.write_text("[]")
     run = describe(
-        {"name": "b", "rule": "bird", "revision": "1"},
-        {"name": "m", "api_key_env": "SOME_API_KEY", "extra_body": {"note": "key sk-very-secret"}},
-        {"name": "p"},
-        questions,
+        {
+            "benchmark": {"name": "b", "rule": "bird", "revision": "1"},
+            "backbone": {
+                "name": "m",
+                "api_key_env": "SOME_API_KEY",
+                "extra_body": {"note": "key sk-very-secret"},
+            },
+            "pipeline": {"name": "p"},
+        },
+        [questions],
+        engine="",
     )
     assert "sk-very-secret" not in str(run)
     assert run.settings["backbone"]["api_key_env"] == "SOME_API_KEY"

@@ -9,15 +9,14 @@ import pytest
 
 from tasks.errors import DataError
 from tasks.tracking.comparison.as_json import as_object
-from tasks.tracking.comparison.build import compare
+from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.page import render
 from tasks.tracking.night.baseline import named_run, previous_run
-from tasks.tracking.ranking import why_unranked
 from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.tasks.tracking.comparison_samples import FINAL, two_runs
-from tests.tasks.tracking.samples import report_of
+from tests.tasks.tracking.samples import make_run, report_of
 
 REROLLED = {"tags": {"rerolled": "true"}}
 TAGGED = {"tags": {"oracle": "skeleton"}}
@@ -32,12 +31,13 @@ def changed(stored: StoredRun, **changes: Any) -> StoredRun:
     (REROLLED, "re-rolled"), (TAGGED, "oracle"), (SET, "oracle"),
 ])  # fmt: skip
 def test_a_run_that_measures_something_else_is_not_ranked(facts: dict[str, Any], why: str) -> None:
-    assert why in why_unranked(facts.get("tags", {}), facts.get("settings", {}))
+    assert why in make_run(**{"tags": {}, "settings": {}, **facts}).why_unranked
 
 
 def test_an_ordinary_run_is_ranked() -> None:
     pipeline = {"name": "dac", "dac": {"oracle": "none"}}
-    assert why_unranked({"sweep": "s", "parent_run_id": "r", "attempt": "1"}, {"pipeline": pipeline}) == ""
+    run = make_run(tags={"sweep": "s", "parent_run_id": "r", "attempt": "1"}, settings={"pipeline": pipeline})
+    assert run.why_unranked == ""
 
 
 @pytest.mark.parametrize("facts", [REROLLED, TAGGED, SET])

@@ -14,14 +14,25 @@ import pytest
 
 from tasks.errors import ConfigurationError
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.store import Store, check, find_store, reason_of, ui_command, ui_url
+from tasks.tracking.mlflow.store import (
+    Store,
+    _unsynchronised,
+    check,
+    find_store,
+    reason_of,
+    ui_command,
+    ui_url,
+)
+from tests.support.postgres import postgres_database
+
+__all__ = ["postgres_database"]
 
 EVALUATE = """
 import logging, sys
 from pathlib import Path
 logging.basicConfig(level=logging.INFO)
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.run import Tracker
+from tasks.tracking.mlflow.tracker import Tracker
 from tests.tasks.tracking.samples import make_report, make_run
 tracker = Tracker(Home(Path(sys.argv[1])))
 tracker.check()
@@ -39,7 +50,7 @@ def test_the_first_use_of_a_store_says_nothing(tmp_path: Path) -> None:
 
 def test_nothing_of_mlflow_is_imported_before_it_is_used() -> None:
     code = (
-        "import sys, tasks.tracking.mlflow.run, tasks.tracking.warehouse.runs, tasks.tracking.summary\n"
+        "import sys, tasks.tracking.mlflow.tracker, tasks.tracking.warehouse.runs, tasks.tracking.summary\n"
         "print(*sorted({'mlflow', 'duckdb', 'pandas', 'pyarrow', 'matplotlib', 'yaml'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -53,6 +64,27 @@ def test_a_store_made_in_a_hurry_is_durable_afterwards(tmp_path: Path) -> None:
     engine = store.client()._tracking_client.store.engine
     with engine.connect() as connection:
         assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+
+
+def test_what_other_threads_connect_to_meanwhile_stays_durable(tmp_path: Path) -> None:
+    from sqlalchemy import create_engine, text
+
+    with _unsynchronised(tmp_path / "mlflow.db-making-1"):
+        for name, expected in (("mlflow.db-making-1", 0), ("replies.sqlite", 2)):
+            with create_engine(f"sqlite:///{tmp_path / name}").connect() as connection:
+                assert connection.execute(text("PRAGMA synchronous")).scalar() == expected
+    with create_engine(f"sqlite:///{tmp_path / 'mlflow.db-making-1'}").connect() as connection:
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+
+
+def test_a_store_of_another_database_can_be_connected_to_meanwhile(
+    postgres_database: str, tmp_path: Path
+) -> None:
+    from sqlalchemy import create_engine, text
+
+    url = postgres_database.replace("postgresql://", "postgresql+psycopg://")
+    with _unsynchronised(tmp_path / "mlflow.db-making-1"), create_engine(url).connect() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
 
 
 @pytest.mark.parametrize(
@@ -129,7 +161,7 @@ def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path:
 
 
 def wait_for(url: str) -> str:
-    for _ in range(120):
+    for _ in range(480):
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return str(answer.read().decode())

@@ -10,13 +10,15 @@ from mlflow.entities import Trace
 
 from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange
+from tasks.backbone.replies.json_text import with_thoughts
 from tasks.records import Failure, StageRecord
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.home import Home
+from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.question_spans import NOT_KEPT
-from tasks.tracking.mlflow.run import Tracker
 from tasks.tracking.mlflow.store import Store
 from tasks.tracking.mlflow.trace_choice import TraceChoice, choose, sample_of
+from tasks.tracking.mlflow.tracker import Tracker
 from tests.tasks.tracking.samples import make_report, make_run, report_of
 
 CLOSED = Store("http://127.0.0.1:9")
@@ -28,7 +30,7 @@ def said(question: str, key: str) -> Exchange | None:
     if question == "2":
         return None
     messages = (Message("system", f"Schema, and {SECRET}"), Message("user", f"question {question}"))
-    return Exchange(messages, '{"sql": "SELECT \ud83d 1"}')
+    return Exchange(messages, with_thoughts("Which table?", '{"sql": "SELECT \ud83d 1"}'))
 
 
 def tracker_of(store: Store) -> Tracker:
@@ -41,7 +43,7 @@ def trace(store: Store, report: Report, choice: TraceChoice) -> str:
     tracker = tracker_of(store)
     tracked = tracker.start(make_run())
     assert tracker.trace(choice, said) == ""
-    tracker.finish(report, remarks=[str(choice)], genai_evaluation=bool(choice.brief))
+    tracker.finish(report, Completion(remarks=(str(choice),), genai_evaluation=bool(choice.brief)))
     assert tracked.run_id is not None
     return tracked.run_id
 
@@ -122,7 +124,8 @@ def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(store: S
     calls = [span for span in inner if span.span_type == "CHAT_MODEL"]
     assert len(calls) == len(labels)
     assert calls[0].inputs["messages"][1] == {"role": "user", "content": f"question {right.question.id}"}
-    assert calls[0].outputs["choices"][0]["message"]["content"] == '{"sql": "SELECT ? 1"}'
+    message = calls[0].outputs["choices"][0]["message"]
+    assert (message["content"], message["reasoning_content"]) == ('{"sql": "SELECT ? 1"}', "Which table?")
     assert calls[0].get_attribute("input_tokens") == right.outcome.stages[0].calls[0].usage.input
     started = int(make_run().started.timestamp() * 1e9)
     assert root.start_time_ns == calls[0].start_time_ns == started

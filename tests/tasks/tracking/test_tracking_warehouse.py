@@ -12,7 +12,7 @@ import pytest
 from tasks.errors import DataError
 from tasks.records import Failure, Usage
 from tasks.scoring.report import QuestionScore, Verdict
-from tasks.tracking.warehouse.file import WarehouseBusyError
+from tasks.tracking.warehouse.duckdb_file import WarehouseBusyError
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.samples import make_report, make_run, report_of, verdict
 

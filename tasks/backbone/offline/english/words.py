@@ -7,13 +7,7 @@ from typing import Literal
 
 import snowballstemmer
 
-from tasks.backbone.offline.english.lexicon import (
-    ABBREVIATIONS,
-    COMMON_PARTS,
-    IRREGULAR,
-    NUMBER_WORDS,
-    UNITS,
-)
+from tasks.backbone.offline.english.lexicon import ABBREVIATIONS, COMMON_PARTS, IRREGULAR, NUMBER_WORDS, UNITS
 
 TokenKind = Literal["word", "number", "quoted", "mark"]
 

@@ -8,6 +8,7 @@ from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.prompt.schema_text import plain_name, read_schema
 from tasks.backbone.offline.prompt.sections import Heading, numbered, turns_of
 from tasks.backbone.protocol import Message
+from tasks.database.dialects import SQLITE
 from tasks.records import ColumnName
 
 _EXAMPLE = re.compile(
@@ -16,7 +17,11 @@ _EXAMPLE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _SQL_IN_REPLY = re.compile(r'"sql"\s*:\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_FENCE = re.compile(r"^```.*\n?", re.MULTILINE)
 _LIST_ITEM = re.compile(r"(?:`(?:[^`]|``)*`|[^,`\s])(?:`(?:[^`]|``)*`|[^,`])*")
+_DIALECT = re.compile(r"\b(PostgreSQL|DuckDB|MySQL) quer")
+_DIALECTS = {"PostgreSQL": "postgres", "DuckDB": "duckdb", "MySQL": "mysql"}
+"""By the names that prompts give; all others are read as SQLite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,8 @@ class Prompt:
     """Everything of a conversation that the model can use.
 
     Attributes:
-        task: section "Task", for the names and numbers in it.
+        task: section "Task", for the number in it.
+        linked_before: columns that an earlier round of linking named.
         attempts: the queries of the last message, with their results.
         earlier: queries of the turns before, oldest first.
     """
@@ -53,6 +59,7 @@ class Prompt:
     attempts: tuple[Attempt, ...]
     earlier: tuple[str, ...]
     linked_columns: frozenset[ColumnName]
+    linked_before: tuple[ColumnName, ...]
     described_columns: tuple[str, ...]
     current_sql: str
     feedback: str
@@ -76,10 +83,13 @@ def read_prompt(messages: Sequence[Message]) -> Prompt:
         if message.role == "assistant":
             inside = _SQL_IN_REPLY.findall(message.content)
             earlier.extend(
-                re.sub(r"\\(.)", r"\1", sql, flags=re.DOTALL) for sql in inside or [message.content]
+                re.sub(r"\\(.)", r"\1", sql, flags=re.DOTALL)
+                for sql in inside or [_FENCE.sub("", message.content)]
             )
     database = (Heading.SCHEMA, Heading.SAMPLES, Heading.FOREIGN_KEYS)
-    schema = read_schema(*(sections.get(heading, "") for heading in database))
+    named = next(filter(None, (_DIALECT.search(message.content) for message in messages)), None)
+    dialect = _DIALECTS[named[1]] if named else SQLITE
+    schema = read_schema(*(sections.get(heading, "") for heading in database), dialect=dialect)
     examples = _EXAMPLE.finditer(sections.get(Heading.EXAMPLES, ""))
     return Prompt(
         question=sections.get(Heading.QUESTION, whole),
@@ -90,6 +100,7 @@ def read_prompt(messages: Sequence[Message]) -> Prompt:
         attempts=_attempts(turns[-1]),
         earlier=tuple(earlier),
         linked_columns=frozenset(schema.columns_in(sections.get(Heading.LINKED_COLUMNS, ""))),
+        linked_before=tuple(schema.columns_in(sections.get(Heading.LINKED_BEFORE, ""))),
         described_columns=tuple(map(plain_name, _LIST_ITEM.findall(sections.get(Heading.DESCRIBED, "")))),
         current_sql=sections.get(Heading.CURRENT_SQL, ""),
         feedback=sections.get(Heading.FEEDBACK, ""),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from tasks.database.dialects import SQLITE
 from tasks.records import ColumnName
 
 ValueKind = Literal["number", "text", "unknown"]
@@ -41,10 +42,15 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class PromptSchema:
-    """Tables and foreign keys; compared by identity."""
+    """Tables and foreign keys; compared by identity.
+
+    Attributes:
+        dialect: sqlglot's name of the dialect in which queries are to be written.
+    """
 
     tables: tuple[SchemaTable, ...] = ()
     references: tuple[Reference, ...] = ()
+    dialect: str = SQLITE
 
     def table(self, name: str) -> SchemaTable | None:
         """Return the table of that name, compared without case."""

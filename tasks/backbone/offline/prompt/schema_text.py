@@ -2,22 +2,22 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tasks.backbone.offline.english.words import stems_of
 from tasks.backbone.offline.prompt.schema import PromptSchema, Reference, SchemaColumn, SchemaTable, ValueKind
 from tasks.records import ColumnName
 
-_TICKED = r"(`(?:[^`]|``)+`)"
+_QUOTED = r"(`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")"
 _NAME = r"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|\[[^\]]+\]|[^\s(),.:;=`\"\[\]]+)"
-_VALUE = r"(?:'(?:[^']|'')*'|[^\s|,()']+)"
+_VALUE = r"(?:'(?:[^']|'')*'|<\d+ bytes>|[^\s|,()']+)"
 _LITERAL = re.compile(r"'((?:[^']|'')*)'(?=\s*(?:[|,\]]|$))|([^\s|,\[\]'][^|,\[\]]*)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
 
-_TABLE = re.compile(rf"^(?:#\s*)?{_TICKED}\s*\((.*)\)\s*$")
-_COLUMN = re.compile(rf"{_TICKED}(?:: ({_VALUE}(?: \| {_VALUE})*))?(?:, |$)")
-_SAMPLE_TABLE = re.compile(rf"^#\s*{_TICKED}\s*$")
-_SAMPLE_COLUMN = re.compile(rf"^#\s*{_TICKED}\s*:\s?(.*)$")
+_TABLE = re.compile(rf"^(?:#\s*)?{_QUOTED}\s*\((.*)\)\s*$")
+_COLUMN = re.compile(rf"{_QUOTED}(?:: ({_VALUE}(?: \| {_VALUE})*))?(?:, |$)")
+_SAMPLE_TABLE = re.compile(rf"^#\s*({_NAME})\((.*)\)\s*$")
+_SAMPLE_COLUMN = re.compile(rf"({_NAME}): ({_VALUE}(?: \| {_VALUE})*)(?:, |$)")
 _KEY = re.compile(rf"({_NAME})\.(\(.*?\)|{_NAME})\s*(?:->|=)\s*({_NAME})\.(\(.*?\)|{_NAME})")
 
 _CREATE = re.compile(rf"^\s*create\s+table\s+({_NAME})\s*\(\s*$", re.IGNORECASE)
@@ -91,8 +91,15 @@ class _Draft:
         return PromptSchema(tables, tuple(known))
 
 
-def read_schema(schema: str, samples: str = "", foreign_keys: str = "") -> PromptSchema:
-    """Read the database sections of a prompt; lines in no known format are passed over."""
+def read_schema(schema: str, samples: str = "", foreign_keys: str = "", *, dialect: str) -> PromptSchema:
+    """Read the database sections of a prompt; lines in no known format are passed over.
+
+    Args:
+        schema: tables and columns.
+        samples: values of the first rows.
+        foreign_keys: a key a line.
+        dialect: sqlglot's name of the dialect in which queries are to be written.
+    """
     draft = _Draft()
     for line in schema.splitlines():
         if match := _TABLE.match(line):
@@ -103,14 +110,14 @@ def read_schema(schema: str, samples: str = "", foreign_keys: str = "") -> Promp
         _read_create_table(schema, draft)
     if not draft.tables:
         _read_m_schema(schema, draft)
-    columns = {}
     for line in samples.splitlines():
         if match := _SAMPLE_TABLE.match(line):
             columns = draft.tables.get(plain_name(match[1]), {})
-        elif (match := _SAMPLE_COLUMN.match(line)) and (sampled := columns.get(plain_name(match[1]))):
-            sampled.add_samples(match[2])
+            for column in _SAMPLE_COLUMN.finditer(match[2]):
+                if sampled := columns.get(plain_name(column[1])):
+                    sampled.add_samples(column[2])
     _read_keys(foreign_keys, draft)
-    return draft.finished()
+    return replace(draft.finished(), dialect=dialect)
 
 
 def plain_name(name: str) -> str:

@@ -19,25 +19,18 @@ class Heading(StrEnum):
     EXAMPLES = "examples"
     TASK = "task"
     SCHEMA = "schema"
-    SAMPLES = "sample rows"
+    SAMPLES = "sample values"
     FOREIGN_KEYS = "foreign keys"
     EVIDENCE = "evidence"
     QUESTION = "question"
     LINKED_COLUMNS = "linked columns"
+    LINKED_BEFORE = "linked so far"
     DESCRIBED = "columns to describe"
     CURRENT_SQL = "current sql"
     FEEDBACK = "feedback"
     REPLY = "reply"
     QUERY = "query"
     RESPONSE = "response"
-
-
-NUMBERED = ("sql", "result of sql", "reason")
-"""Headings that are followed by a number: queries that were tried, their results, and why they failed."""
-
-IGNORED = ("column descriptions", "keywords that may be needed", "linked tables",
-           "conditions in the question", "alignment", "instruction", "input")  # fmt: skip
-"""Headings that are passed over: the model wrote their content itself, or there is nothing to read in them."""
 
 
 class Task(StrEnum):
@@ -67,6 +60,7 @@ _FREE_TEXT = {
     Heading.RESPONSE: Task.ELIMINATION,
     Heading.REPLY: Task.REFLECTION,
 }
+_NAMED = re.compile(r'(?<=")\w+(?=")|(?<=```)sql')
 _HEADING = re.compile(r"^### +(.+?)\s*$", re.MULTILINE)
 
 
@@ -82,10 +76,13 @@ def numbered(sections: Mapping[str, str], heading: str) -> dict[int, str]:
 
 
 def task_of(request: Request) -> Task:
-    """Return the task of a request by the keys of its JSON schema, else by the quoted words of its section "Reply"."""
+    """Return the task of a request by the keys of its JSON schema, else by its section "Reply".
+
+    In that section, keys are quoted words; a fenced block of SQL is a query.
+    """
     turns = turns_of(request.messages)
     last, tried = turns[-1], numbered(turns[-1], "sql")
-    named = (request.schema or {}).get("properties") or re.findall(r'"(\w+)"', last.get(Heading.REPLY, ""))
+    named = (request.schema or {}).get("properties") or _NAMED.findall(last.get(Heading.REPLY, ""))
     keys = [key for key in named if key in _REPLY_KEYS]
     if not keys and (heading := next((one for one in _FREE_TEXT if one in last), None)):
         return _FREE_TEXT[heading]

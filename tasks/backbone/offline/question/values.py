@@ -38,11 +38,7 @@ def find_values(text: QuestionText) -> tuple[Value, ...]:
             samples.setdefault(sample.strip().lower(), (sample, []))[1].append(column.name)
     found: list[Value] = []
     taken: set[int] = set()
-    for source in (
-        _written(text),
-        _sampled(text, frozenset(samples)),
-        _capitalised(text, taken),
-    ):
+    for source in (_written(text), _sampled(text, frozenset(samples)), _capitalised(text, taken)):
         for value in source:
             if taken.isdisjoint(range(value.start, value.end)):
                 taken.update(range(value.start, value.end))

@@ -103,7 +103,7 @@ class Query:
 
     def sql(self, schema: PromptSchema) -> str:
         """Return the query's SQL."""
-        return self.build(schema).sql(BacktickedSQLite)
+        return written(self.build(schema), schema.dialect)
 
     def simpler(self) -> Iterator["Query"]:
         """Yield forms of the query that return more: all text compared with LIKE, then fewer conditions."""
@@ -113,6 +113,16 @@ class Query:
         yield replace(self, intersect=None)
         yield replace(self, having=None)
         yield replace(self, where=(), having=None, intersect=None)
+
+
+def written(tree: Expression, dialect: str) -> str:
+    """Return the SQL of a tree in a dialect, names quoted where it needs quotes."""
+    if dialect == SQLITE:
+        return tree.sql(BacktickedSQLite)
+    tree = tree.copy()
+    for identifier in tree.find_all(exp.Identifier):
+        identifier.set("quoted", quoted_if_needed(identifier.name, dialect) != identifier.name)
+    return tree.sql(dialect)
 
 
 def name(text: str) -> exp.Identifier:

@@ -5,13 +5,13 @@
   document.documentElement.classList.add("live");
   const flips = [...document.querySelectorAll(".flip")];
   const texts = flips.map((flip) => flip.textContent.toLowerCase());
-  const selects = ["change", "database", "difficulty"].map((id) => document.getElementById(id)).filter(Boolean);
+  const selects = [...document.querySelectorAll(".filters select")];
   const shown = document.getElementById("shown");
   const filter = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
     flips.forEach((flip, place) => {
-      const fits = selects.every((select) => !select.value || flip.dataset[select.id] === select.value)
+      const fits = selects.every((select) => !select.value || (flip.dataset[select.id] || "").split("\n").includes(select.value))
         && words.every((word) => texts[place].includes(word));
       flip.hidden = !fits;
       count += fits;

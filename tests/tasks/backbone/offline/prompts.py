@@ -16,32 +16,18 @@ SCHEMA = """# `baker`(`Baker_ID`, `Name`, `Home Town`, `Age`, `Birth_Date`, `pho
 # `fair`(`Fair_ID`, `Title`, `Year`, `Market_ID`)
 # `market`(`Market_ID`, `Market Name`, `District`, `Stalls`, `opened`)
 # `baker_at_fair`(`Fair_ID`, `Baker_ID`, `loaves_sold`)"""
-SAMPLES = """# `baker`
-# `Baker_ID`: 1 | 2 | 3
-# `Name`: 'Ada Rye' | 'Ben Spelt' | 'Cleo Oat'
-# `Home Town`: 'Millford' | 'Kettle' | 'Kettle'
-# `Age`: 52 | 41 | 29
-# `Birth_Date`: '1972-03-01' | '1983-10-11' | '1995-05-23'
-# `phone`: '555-1' | NULL | '555-3'
-# `fair`
-# `Fair_ID`: 1 | 2 | 3
-# `Title`: 'Crumbs' | 'Golden Crust' | 'Winter Loaf'
-# `Year`: 2014 | 2014 | 2015
-# `Market_ID`: 1 | 2 | 2
-# `market`
-# `Market_ID`: 1 | 2
-# `Market Name`: 'Bell''s Yard' | 'Old Quay'
-# `District`: 'North' | 'Harbour'
-# `Stalls`: 40 | 95
-# `opened`: 1890 | 1975
-# `baker_at_fair`
-# `Fair_ID`: 1 | 1 | 2
-# `Baker_ID`: 1 | 2 | 2
-# `loaves_sold`: 120 | 80 | 200"""
+SAMPLES = """# baker(Baker_ID: 1 | 2 | 3, Name: 'Ada Rye' | 'Ben Spelt' | 'Cleo Oat', \
+`Home Town`: 'Millford' | 'Kettle' | 'Kettle', Age: 52 | 41 | 29, \
+Birth_Date: '1972-03-01' | '1983-10-11' | '1995-05-23', phone: '555-1' | NULL | '555-3')
+# fair(Fair_ID: 1 | 2 | 3, Title: 'Crumbs' | 'Golden Crust' | 'Winter Loaf', Year: 2014 | 2014 | 2015, \
+Market_ID: 1 | 2 | 2)
+# market(Market_ID: 1 | 2, `Market Name`: 'Bell''s Yard' | 'Old Quay', District: 'North' | 'Harbour', \
+Stalls: 40 | 95, opened: 1890 | 1975)
+# baker_at_fair(Fair_ID: 1 | 1 | 2, Baker_ID: 1 | 2 | 2, loaves_sold: 120 | 80 | 200)"""
 FOREIGN_KEYS = """# `fair`.`Market_ID` -> `market`.`Market_ID`
 # `baker_at_fair`.`Fair_ID` -> `fair`.`Fair_ID`
 # `baker_at_fair`.`Baker_ID` -> `baker`.`Baker_ID`"""
-PARTS = PromptParts(SCHEMA, SAMPLES, FOREIGN_KEYS)
+PARTS = PromptParts(SCHEMA, SAMPLES, FOREIGN_KEYS, sampled=True)
 
 _DATABASE = """
 CREATE TABLE baker (
@@ -58,6 +44,15 @@ INSERT INTO baker_at_fair VALUES (1, 1, 120), (1, 2, 80), (2, 2, 200), (3, 2, 60
 """
 
 
+def messages(name: str, /, **variables: Any) -> tuple[Message, ...]:
+    """Return the messages of a template, in which what is not given is empty or off."""
+    off = {
+        "demonstrations": (), "examples": (), "keywords": (), "conditions": (), "hints": (),
+        "demonstrations_first": False, "empty_counts": True, "strict": False,
+    }  # fmt: skip
+    return prompts.messages(name, **{**off, **variables})
+
+
 def ask(messages: Sequence[Message]) -> Any:
     """Return the offline model's parsed reply."""
     return json.loads(asyncio.run(OfflineBackbone().complete(Request(tuple(messages)))).text)
@@ -72,7 +67,7 @@ def preliminary(
     text: str, evidence: str = "", *, demonstrations: Sequence[Demonstration] = (), parts: PromptParts = PARTS
 ) -> tuple[Message, ...]:
     """Return the messages of the first stage."""
-    return prompts.messages(
+    return messages(
         "preliminary_sql",
         demonstrations=demonstrations,
         dialect="SQLite",

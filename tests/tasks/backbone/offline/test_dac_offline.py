@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tasks import prompts
 from tasks.backbone.protocol import Message
 from tasks.records import Demonstration
 from tasks.sql.skeleton import skeleton
 from tasks.stages.dac.examples import ShownExample
 from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for
+from tests.tasks.backbone.offline.prompts import messages as rendered
 
 KETTLE = "What are the names of bakers from Kettle?"
 EXAMPLES = (
@@ -28,7 +28,7 @@ EXAMPLES = (
 
 
 def aligned(text: str) -> list[dict[str, str | None]]:
-    messages = prompts.messages(
+    messages = rendered(
         "entity_linking",
         question=question(text),
         dialect="SQLite",
@@ -41,7 +41,7 @@ def aligned(text: str) -> list[dict[str, str | None]]:
 
 
 def invented(text: str, *demonstrations: Demonstration) -> str:
-    messages = prompts.messages(
+    messages = rendered(
         "skeleton_parsing", question=question(text), dialect="SQLite", demonstrations=demonstrations
     )
     return str(ask(messages)["sql"])
@@ -50,7 +50,7 @@ def invented(text: str, *demonstrations: Demonstration) -> str:
 def corrected(
     text: str, sql: str, kind: str, *, error: str = "", missing: Sequence[str] = (), skeleton: str = ""
 ) -> str:
-    messages = prompts.messages(
+    messages = rendered(
         "dac_correction",
         question=question(text),
         dialect="SQLite",
@@ -74,7 +74,7 @@ def test_words_are_aligned_with_columns_and_tables() -> None:
 
 def test_examples_with_schemas_do_not_change_what_the_model_writes() -> None:
     def initial(examples: Sequence[Any]) -> tuple[Message, ...]:
-        return prompts.messages(
+        return rendered(
             "initial_sql", question=question(KETTLE), dialect="SQLite", examples=examples, parts=PARTS
         )
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.backbone.offline import OfflineBackbone
-from tasks.backbone.offline.answering import answer
+from tasks.backbone.offline.model import answer
 from tasks.backbone.offline.prompt.sections import Task, task_of
 from tasks.backbone.protocol import Message, Request, request_key
 from tasks.database.rendering import PromptParts
+from tasks.records import Usage
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, ask, preliminary, sql_for
 
 KEYS = {"sql", "tables", "columns", "sql_keywords", "conditions", "descriptions", "alignment"}
@@ -118,13 +119,13 @@ def test_only_the_messages_and_the_keys_of_the_reply_count() -> None:
     assert set(json.loads(asked.text)) == {"tables", "columns"}
 
 
-def test_the_bill_says_what_is_unknown_and_never_zero() -> None:
+def test_rules_have_no_tokens_and_cost_nothing() -> None:
     backbone = OfflineBackbone()
     request = Request(preliminary("How many bakers are there?"))
     call = asyncio.run(backbone.complete(request)).call
     assert call.model == "offline" and not call.cached
-    assert call.cost_usd is None
-    assert (call.usage.input, call.usage.output) == (None, None)
+    assert call.cost_usd == 0.0
+    assert call.usage == Usage(input=0, cached_input=0, output=0, reasoning=0)
     assert call.request == request_key(backbone.identity, request)
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from tasks import prompts
 from tasks.backbone.offline.prompt.reading import read_prompt
-from tasks.backbone.offline.prompt.sections import IGNORED, NUMBERED, Heading, Task, task_of
+from tasks.backbone.offline.prompt.sections import Heading, Task, task_of
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_schema import reply_schema
 from tasks.database.rendering import PromptParts
@@ -22,8 +22,15 @@ from tasks.stages.sea_sql.execution_adjustment import Mistake
 from tasks.stages.shown_results import Tried
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
 
+NUMBERED = ("sql", "result of sql", "reason")
+"""Headings that are followed by a number: queries that were tried, their results, and why they failed."""
+
+IGNORED = ("column descriptions", "keywords that may be needed", "linked tables",
+           "conditions in the question", "alignment", "instruction", "input")  # fmt: skip
+"""Headings that are passed over: the model wrote their content itself, or there is nothing to read in them."""
+
 QUESTION = question("What are the names of bakers from Kettle?", "Kettle refers to `Home Town` = 'Kettle'")
-PARTS = PromptParts(SCHEMA, SAMPLES, FOREIGN_KEYS, "# `baker`.`Age`: in years")
+PARTS = PromptParts(SCHEMA, SAMPLES, FOREIGN_KEYS, "# `baker`.`Age`: in years", sampled=True)
 TRIED = Tried("SELECT Nam FROM baker", "Error: no such column: Nam")
 MISTAKES = [Mistake(1, TRIED.sql, TRIED.result, "no such name"), Mistake(2, TRIED.sql, TRIED.result, "again")]
 EXAMPLES = [ShownExample("How many?", "SELECT 1", "CREATE TABLE a (b INTEGER);", '{"alignment": []}', "hint")]
@@ -33,6 +40,7 @@ EVERYTHING = {
     "candidates": [TRIED, TRIED], "current": TRIED, "mistakes": MISTAKES, "examples": EXAMPLES, "sql": TRIED.sql,
     "alignment": ["a"], "missing": ["the column baker.Name"], "kind": "entities", "error": "", "skeleton": "",
     "table": "baker", "columns": ["Age"], "hints": ["baker.Age"], "max_columns_per_table": 15, "candidate": TRIED,
+    "strict": False,    "demonstrations_first": False, "empty_counts": True,
 }  # fmt: skip
 
 
@@ -75,7 +83,9 @@ SHIPPED = {
     "dac_correction": Shipped(Task.FEEDBACK, SqlReply, lambda p: ASKED(p) and p.current_sql and p.feedback),
     "skeleton_parsing": Shipped(Task.SKELETON, SqlReply, lambda p: ASKED(p) and p.examples),
     "forward_link": Shipped(
-        Task.LINK, LinkReply, lambda p: ASKED(p) and "15" in p.task and "baker.Age" in p.task
+        Task.LINK,
+        LinkReply,
+        lambda p: ASKED(p) and "15" in p.task and list(map(str, p.linked_before)) == ["baker.Age"],
     ),
     "augmentation_keywords": Shipped(Task.KEYWORDS, KeywordsReply, ASKED),
     "augmentation_conditions": Shipped(Task.CONDITIONS, ConditionsReply, has()),
@@ -107,7 +117,7 @@ def test_every_heading_of_a_shipped_prompt_is_known_to_the_offline_model(name: s
     unknown = {heading for heading in headings if re.sub(r"\d+$", "n", heading.lower()) not in known}
     assert not unknown, (
         f"conf/prompts/{name}.jinja has the headings {sorted(unknown)}, which the offline model does not know: "
-        "declare them in tasks/backbone/offline/prompt/sections.py, in Heading, NUMBERED or IGNORED"
+        "declare them in tasks/backbone/offline/prompt/sections.py, in Heading, or here in NUMBERED or IGNORED"
     )
 
 

@@ -7,13 +7,14 @@ from tasks.backbone.protocol import Message
 from tasks.database.rendering import PromptParts
 from tasks.stages.shown_results import Tried
 from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for
+from tests.tasks.backbone.offline.prompts import messages as rendered
 
 OLDEST = "Which baker is the oldest?"
 IN_KETTLE = "What are the names of bakers from Kettle?"
 
 
 def corrected(text: str, current: Tried | None) -> tuple[Message, ...]:
-    return prompts.messages(
+    return rendered(
         "self_correction",
         question=question(text),
         dialect="SQLite",
@@ -24,7 +25,7 @@ def corrected(text: str, current: Tried | None) -> tuple[Message, ...]:
 
 
 def selected(first: Tried, second: Tried, text: str = IN_KETTLE) -> str:
-    messages = prompts.messages(
+    messages = rendered(
         "binary_selection",
         question=question(text),
         dialect="SQLite",
@@ -36,7 +37,7 @@ def selected(first: Tried, second: Tried, text: str = IN_KETTLE) -> str:
 
 
 def linked(text: str, *, columns: int = 15, hints: tuple[str, ...] = ()) -> dict[str, list[str]]:
-    messages = prompts.messages(
+    messages = rendered(
         "forward_link",
         question=question(text),
         dialect="SQLite",
@@ -97,7 +98,11 @@ class TestCorrection:
             rows(sql)
             tried.append(sql)
             turn = prompts.render(
-                "self_correction", "again", current=Tried(sql, "No rows."), dialect="SQLite"
+                "self_correction",
+                "again",
+                current=Tried(sql, "No rows."),
+                dialect="SQLite",
+                empty_counts=True,
             )
             conversation = (*conversation, Message("assistant", sql), Message("user", turn))
 
@@ -121,15 +126,13 @@ class TestCorrection:
 
 
 def test_keywords_are_those_of_its_own_query() -> None:
-    messages = prompts.messages(
-        "augmentation_keywords", question=question(OLDEST), dialect="SQLite", parts=PARTS
-    )
+    messages = rendered("augmentation_keywords", question=question(OLDEST), dialect="SQLite", parts=PARTS)
     assert ask(messages) == {"sql_keywords": ["SELECT", "ORDER BY", "DESC", "LIMIT"]}
 
 
 def test_conditions_are_phrases_of_the_question() -> None:
     text = 'Show the names of bakers older than 30 whose home town is "Upper, Kettle".'
-    messages = prompts.messages("augmentation_conditions", question=question(text))
+    messages = rendered("augmentation_conditions", question=question(text))
     conditions = ask(messages)["conditions"]
     assert any("older than 30" in one for one in conditions)
     assert any("Upper, Kettle" in one for one in conditions)
@@ -137,7 +140,7 @@ def test_conditions_are_phrases_of_the_question() -> None:
 
 
 def test_every_listed_column_is_described_and_nothing_else() -> None:
-    messages = prompts.messages("describe_columns", table="baker", columns=["Home Town", "Age"], parts=PARTS)
+    messages = rendered("describe_columns", table="baker", columns=["Home Town", "Age"], parts=PARTS)
     described = ask(messages)["descriptions"]
     assert list(described) == ["Home Town", "Age"]
     assert "Kettle" in described["Home Town"] and "52" in described["Age"]
@@ -145,16 +148,14 @@ def test_every_listed_column_is_described_and_nothing_else() -> None:
 
 def test_a_column_with_a_comma_in_its_name_is_one_column() -> None:
     parts = PromptParts("# `t`(`rent, monthly`, `b`)")
-    messages = prompts.messages(
-        "describe_columns", table="`t`", columns=["`rent, monthly`", "b"], parts=parts
-    )
+    messages = rendered("describe_columns", table="`t`", columns=["`rent, monthly`", "b"], parts=parts)
     assert list(ask(messages)["descriptions"]) == ["rent, monthly", "b"]
 
 
 def test_linked_columns_decide_between_columns_of_one_name() -> None:
     parts = PromptParts("# `a`(`id`, `price`)\n# `b`(`id`, `price`)")
     for column in ("a.price", "b.price"):
-        messages = prompts.messages(
+        messages = rendered(
             "augmented_sql",
             demonstrations=(),
             dialect="SQLite",

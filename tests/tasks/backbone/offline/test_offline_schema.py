@@ -29,12 +29,13 @@ SCHEMA = Schema(
         ),
     ),
     (ForeignKey('it\'s "so" `far`', ("x`y", "from"), "order", ("group by", "a.b")),),
+    dialect="sqlite",
 )
 
 
 def read(style: str) -> PromptSchema:
     parts = render(SCHEMA, style, sample_rows=3, foreign_keys=True, descriptions=True)  # type: ignore[arg-type]
-    return read_schema(parts.schema, parts.samples, parts.foreign_keys)
+    return read_schema(parts.schema, parts.samples, parts.foreign_keys, dialect="sqlite")
 
 
 @pytest.mark.parametrize("style", ["comment", "create_table", "m_schema"])
@@ -51,7 +52,7 @@ def test_names_keys_and_samples_survive_every_format(style: str) -> None:
 
 
 def test_a_schema_of_no_known_format_has_no_tables() -> None:
-    assert read_schema("the usual tables, you know").tables == ()
+    assert read_schema("the usual tables, you know", dialect="sqlite").tables == ()
 
 
 def test_every_shared_spider_schema_is_read_whole(shared_data: Path) -> None:
@@ -67,10 +68,10 @@ def test_every_shared_spider_schema_is_read_whole(shared_data: Path) -> None:
             )
         )
         connection.close()
-        real = Schema(path.stem, tables)
+        real = Schema(path.stem, tables, dialect="sqlite")
         for style in ("comment", "create_table", "m_schema"):
             parts = render(real, style, sample_rows=0, foreign_keys=False, descriptions=False)  # type: ignore[arg-type]
-            read_back = read_schema(parts.schema)
+            read_back = read_schema(parts.schema, dialect="sqlite")
             assert tuple(column.name for column in read_back.columns) == real.column_names, (path.stem, style)
 
 

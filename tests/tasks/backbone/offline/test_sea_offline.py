@@ -16,6 +16,7 @@ from tasks.stages.sea_sql.continuation import read_continuation
 from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 from tasks.stages.sea_sql.execution_adjustment import Mistake
 from tasks.stages.shown_results import Tried
+from tests.tasks.backbone.offline.prompts import messages as rendered
 
 PARTS = PromptParts(
     "`baker`(`Baker_ID`: 1 | 2, `Name`: 'Ada (Rye)' | 'O''Spelt, B', `Home Town`: 'Kettle', `ph``one`)\n"
@@ -30,16 +31,14 @@ def ask(*messages: Message) -> str:
 
 
 def shown(template: str, *mistakes: Mistake) -> tuple[Message, ...]:
-    return prompts.messages(
-        template, question=QUESTION, dialect="SQLite", parts=PARTS, mistakes=list(mistakes)
-    )
+    return rendered(template, question=QUESTION, dialect="SQLite", parts=PARTS, mistakes=list(mistakes))
 
 
 MISTAKE = Mistake(1, "SELECT Nam FROM baker", "Error: no such column: Nam")
 
 
 def test_the_schema_with_values_is_read_back() -> None:
-    schema = read_schema(PARTS.schema, "", PARTS.foreign_keys)
+    schema = read_schema(PARTS.schema, "", PARTS.foreign_keys, dialect="sqlite")
     columns = {str(column.name): column for column in schema.columns}
     assert list(columns) == [
         "baker.Baker_ID",
@@ -58,7 +57,14 @@ def test_the_schema_with_values_is_read_back() -> None:
 
 
 def test_a_query_goes_on_from_select() -> None:
-    text = prompts.render("zero_shot_sql", question=QUESTION, dialect="SQLite", parts=PARTS)
+    text = prompts.render(
+        "zero_shot_sql",
+        question=QUESTION,
+        dialect="SQLite",
+        parts=PARTS,
+        demonstrations=[],
+        demonstrations_first=False,
+    )
     reply = ask(Message("user", text.rstrip()))
     assert not reply.startswith("SELECT")
     assert read_continuation(reply, "sqlite") == "SELECT COUNT(*) FROM baker WHERE `Home Town` = 'Kettle'"

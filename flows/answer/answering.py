@@ -1,0 +1,134 @@
+"""One question on a user's database, run in this process without Prefect, MLflow and gold SQL."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.questions.demonstrations import QuestionExtras, demonstrations_for
+from flows.questions.eliminator import eliminator_settings
+from flows.questions.runner import QuestionInputs
+from flows.questions.session import Session
+from flows.runtime.control import Control, Progress
+from tasks import prompts
+from tasks.backbone.kinds.kind import check_backbone
+from tasks.benchmarks.benchmark import load_benchmark
+from tasks.database.database import Database, open_database
+from tasks.database.engine import engine_of
+from tasks.database.urls import database_name, locate
+from tasks.errors import ConfigurationError
+from tasks.records import Execution, Outcome, Question
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home, find_conf
+from tasks.settings.pipeline import dac_of, has_oracle, oracle_settings
+from tasks.trail import Trail
+from tasks.wording import storable
+
+RAN, DID_NOT_RUN, TRY_AGAIN = 0, 1, 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Question on a user's database.
+
+    Attributes:
+        text: the question.
+        evidence: a hint, "" for none.
+        database: its path or URL.
+        rows: rows of the result to return.
+    """
+
+    text: str
+    evidence: str
+    database: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Answer to a question.
+
+    Attributes:
+        question: the question.
+        outcome: results of the pipeline's stages, with the final SQL.
+        execution: result of the SQL; None if there is no SQL.
+    """
+
+    question: Question
+    outcome: Outcome
+    execution: Execution | None
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the SQL ran, 1 if there is none or it failed, 3 if the question can be retried."""
+        if self.outcome.failure and self.outcome.failure.mendable:
+            return TRY_AGAIN
+        return RAN if self.execution and self.execution.ok else DID_NOT_RUN
+
+
+def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Database:
+    """Open the database that the user named.
+
+    Raises:
+        CrosscheckError: there is none, it cannot be read, or its role may write.
+    """
+    chosen = settings.benchmark
+    location = locate(written, writable=chosen.allow_writable_role, version=chosen.database_version)
+    name = database_name(location)
+    engine = engine_of(location)
+    if not engine.exists(location) and (engine.server or not location.path.exists()):
+        hidden = ", or its role may not open it" if engine.server else ""
+        raise ConfigurationError(
+            f"--database {location}: this is not there{hidden}. Name a SQLite or DuckDB file, a folder of Parquet or "
+            "CSV files, or the URL of a server (postgresql://..., mysql://...)."
+        )
+    progress.step(f"Reading {name}")
+    return open_database(location, name, sample_rows=settings.pipeline.prompt.sample_rows)
+
+
+async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progress) -> Answered:
+    """Answer one question with the pipeline and run its SQL.
+
+    Args:
+        settings: backbone and pipeline; the benchmark's training questions are the demonstrations.
+        asked: the question and the database.
+        progress: display of the current step.
+
+    Raises:
+        CrosscheckError: what is wrong and what to do about it.
+    """
+    check_backbone(settings.backbone)
+    eliminator_settings(settings.pipeline)
+    if has_oracle(settings.pipeline):
+        raise ConfigurationError(
+            f"{' and '.join(oracle_settings(settings.pipeline))} gives parts of the gold SQL, and a question of your "
+            "own has none. Leave that setting out."
+        )
+    prompts.check()
+    home = Home(Path(settings.home))
+    if not asked.text.strip():
+        raise ConfigurationError("The question is empty: write what you want to know, in quotes.")
+    database = _open(settings, asked.database, progress)
+    question = Question("1", storable(asked.text), database.id, storable(asked.evidence))
+    extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
+    dac = dac_of(settings.pipeline)
+    if settings.pipeline.demonstrations.k or (dac and dac.shots):
+        benchmark = load_benchmark(
+            settings.benchmark,
+            data=Path(settings.data),
+            home=home.path,
+            conf=find_conf(),
+            progress=progress.step,
+        )
+        extras, _ = demonstrations_for((question,), benchmark, settings, progress)
+    progress.step(f"Asking {settings.backbone.name}")
+    async with Session.open(settings, Control(progress), persistent=False) as session:
+        runner = session.runner(QuestionInputs({database.id: database}, extras))
+        outcome = await runner.run(Trail(question))
+        if outcome.failure and outcome.failure.ends_run and not outcome.failure.passing:
+            raise ConfigurationError(outcome.failure.message)
+        execution = None
+        if outcome.sql:
+            execution = await session.tools.workers.execute(
+                database, outcome.sql, rows=asked.rows, timeout_s=settings.benchmark.timeout_s
+            )
+    return Answered(question, outcome, execution)

@@ -1,0 +1,1 @@
+"""The `init-benchmark` command."""

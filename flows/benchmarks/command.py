@@ -1,0 +1,90 @@
+"""`crosscheck init-benchmark`."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from flows.cli import options
+from flows.cli.output import emit
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(options.Json):
+    """Options of `crosscheck init-benchmark`."""
+
+    pairs: str = options.option(
+        "--pairs",
+        required=True,
+        metavar="FILE",
+        help="Questions with their SQL: CSV, TSV, JSON lines or a JSON list.",
+    )
+    database: tuple[str, ...] = options.option(
+        "--database",
+        required=True,
+        multiple=True,
+        metavar="FILE|URL",
+        help="Database that the questions are about. A SQLite file is copied; a DuckDB file, a folder of Parquet or "
+        "CSV files, or a server's database (postgresql://reader@host/shop) stays where it is. May be repeated.",
+    )
+    output: str = options.option(
+        "--output", required=True, metavar="FOLDER", help="Folder to make; its name is the benchmark's."
+    )
+    rule: str = options.option(
+        "--rule",
+        type=click.Choice(["bird", "spider", "strict", "subset"]),
+        default="bird",
+        show_default=True,
+        help="Rule of the headline score.",
+    )
+
+
+@click.command(
+    "init-benchmark",
+    epilog="\b\nExample:\n"
+    "  crosscheck init-benchmark --pairs questions.csv --database shop.sqlite --output shop\n"
+    "  crosscheck init-benchmark --pairs questions.csv --database postgresql://reader@host/shop --output shop\n"
+    "  crosscheck verify-gold --benchmark shop/shop.yaml\n"
+    "  crosscheck evaluate --benchmark shop/shop.yaml --set pipeline.demonstrations.k=0\n"
+    "\b\nquestions.csv:\n"
+    "  question,sql\n"
+    "  How many customers are there?,SELECT COUNT(*) FROM customer\n"
+    "\b\nFurther columns: question_id, evidence, difficulty, and db_id (the file's name without its ending) where\n"
+    "there are several databases.\n"
+    "\b\nExit codes: 0 made; 2 bad input.",
+)
+@options.record(InitOptions)
+def command(given: InitOptions) -> None:
+    """Make a benchmark of your own from questions with their SQL and a database.
+
+    Writes a folder in BIRD's layout and a YAML file that --benchmark takes.
+    """
+    from tasks.benchmarks.own import NewBenchmark, make_benchmark
+
+    made = make_benchmark(
+        NewBenchmark(
+            Path(given.pairs).expanduser(),
+            given.database,
+            Path(given.output).expanduser(),
+            given.rule,
+        )
+    )
+    file = shlex.quote(str(made.file))
+    verify = f"crosscheck verify-gold --benchmark {file}"
+    evaluate = f"crosscheck evaluate --benchmark {file} --set pipeline.demonstrations.k=0"
+
+    def show(stream: TextIO) -> None:
+        click.echo(
+            f"{made.questions:,} questions on {made.databases:,} databases are in {made.file.parent}.\n"
+            f"Check the SQL:  {verify}\nEvaluate:       {evaluate}",
+            stream,
+        )
+
+    emit(
+        {"benchmark": str(made.file), "questions": made.questions, "databases": made.databases},
+        show,
+        as_json=given.as_json,
+        text_too=False,
+    )

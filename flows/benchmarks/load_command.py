@@ -1,0 +1,107 @@
+"""`crosscheck load`."""
+
+import shlex
+import sys
+from dataclasses import asdict, dataclass
+from typing import TextIO
+
+import click
+
+from flows.cli import options
+from flows.cli.output import emit
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Data, options.Output):
+    """Options of `crosscheck load`."""
+
+    to: str = options.option(
+        "--to",
+        required=True,
+        metavar="URL",
+        help="Where the copies go, {database} being the name of each: postgresql://owner@host/{database}, "
+        "mysql://owner@host/{database}, duckdb:///folder/{database}.duckdb. "
+        "The password comes from PGPASSWORD or MYSQL_PWD.",
+    )
+    databases: str = options.option(
+        "--databases", default="", metavar="NAMES", help="Only these, separated by commas. [default: all]"
+    )
+    reader: str | None = options.option(
+        "--reader",
+        metavar="ROLE",
+        help="Let this role, which exists, read the copies: evaluations need one that only reads.",
+    )
+    invalid: str = options.option(
+        "--invalid",
+        type=click.Choice(["text", "null"]),
+        default="text",
+        show_default=True,
+        help="Where values do not fit their column's declared type: text makes it a column of text, "
+        "which loses nothing; null keeps the type and makes these values NULL.",
+    )
+    replace: bool = options.option(
+        "--replace",
+        is_flag=True,
+        help="Drop tables that this command has not created, where they are in the way.",
+    )
+    dry_run: bool = options.option(
+        "--dry-run", is_flag=True, help="Say what would be copied, and as what; write nothing."
+    )
+
+
+@click.command(
+    "load",
+    epilog="\b\nExamples:\n"
+    "  crosscheck load --benchmark bird-dev --to postgresql://owner@db.example/{database} --reader reader\n"
+    "  crosscheck load --benchmark bird-dev --to duckdb:///data/bird/{database}.duckdb --databases superhero\n"
+    "  crosscheck load --to mysql://root@127.0.0.1/{database} --dry-run\n"
+    "\b\nTypes follow from the values, because a SQLite column may hold any: whole numbers become 64-bit integers,\n"
+    "numbers doubles, columns declared as DATE, DATETIME or BOOLEAN those types if every value is one, everything\n"
+    "else text. Keys that hold are created, column descriptions become comments. PostgreSQL's names are in lower\n"
+    "case unless they need quotes.\n"
+    "\b\nA copy that is complete is not made again; one that was interrupted is replaced. The role of --to owns\n"
+    "what it creates (PostgreSQL: CREATEDB; MySQL: ALL on the database). Evaluations refuse that role: give them\n"
+    "one that only reads.\n"
+    "\b\nExit codes: 0 copied; 2 bad input, or the server refuses; what was copied before stays.",
+)
+@options.record(LoadOptions)
+def command(given: LoadOptions) -> None:
+    """Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.
+
+    The one command that writes to a server of yours.
+    """
+    from flows.benchmarks.loading import LoadSettings, evaluating, run_load
+    from flows.cli.progress import open_progress
+    from flows.runtime.logs import logging_to
+    from tasks.database.loading.load import LoadChoice
+    from tasks.settings.assemble import benchmark_settings
+    from tasks.settings.home import find_data
+
+    settings = LoadSettings(
+        benchmark_settings(given.benchmark, given.overrides),
+        given.to,
+        tuple(name.strip() for name in given.databases.split(",") if name.strip()),
+        LoadChoice("null" if given.invalid == "null" else "text", given.replace, given.dry_run, given.reader),
+        find_data(given.data),
+        given.folder,
+    )
+    with open_progress(sys.stderr) as progress, logging_to(given.folder):
+        done = list(run_load(settings, progress))
+    there = evaluating(settings, given.reader or "READER")
+    hint = shlex.join(["crosscheck", "evaluate", "--benchmark", given.benchmark, *there])
+
+    def show(stream: TextIO) -> None:
+        for each in done:
+            size = "" if each.rows is None else f", {each.rows:,} rows, {each.seconds:.1f} s"
+            click.echo(f"{each.database}: {each.outcome} ({each.tables} tables{size}) {each.to}", stream)
+            for note in each.notes:
+                click.echo(f"  {note}", stream)
+        if not given.dry_run:
+            click.echo(f"Evaluate there, as a role that only reads:  {hint}", stream)
+
+    emit(
+        {"benchmark": settings.benchmark.name, "databases": [asdict(each) for each in done]},
+        show,
+        as_json=given.as_json,
+        text_too=False,
+    )

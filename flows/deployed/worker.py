@@ -1,0 +1,113 @@
+"""What deployed flows share: settings from names, logging, signals, and a file about the running process."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prefect import tags
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Failed
+
+from flows.deployed.forms import EvaluationForm
+from flows.orchestration.crashed_runs import TAG, watch_over_flow_runs
+from flows.orchestration.killed_runs import clear_leftovers, registered
+from flows.orchestration.settings import DEPLOYED, apply, local_settings
+from flows.orchestration.storage import use_stage_storage
+from flows.report.result import EvaluationResult
+from flows.runtime.control import Control, Interrupted
+from flows.runtime.logs import logging_to
+from flows.runtime.signals import stopping_on_signals
+from tasks.errors import BackboneError, CrosscheckError
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home, find_home
+
+if "PREFECT__FLOW_RUN_ID" in os.environ:
+    # A worker's process for one flow run. The flow reads its result storage when it begins, so it is set before.
+    apply({**local_settings(find_home()), **DEPLOYED})
+    use_stage_storage(find_home())
+
+
+def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:
+    """Return the settings of a form.
+
+    Args:
+        evaluation: the form.
+        epoch: only cached replies of this epoch are used; None: all.
+
+    Raises:
+        ConfigurationError: an unknown name, key or value.
+    """
+    settings = evaluation_settings(
+        EvaluationChoice(
+            benchmark=evaluation.benchmark,
+            backbone=evaluation.backbone,
+            pipeline=evaluation.pipeline,
+            overrides=evaluation.overrides,
+            limit=evaluation.limit,
+            questions=evaluation.questions,
+            data=evaluation.data,
+            shards=evaluation.shards,
+        )
+    )
+    if epoch is None:
+        return settings
+    return settings.model_copy(update={"backbone": settings.backbone.model_copy(update={"epoch": epoch})})
+
+
+async def open_home() -> Home:
+    """Return the worker's working folder, and mark runs that were killed there as ended.
+
+    Prefect's automation marks those of other machines.
+    """
+    home = find_home()
+    await clear_leftovers(home)
+    await watch_over_flow_runs()
+    return home
+
+
+async def as_prefect_state(work: Awaitable[State[Any]]) -> State[Any]:
+    """Await a deployed flow's work and return its state; a `CrosscheckError` becomes its message, without traceback."""
+    try:
+        return await work
+    except Interrupted as signal:
+        return Cancelled(message=str(signal))
+    except CrosscheckError as error:
+        return Failed(message=str(error), data=error)
+
+
+@contextmanager
+def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
+    """Run evaluations inside of a deployed flow.
+
+    Args:
+        home: the working folder.
+        control: progress and stop requests of the evaluations in the block.
+        ids: flow runs to mark as crashed if this process is killed: `nightly` of a nightly run, `parent` of
+            another flow run around the evaluation, `flow_run` of one that asks questions itself.
+    """
+    with (
+        logging_to(home),
+        stopping_on_signals(control, asyncio.get_running_loop()),
+        registered(home, control) as file,
+        tags(TAG),
+    ):
+        file.note(**ids)
+        yield
+
+
+def message_of(result: EvaluationResult) -> str:
+    """Return the message of an evaluation's flow run: score and page in MLflow.
+
+    Raises:
+        BackboneError: not every question was asked.
+    """
+    if result.fatal:
+        raise BackboneError(result.fatal, transient=True, fatal=True)
+    ex = result.report.ex
+    score = (
+        "nothing to score" if ex.value is None else f"EX {100 * ex.value:.2f} % ({ex.correct:g}/{ex.total:g})"
+    )
+    return f"{score}; {result.mlflow_page}"

@@ -1,0 +1,58 @@
+"""Makes the training pairs of several training splits, one flow run per split, and writes them to one file."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.finetuning.settings import Evaluated
+from flows.orchestration.server import LocalServer
+from flows.questions.launch import launched
+from flows.runtime.control import Control, Progress
+from flows.runtime.logs import logging_to
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from flows.finetuning.pairs import Pairs, SplitPairs
+
+
+def run_dataset(
+    splits: Sequence[EvaluationSettings],
+    evaluated: Evaluated,
+    output: Path,
+    held_out: float,
+    opened: Callable[[], AbstractContextManager[Progress]],
+) -> "Pairs":
+    """Make and write the pairs of every training split.
+
+    Args:
+        splits: per training split its settings, with the same backbone and pipeline.
+        evaluated: the splits that the eliminator will be evaluated on.
+        output: file of the pairs.
+        held_out: share of the questions that are held out, into a file of their own.
+        opened: opens the display of one split.
+
+    Raises:
+        CrosscheckError: what is wrong and what to do about it.
+        Interrupted: the user asked to stop; what was answered is persisted.
+    """
+    home = Home(Path(splits[0].home))
+    made: list[SplitPairs] = []
+    with logging_to(home), LocalServer(home) as server:
+        for place, settings in enumerate(splits, 1):
+            with opened() as progress:
+                progress.step(f"{place} of {len(splits)}: {settings.benchmark.name}")
+                made.append(_make(settings, evaluated, Control(progress), server))
+    from flows.finetuning.pairs import write_splits
+
+    return write_splits(made, output, held_out)
+
+
+def _make(
+    settings: EvaluationSettings, evaluated: Evaluated, control: Control, server: LocalServer
+) -> "SplitPairs":
+    with launched(settings, control, server) as prefect:
+        from flows.finetuning.pairs import making_pairs
+
+        return prefect.loop.run(making_pairs(control, prefect.preparation)(settings, evaluated))

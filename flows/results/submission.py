@@ -1,0 +1,176 @@
+"""Writes a stored run as the file that BIRD's or Spider's official evaluator reads."""
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.layouts.base import Submission as Form
+from tasks.benchmarks.layouts.base import layout_of
+from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.records import Question
+from tasks.settings.assemble import stored_benchmark
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.home import Home, find_conf
+from tasks.settings.load import load_benchmark_settings
+from tasks.tracking.submission import Prediction, changed_literals, submission_text
+from tasks.tracking.warehouse.runs import StoredRun
+
+EVALUATORS: dict[Form, str] = {
+    "bird": "BIRD's evaluator (bird/llm/src of github.com/AlibabaResearch/DAMO-ConvAI, with func-timeout)",
+    "lines": "Spider's test-suite evaluator (github.com/taoyds/test-suite-sql-eval, with nltk and sqlparse)",
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An exported submission.
+
+    Attributes:
+        file: the file.
+        form: "bird" or "lines" (Spider's).
+        questions: questions of the benchmark, which all have an entry.
+        answered: entries with an SQL of the run.
+        changed: ids of questions whose SQL the form cannot hold as it is.
+        rewritten: ids of questions whose SQL the evaluator changes before it runs it: Spider's replaces "value" by 1.
+        evaluator: which evaluator reads it.
+        command: how to run that evaluator.
+        score_command: how to score the file with Crosscheck.
+    """
+
+    file: str
+    form: Form
+    questions: int
+    answered: int
+    changed: tuple[str, ...]
+    rewritten: tuple[str, ...]
+    evaluator: str
+    command: str
+    score_command: str
+
+    def as_object(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return asdict(self)
+
+
+def export_submission(run: StoredRun, target: Path, data: Path, home: Home, form: Form | None) -> Exported:
+    """Write the final SQL of every question; a question of the benchmark that the run left out has no answer.
+
+    Both evaluators pair predictions with the gold by position, so every question of the benchmark has its entry.
+
+    Args:
+        run: the run.
+        target: the file.
+        data: folder of the benchmarks' files.
+        home: working folder.
+        form: "bird" or "lines"; None: the benchmark's own.
+
+    Raises:
+        CrosscheckError: the benchmark's questions cannot be read, or are not those of the run; or the file cannot be
+            written.
+    """
+    settings = stored_benchmark(run.run.settings["benchmark"])
+    try:
+        benchmark = load_benchmark(settings, data=data, home=home.path, conf=find_conf())
+    except CrosscheckError as error:
+        raise DataError(
+            f"The order of the questions is that of the benchmark's file, which is needed: {error}"
+        ) from None
+    if benchmark.digest != run.run.question_sha256:
+        raise DataError(
+            f"{benchmark.question_files[0]} is not the file that run {run.run.run_id} was made with: its "
+            "sha256 differs. Name the folder with the run's revision with --data."
+        )
+    sqls = {row.question.id: row.outcome.sql for row in run.rows}
+    written = form or layout_of(run.run.layout).submission
+    predictions = [Prediction(each.id, each.database_id, sqls.get(each.id)) for each in benchmark.questions]
+    _write(target, submission_text(predictions, written))
+    return Exported(
+        str(target),
+        written,
+        len(predictions),
+        sum(bool(each.sql) for each in predictions),
+        changed_literals(predictions) if written == "lines" else (),
+        tuple(each.question_id for each in predictions if written == "lines" and "value" in (each.sql or "")),
+        EVALUATORS[written],
+        _evaluator_command(written, target, benchmark),
+        _score_command(run, target, benchmark.questions, settings),
+    )
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        target.write_bytes(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise ConfigurationError(
+            f"--submission {target}: the file cannot be written: {error.strerror}. Name a file in a folder that exists."
+        ) from None
+
+
+def _evaluator_command(form: Form, target: Path, benchmark: Benchmark) -> str:
+    folder, settings = benchmark.folder, benchmark.settings
+    databases = folder / settings.database_folders[0]
+    if form == "lines":
+        parts = (
+            "python3", "evaluation.py", "--gold", folder / "dev_gold.sql", "--pred", target, "--db",
+            databases, "--table", folder / settings.tables, "--etype", "all",
+        )  # fmt: skip
+        return shlex.join(map(str, parts))
+    # the evaluator reads predict_dev.json and dev_gold.sql, of the folders that it is given (they end with a slash);
+    # BIRD publishes the latter as dev.sql
+    evaluate = (
+        "python3", "-u", "evaluation.py", "--db_root_path", f"{databases}/",
+        "--predicted_sql_path", "submission/", "--data_mode", "dev", "--ground_truth_path", "submission/",
+        "--num_cpus", 4, "--mode_gt", "gt", "--mode_predict", "gpt", "--diff_json_path",
+        benchmark.question_files[0], "--meta_time_out", settings.timeout_s,
+    )  # fmt: skip
+    gold = next(
+        (path for path in map(folder.joinpath, ("dev_gold.sql", "dev.sql")) if path.exists()),
+        folder / "dev.sql",
+    )
+    copy = (
+        f"mkdir -p submission && cp {shlex.quote(str(target))} submission/predict_dev.json "
+        f"&& cp {shlex.quote(str(gold))} submission/dev_gold.sql"
+    )
+    return f"{copy} && {shlex.join(map(str, evaluate))}"
+
+
+def _score_command(
+    run: StoredRun, target: Path, questions: tuple[Question, ...], settings: BenchmarkSettings
+) -> str:
+    parts = ["crosscheck", "score", "--benchmark", run.run.benchmark, "--predictions", str(target)]
+    if len(run.rows) < len(questions):
+        parts += ["--questions", _ranges([row.question.id for row in run.rows])]
+    return shlex.join([*parts, *changed_settings(run.run.benchmark, settings)])
+
+
+def changed_settings(name: str, settings: BenchmarkSettings) -> list[str]:
+    """Return what `--set` needs to read a benchmark's settings as a run had them: its databases, its dialect."""
+    try:
+        named = load_benchmark_settings(find_conf(), name).model_dump(mode="json")
+    except ConfigurationError:  # a file of the user's, which the run does not name
+        return []
+    return [
+        part
+        for key, value in settings.model_dump(mode="json").items()
+        if value != named.get(key)
+        for part in ("--set", f"benchmark.{key}={json.dumps(value, ensure_ascii=False)}")
+    ]
+
+
+def _ranges(ids: list[str]) -> str:
+    """Return ids as `--questions` reads them, numbers that follow each other as a range.
+
+    >>> _ranges(["0", "1", "2", "7", "b"])
+    '0-2,7,b'
+    """
+    groups: list[list[str]] = []
+    for name in ids:
+        last = groups[-1] if groups else []
+        if last and name.isdecimal() and last[-1].isdecimal() and int(name) == int(last[-1]) + 1:
+            last.append(name)
+        else:
+            groups.append([name])
+    return ",".join(each[0] if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in groups)

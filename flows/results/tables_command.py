@@ -1,0 +1,98 @@
+"""`crosscheck tables`."""
+
+import csv
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO, cast
+
+import click
+
+from flows.cli import options
+from flows.cli.output import emit
+from tasks.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tasks.scoring.papers.cells import PaperTable
+    from tasks.scoring.papers.tables import Paper
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablesOptions(options.Data, options.Output):
+    """Options of `crosscheck tables`."""
+
+    runs: tuple[str, ...] = options.argument(metavar="RUN...", nargs=-1, required=True)
+    paper: str = options.option(
+        "--paper",
+        type=click.Choice(["rsl-sql", "sea-sql", "dac"]),
+        required=True,
+        help="Paper whose tables are printed.",
+    )
+    as_markdown: bool = options.option("--markdown", is_flag=True, help="Print Markdown.")
+    as_csv: bool = options.option(
+        "--csv", is_flag=True, help="Print CSV: table, row, column, value, text, unknown."
+    )
+
+
+@click.command(
+    "tables",
+    epilog="\b\nExamples:\n"
+    "  crosscheck tables latest --paper rsl-sql\n"
+    "  crosscheck tables latest~1 latest --paper rsl-sql --markdown > tables.md\n"
+    "      an ablation: the second run against the first\n"
+    "  crosscheck tables latest --paper dac --json\n"
+    "\b\nFor VES and R-VES, evaluate with --set benchmark.efficiency=true.\n"
+    "\b\nExit codes: 0 done; 2 bad input.",
+)
+@options.record(TablesOptions)
+def command(given: TablesOptions) -> None:
+    """Print a paper's own tables for finished runs, of any pipeline and benchmark.
+
+    By step and difficulty, ablations against the first RUN, schema linking, efficiency, tokens and costs. A cell that
+    cannot be computed says "unknown" and why.
+    """
+    from flows.report.tables import open_console, show_all
+    from flows.results.paper_runs import read_paper_runs
+    from tasks.scoring.papers.tables import paper_tables
+    from tasks.settings.home import find_data
+
+    if sum((given.as_json, given.as_markdown, given.as_csv)) > 1:
+        raise ConfigurationError("--json, --markdown and --csv cannot be used together.")
+    runs = read_paper_runs(given.runs, find_data(given.data), given.folder)
+    tables = paper_tables(runs, cast("Paper", given.paper))
+
+    def show(stream: TextIO) -> None:
+        if given.as_markdown:
+            stream.write("".join(f"- {run.name}: {run.title}\n" for run in runs) + "\n")
+            _markdown(tables, stream)
+        elif given.as_csv:
+            _csv(tables, stream)
+        else:
+            console = open_console(stream)
+            for run in runs:
+                console.print(f"{run.name}  {run.title}", markup=False, soft_wrap=True)
+            for one in tables:
+                show_all(console, [one.as_text()])
+                for remark in one.remarks:
+                    console.print(f"  {remark}", markup=False, style="dim", soft_wrap=not console.is_terminal)
+
+    found = {
+        "paper": given.paper,
+        "runs": {run.name: run.title for run in runs},
+        "tables": [t.as_object() for t in tables],
+    }
+    emit(found, show, as_json=given.as_json, text_too=False)
+
+
+def _markdown(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:
+    for one in tables:
+        lines = (f"### {one.title}", "", *one.as_text().markdown(), "", *(f"- {r}" for r in one.remarks), "")
+        stream.write("\n".join(lines) + "\n")
+
+
+def _csv(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("table", "row", "column", "value", "text", "unknown"))
+    for one in tables:
+        for name, cells in one.rows:
+            for column, cell in zip(one.columns[1:], cells, strict=True):
+                value = "" if cell.value is None else cell.value
+                writer.writerow((one.title, name, column, value, cell.text, cell.why))

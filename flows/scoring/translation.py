@@ -1,0 +1,53 @@
+"""Translation of answers into the databases' dialect before they are scored, where the settings ask for it."""
+
+from dataclasses import replace
+
+from tasks.database.database import Database
+from tasks.database.engine import dialect_named
+from tasks.records import Outcome, Question
+from tasks.sql.transpiling import transpile
+
+
+class AnswerTranslation:
+    """Translator of answers, which counts what it changes.
+
+    Args:
+        written: dialect of the answers, as a user names it.
+    """
+
+    def __init__(self, written: str) -> None:
+        self._written = written
+        self._dialect = dialect_named(written)
+        self._translated: set[str] = set()
+        self._changed: set[str] = set()
+        self._unread: set[str] = set()
+
+    def apply(self, question: Question, outcome: Outcome, database: Database) -> Outcome:
+        """Return the outcome with its SQL and that of its candidates translated."""
+        columns = {name.column.lower() for name in database.schema.column_names}
+
+        def translated(sql: str | None) -> str | None:
+            return transpile(sql, self._dialect, database.dialect, columns).sql if sql else sql
+
+        if outcome.sql:
+            final = transpile(outcome.sql, self._dialect, database.dialect, columns)
+            self._translated.add(question.id)
+            if final.problem:
+                self._unread.add(question.id)
+            if final.changed:
+                self._changed.add(question.id)
+        candidates = tuple(replace(each, sql=translated(each.sql)) for each in outcome.candidates)
+        return replace(outcome, sql=translated(outcome.sql), candidates=candidates)
+
+    @property
+    def note(self) -> str:
+        """What was translated, in sentences with counts."""
+        unread = (
+            f" {len(self._unread):,} could not be translated and were scored as written."
+            if self._unread
+            else ""
+        )
+        return (
+            f"{len(self._translated):,} answers were translated from {self._written} by sqlglot before they were "
+            f"scored; {len(self._changed):,} have another text than before.{unread}"
+        )

@@ -1,0 +1,150 @@
+"""Prompts and replies of questions' model calls: from the reply cache, or asked again where that costs nothing."""
+
+import asyncio
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from flows.questions.demonstrations import demonstrations_for
+from flows.questions.eliminator import eliminator_settings
+from flows.questions.runner import QuestionInputs
+from flows.questions.session import Session
+from flows.runtime.control import Control, NullProgress
+from flows.show.run_view import benchmark_of
+from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.protocol import Message
+from tasks.backbone.recordings.observed import Exchange
+from tasks.benchmarks.databases import open_benchmark_database
+from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.scoring.report import QuestionScore
+from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
+from tasks.settings.home import Home
+from tasks.settings.pipeline import has_oracle
+from tasks.settings.stores import find_replies
+from tasks.tracking.warehouse.runs import StoredRun
+from tasks.trail import Trail
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """Messages and replies of questions.
+
+    Attributes:
+        by_request: exchange by the key of its request (`Call.request`).
+        problem: why some are missing and how to get them; "" if none is.
+    """
+
+    by_request: Mapping[str, Exchange] = field(default_factory=dict)
+    problem: str = ""
+
+
+def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], data: Path, home: Home) -> Exchanges:
+    """Find the messages and replies of questions' calls.
+
+    Replies of models are in the reply cache. Those of the offline backbone and of recordings are not: such questions
+    are asked again, without a cost and without changing anything, and only replies to the very same requests count.
+
+    Args:
+        stored: the run.
+        scores: questions in it.
+        data: the benchmarks' files.
+        home: the working folder.
+    """
+    wanted = {request: None for score in scores for request in _requests(score)}
+    if not wanted:
+        return Exchanges()
+    found = _cached(list(wanted), home)
+    lacking = [score for score in scores if any(request not in found for request in _requests(score))]
+    if not lacking:
+        return Exchanges(found)
+    try:
+        settings = _settings(stored, lacking, data, home)
+        if _is_free(settings):
+            again = asyncio.run(_ask_again(settings, stored, lacking, data, home))
+            found |= {key: again[key] for key in wanted if key in again}
+            why = "the prompts or the data have changed since the run"
+        else:
+            why = f"the reply cache ({_place(home)}) no longer has them, or the run was made elsewhere"
+    except CrosscheckError as error:
+        why = str(error)
+    missing = len(wanted) - len(found)
+    if not missing:
+        return Exchanges(found)
+    ids = shlex.quote(",".join(score.question.id for score in lacking)) if len(lacking) < 20 else "IDS"
+    return Exchanges(
+        found,
+        f"{missing:,} of {len(wanted):,} prompts and replies are not stored: {why}. "
+        f'"crosscheck rerun {stored.run.run_id} --questions {ids} --fresh" asks them anew.',
+    )
+
+
+def _requests(score: QuestionScore) -> Iterator[str]:
+    return (call.request for record in score.outcome.stages for call in record.calls)
+
+
+def _place(home: Home) -> str:
+    place = find_replies(home)
+    return str(place) if isinstance(place, Path) else "PostgreSQL"
+
+
+def _cached(keys: list[str], home: Home) -> dict[str, Exchange]:
+    place = find_replies(home)
+    if isinstance(place, Path) and not place.exists():
+        return {}
+    found = {}
+    with open_reply_cache(place) as cache:
+        for key in keys:
+            if entry := cache.entry(key):
+                messages = tuple(Message(role, content) for role, content in entry.request["messages"])
+                found[key] = Exchange(messages, entry.text)
+    return found
+
+
+def _settings(
+    stored: StoredRun, scores: Sequence[QuestionScore], data: Path, home: Home
+) -> EvaluationSettings:
+    """Return the settings of the run for these questions alone.
+
+    Raises:
+        ConfigurationError: they are not valid in this release, or hold a secret, which was not stored.
+    """
+    content: dict[str, Any] = json.loads(json.dumps(stored.run.settings))
+    ids = ",".join(score.question.id for score in scores)
+    places = {"questions": ids, "data": str(data), "home": str(home.path)}
+    tracking = TrackingSettings().model_dump()
+    try:
+        return EvaluationSettings.model_validate_json(json.dumps(content | places | {"tracking": tracking}))
+    except ValidationError:
+        raise ConfigurationError("the settings of the run are not valid in this release") from None
+
+
+def _is_free(settings: EvaluationSettings) -> bool:
+    """Return whether asking again costs nothing and reads no gold SQL."""
+    if kind_of(settings.backbone).paid or has_oracle(settings.pipeline):
+        return False
+    check_backbone(settings.backbone)
+    eliminator = eliminator_settings(settings.pipeline)
+    return eliminator is None or not kind_of(eliminator).paid
+
+
+async def _ask_again(
+    settings: EvaluationSettings, stored: StoredRun, scores: Sequence[QuestionScore], data: Path, home: Home
+) -> dict[str, Exchange]:
+    questions, progress = tuple(score.question for score in scores), NullProgress()
+    benchmark = benchmark_of(stored, data, home)
+    sample_rows = settings.pipeline.prompt.sample_rows
+    names = sorted({question.database_id for question in questions})
+    opened = [open_benchmark_database(benchmark, name, sample_rows, home.path) for name in names]
+    extras, _ = demonstrations_for(questions, benchmark, settings, progress)
+    async with Session.open(settings, Control(progress), persistent=False, traced=True) as session:
+        runner = session.runner(QuestionInputs({database.id: database for database in opened}, extras))
+        for question in questions:
+            await runner.run(Trail(question))
+        assert session.observed is not None
+        return {seen.key: seen.exchange for seen in session.observed}

@@ -1,0 +1,136 @@
+"""A run as one self-contained HTML page, with every question's stages, prompts, replies and results."""
+
+import base64
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flows.show.question_view import QuestionView, question_as_object
+from flows.show.run_view import RunView, causes_of, is_unanswered
+from tasks.scoring.report import QuestionScore, is_right
+from tasks.tracking.pages.template import fill
+from tasks.tracking.pages.text import visible
+
+KINDS = ("wrong", "unanswered", "right", "not scored")
+_SECTION = re.compile(r"^(?=### )", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A question on the page.
+
+    Attributes:
+        score: the question with its answer.
+        kind: one of KINDS.
+        causes: why it is wrong.
+        changes: "fixed by STAGE" and "broken by STAGE".
+        packed: everything else of it, compressed JSON in base64; "" where it is not on the page.
+    """
+
+    score: QuestionScore
+    kind: str
+    causes: tuple[str, ...]
+    changes: tuple[str, ...]
+    packed: str = ""
+
+
+def render_run(view: RunView, questions: Sequence[QuestionView]) -> str:
+    """Return the page.
+
+    Prompts share long sections, which are on the page once; what a question has for itself is compressed and is
+    unpacked by the browser where a reader opens it.
+
+    Args:
+        view: the run.
+        questions: those whose stages, prompts, replies and results are on the page.
+    """
+    report = view.report
+    objects = {each.score.question.id: question_as_object(each) for each in questions}
+    shared = _shared_sections(objects.values())
+    packed = {id_: _pack(_with_sections(found, shared)) for id_, found in objects.items()}
+    lines = [_line(view, row, packed.get(row.question.id, "")) for row in report.rows]
+    tables = [
+        ("By rule", report.rules),
+        ("By difficulty", report.by_difficulty),
+        ("By database", report.by_database),
+    ]
+    return fill(
+        "run.html.jinja",
+        ["page.css", "run.css"],
+        ["page.js", "details.js"],
+        view=view,
+        run=view.stored.run,
+        report=report,
+        linking=report.linking,
+        tables=[(title, shares) for title, shares in tables if shares],
+        lines=lines,
+        kinds=[kind for kind in KINDS if any(line.kind == kind for line in lines)],
+        databases=sorted({row.question.database_id for row in report.rows}),
+        grades=sorted({row.question.difficulty for row in report.rows if row.question.difficulty}),
+        not_stored=next((each.exchanges.problem for each in questions if each.exchanges.problem), ""),
+        sections=_pack(list(shared)),
+    )
+
+
+def _line(view: RunView, row: QuestionScore, packed: str) -> Line:
+    rule = view.report.rule
+    right = is_right(row.final, rule)
+    kind = (
+        "not scored"
+        if not row.executable
+        else "right"
+        if right
+        else "unanswered"
+        if is_unanswered(row)
+        else "wrong"
+    )
+    changes, before = [], None
+    for stage, verdict in row.stages.items():
+        now = is_right(verdict, rule)
+        if before is not None and now != before:
+            changes.append(f"{'fixed' if now else 'broken'} by {stage}")
+        before = now
+    return Line(row, kind, causes_of(view, row) if kind == "wrong" else (), tuple(changes), packed)
+
+
+def _messages(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for stage in question["stages"]:
+        for call in stage["calls"]:
+            yield from call["messages"] or ()
+
+
+def _shared_sections(questions: Any) -> dict[str, int]:
+    """Return the sections that several messages have, each with its place on the page."""
+    count = Counter(
+        part
+        for question in questions
+        for each in _messages(question)
+        for part in _SECTION.split(each["content"])
+    )
+    shared = (part for part, times in count.items() if times > 1 and len(part) > 40)
+    return {part: place for place, part in enumerate(shared)}
+
+
+def _with_sections(question: dict[str, Any], shared: dict[str, int]) -> dict[str, Any]:
+    """Replace the text of a question's messages by lists of sections: places of shared ones, text of others."""
+    for message in _messages(question):
+        message["content"] = [shared.get(part, part) for part in _SECTION.split(message["content"])]
+    return question
+
+
+def _pack(value: Any) -> str:
+    """Return a value as JSON, compressed, in base64; what could act in its texts is spelled out."""
+    text = json.dumps(_visible(value), ensure_ascii=False, separators=(",", ":"), default=str)
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {key: _visible(each) for key, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value

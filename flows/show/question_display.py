@@ -1,0 +1,207 @@
+"""Terminal output of one question of a run."""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, TextIO
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.syntax import Syntax
+
+from flows.report.tables import open_console
+from flows.show.question_view import QuestionView
+from tasks.records import Call, Execution, StageRecord
+from tasks.scoring.report import is_right
+from tasks.tracking.pages.text import answer_in_words, visible
+from tasks.wording import counted, money, number, seconds
+
+PROMPT_LINES, REPLY_LINES = 2, 6
+"""Lines of a prompt's last message and of a reply that are shown without `--prompts`."""
+
+
+def print_question(view: QuestionView, stream: TextIO, *, whole: bool) -> None:
+    """Print a question.
+
+    Args:
+        view: the question.
+        stream: output stream.
+        whole: whether prompts and replies are printed to their ends.
+    """
+    console = open_console(stream)
+    _print_head(console, view)
+    _print_stages(console, view)
+    _print_calls(console, view, whole=whole)
+    _print_results(console, view)
+    _print_verdict(console, view)
+
+
+def _print_head(console: Console, view: QuestionView) -> None:
+    question, run = view.score.question, view.stored.run
+    about = " · ".join(part for part in (question.database_id, question.difficulty) if part)
+    console.print(
+        f"\n[bold]{_text(question.id)}[/]  {_text(about)}  [dim]run {run.run_id}[/]", soft_wrap=True
+    )
+    console.print(_text(question.text))
+    if question.evidence:
+        console.print(f"[dim]evidence:[/] {_text(question.evidence)}")
+
+
+def _print_stages(console: Console, view: QuestionView) -> None:
+    candidates = view.score.outcome.candidates
+    if candidates:
+        console.print("\n[bold]SQL by stage[/]")
+    before: str | None = None
+    for place, candidate in enumerate(candidates):
+        verdict = view.score.stages.get(candidate.stage)
+        state = "not judged" if verdict is None else _mark(right=is_right(verdict, view.stored.run.rule))
+        if verdict is not None and verdict.status != "ok":
+            state += f", {_text(verdict.status)}" + (f": {_text(verdict.error)}" if verdict.error else "")
+        same = place and candidate.sql == before
+        console.print(f"{_text(candidate.stage)}  {state}{', the same SQL' if same else ''}")
+        if not same:
+            _print_sql(console, candidate.sql)
+        before = candidate.sql
+    if not candidates:
+        console.print("\n[bold]SQL[/]")
+        _print_sql(console, view.score.outcome.sql)
+
+
+def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
+    records = [record for record in view.score.outcome.stages if record.calls or record.error or record.notes]
+    if not view.score.outcome.stages:
+        console.print(
+            "\n[dim]No model calls are recorded: the answer was made elsewhere, or none was asked.[/]"
+        )
+    if records:
+        console.print("\n[bold]Model calls[/]")
+    for record in records:
+        console.print(_record(record))
+        for note in (record.error, *record.notes):
+            if note:
+                console.print(f"  [yellow]![/] {_text(note)}")
+        for call in record.calls:
+            _print_call(console, view, call, whole=whole)
+    if view.exchanges.problem:
+        console.print(f"[yellow]![/] {_text(view.exchanges.problem)}", soft_wrap=True)
+    elif records and not whole:
+        console.print("[dim]--prompts prints whole prompts and replies[/]")
+
+
+def _record(record: StageRecord) -> str:
+    restored = ", restored" if record.restored else ""
+    calls = counted(len(record.calls), "call")
+    return f"[bold]{_text(record.label)}[/]  [dim]{calls}, {seconds(record.seconds)}{restored}[/]"
+
+
+def _print_call(console: Console, view: QuestionView, call: Call, *, whole: bool) -> None:
+    paid = "from the cache" if call.cached else money(call.cost_usd)
+    tokens = f"{number(call.usage.input)} tokens in, {number(call.usage.output)} out"
+    console.print(f"  [dim]{_text(call.model)}: {tokens}, {paid}, read as {_text(call.parse)}[/]")
+    exchange = view.exchanges.by_request.get(call.request)
+    if exchange is None:
+        console.print("  [dim]prompt and reply are not stored[/]")
+        return
+    for message in exchange.messages:
+        if whole or message is exchange.messages[-1]:
+            _print_text(console, message.role, message.content, None if whole else PROMPT_LINES)
+    _print_text(console, "reply", exchange.reply, None if whole else REPLY_LINES)
+
+
+def _print_text(console: Console, name: str, text: str, most: int | None) -> None:
+    lines = visible(text).strip().splitlines()
+    if most is not None:
+        lines = [part for line in lines for part in chop_cells(line, console.width - 4) or [""]]
+    shown = lines[:most]
+    console.print(f"  [cyan]{escape(name)}[/]")
+    for line in shown:
+        console.print(f"    {line}", markup=False, soft_wrap=True)
+    if len(lines) > len(shown):
+        console.print(f"    [dim]… {counted(len(lines) - len(shown), 'more line')}[/]")
+
+
+def _print_results(console: Console, view: QuestionView) -> None:
+    if view.score.outcome.candidates or view.score.outcome.sql:
+        console.print("\n[bold]Gold SQL[/]")
+    else:
+        console.print("\n[bold]Gold SQL[/] [dim](there is no answer)[/]")
+    _print_sql(console, view.score.gold_sql)
+    if view.problem:
+        console.print(f"[yellow]![/] {_text(view.problem)}", soft_wrap=True)
+        return
+    half = (console.width - 3) // 2
+    console.print("\n[bold]Results, executed now[/]")
+    for left, right in zip_longest(
+        _result("prediction", view.predicted, half), _result("gold", view.gold, half), fillvalue=""
+    ):
+        padding = " " * (half - cell_len(left))
+        console.print(f"{left}{padding} | {right}".rstrip(), markup=False, soft_wrap=True)
+
+
+def _result(name: str, found: Execution | None, width: int) -> Iterator[str]:
+    """Yield the lines of one side, none of them wider than `width`."""
+    if found is None:
+        yield f"{name}: no SQL"
+        return
+    if not found.ok:
+        yield f"{name}: {found.status}"
+        yield from chop_cells(visible(found.error).replace("\n", " "), width)
+        return
+    yield f"{name}: {counted(found.row_count or 0, 'row')}"
+    yield _cut(_row(found.columns), width)
+    for row in found.rows:
+        yield _cut(_row(row), width)
+    if (left := (found.row_count or 0) - len(found.rows)) > 0:
+        yield f"… {counted(left, 'more row')}"
+
+
+def _row(values: Sequence[Any]) -> str:
+    return ", ".join("NULL" if value is None else visible(str(value)).replace("\n", " ") for value in values)
+
+
+def _print_verdict(console: Console, view: QuestionView) -> None:
+    score, run = view.score, view.stored.run
+    console.print("\n[bold]Verdict[/]")
+    if not score.executable:
+        console.print("not scored: the database was missing")
+    else:
+        console.print(f"{_text(answer_in_words(score, run.rule))} (rule {run.rule})")
+        others = [
+            f"{name} {_mark(right=right)}" for name, right in score.final.correct.items() if name != run.rule
+        ]
+        if others:
+            console.print(f"other rules: {', '.join(others)}")
+    if view.causes:
+        console.print(f"causes: {', '.join(view.causes)}")
+    if score.final.gold_status != "ok":
+        console.print(f"[yellow]![/] the gold itself fails ({score.final.gold_status})")
+    for note in score.outcome.notes:
+        console.print(f"[dim]·[/] {_text(note)}")
+
+
+def _print_sql(console: Console, sql: str | None) -> None:
+    if sql is None:
+        console.print("    [dim]none[/]")
+        return
+    text = visible(sql.strip())
+    if console.is_terminal:
+        console.print(Padding(Syntax(text, "sql", background_color="default", word_wrap=True), (0, 0, 0, 4)))
+        return
+    for line in text.splitlines():
+        console.print(f"    {line}", markup=False, soft_wrap=True)
+
+
+def _mark(*, right: bool) -> str:
+    return "[green]right[/]" if right else "[red]wrong[/]"
+
+
+def _cut(text: str, width: int) -> str:
+    """Cut text to columns of the terminal; an East Asian character takes two."""
+    if cell_len(text) <= width:
+        return text
+    return chop_cells(text, width - 1)[0] + "…"
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

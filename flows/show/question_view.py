@@ -1,0 +1,252 @@
+"""One question of a run: what was asked, what each stage made of it, and its result beside the gold's."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flows.runtime.control import Progress
+from flows.show.exchanges import Exchanges, read_exchanges
+from flows.show.run_view import benchmark_of
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.databases import open_benchmark_database
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.errors import CrosscheckError, DataError, did_you_mean
+from tasks.records import Call, Execution
+from tasks.scoring.error_classes import classify
+from tasks.scoring.report import QuestionScore, Verdict, is_right
+from tasks.settings.home import Home
+from tasks.tracking.predictions import status
+from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.views import plain
+
+WORKERS = 2
+"""SQLs that are executed at the same time."""
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    """A question of a run with everything that is known about it. The gold is for reading only.
+
+    Attributes:
+        stored: the run.
+        score: the question, its stages and verdicts.
+        causes: why it is wrong.
+        exchanges: prompts and replies.
+        predicted: result of the final SQL now; None without SQL or database.
+        gold: result of the gold SQL now; None without the database.
+        problem: why nothing could be executed or classified; "" if it could.
+    """
+
+    stored: StoredRun
+    score: QuestionScore
+    causes: tuple[str, ...] = ()
+    exchanges: Exchanges = field(default_factory=Exchanges)
+    predicted: Execution | None = None
+    gold: Execution | None = None
+    problem: str = ""
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer is right under the headline rule."""
+        return is_right(self.score.final, self.stored.run.rule)
+
+
+def find_question(stored: StoredRun, reference: str) -> QuestionScore:
+    """Return the question with an id.
+
+    Raises:
+        DataError: the run has no such question.
+    """
+    rows = {row.question.id: row for row in stored.rows}
+    if reference in rows:
+        return rows[reference]
+    run_id = stored.run.run_id
+    if not rows:
+        raise DataError(
+            f'The run {run_id} has no question "{reference}": none has been scored ({stored.status}).'
+        )
+    near = did_you_mean(reference, rows)
+    if not near.startswith("Did"):
+        near = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
+    raise DataError(
+        f'The run {run_id} has no question "{reference}". {near} "crosscheck show {run_id} --wrong" lists them.'
+    )
+
+
+def view_question(
+    stored: StoredRun, score: QuestionScore, data: Path, home: Home, *, rows: int
+) -> QuestionView:
+    """Find prompts and replies of one question, and execute prediction and gold; see `view_questions`."""
+    (view,) = view_questions(stored, (score,), data, home, rows=rows)
+    return view
+
+
+def view_questions(
+    stored: StoredRun,
+    scores: Sequence[QuestionScore],
+    data: Path,
+    home: Home,
+    *,
+    rows: int,
+    progress: Progress | None = None,
+) -> list[QuestionView]:
+    """Find prompts and replies, and execute predictions and golds.
+
+    Args:
+        stored: the run.
+        scores: questions of it.
+        data: the benchmarks' files.
+        home: the working folder.
+        rows: rows of each result to keep.
+        progress: display of the progress; None: none.
+    """
+    step = progress.step if progress else lambda text: None
+    step(f"Finding the prompts and replies of {len(scores):,} questions")
+    exchanges = read_exchanges(stored, scores, data, home)
+    try:
+        benchmark = benchmark_of(stored, data, home)
+    except CrosscheckError as error:
+        return [QuestionView(stored, score, exchanges=exchanges, problem=str(error)) for score in scores]
+    return asyncio.run(_views(stored, scores, exchanges, Executing(benchmark, rows, step)))
+
+
+@dataclass(frozen=True)
+class Executing:
+    """How the SQLs of questions are executed.
+
+    Attributes:
+        benchmark: has the databases.
+        rows: rows of each result to keep.
+        step: shows a line of progress.
+    """
+
+    benchmark: Benchmark
+    rows: int
+    step: Callable[[str], None]
+
+
+async def _views(
+    stored: StoredRun, scores: Sequence[QuestionScore], exchanges: Exchanges, executing: Executing
+) -> list[QuestionView]:
+    databases: dict[str, Database | CrosscheckError] = {}
+    for name in dict.fromkeys(score.question.database_id for score in scores):
+        try:
+            databases[name] = _open(executing.benchmark, name)
+        except CrosscheckError as error:
+            databases[name] = error
+    done = 0
+    async with SqlWorkers(WORKERS) as workers:
+
+        async def view(score: QuestionScore) -> QuestionView:
+            nonlocal done
+            database = databases[score.question.database_id]
+            if isinstance(database, CrosscheckError):
+                return QuestionView(stored, score, exchanges=exchanges, problem=str(database))
+            predicted, gold = await _execute(workers, database, score, executing)
+            done += 1
+            executing.step(f"Executed predictions and golds of {done:,} of {len(scores):,} questions")
+            causes = classify(score, stored.run.rule, database.schema)
+            return QuestionView(stored, score, causes, exchanges, predicted, gold)
+
+        return list(await asyncio.gather(*map(view, scores)))
+
+
+def _open(benchmark: Benchmark, name: str) -> Database:
+    if not benchmark.exists(name):
+        where = benchmark.location(name)
+        raise DataError(f"The database {where} is not there: neither SQL can be executed.")
+    return open_benchmark_database(benchmark, name, 0)
+
+
+async def _execute(
+    workers: SqlWorkers, database: Database, score: QuestionScore, executing: Executing
+) -> tuple[Execution | None, Execution | None]:
+    timeout_s = executing.benchmark.settings.timeout_s
+    predicted, gold = [
+        await workers.execute(database, sql, rows=executing.rows, timeout_s=timeout_s) if sql else None
+        for sql in (score.outcome.sql, score.gold_sql)
+    ]
+    return predicted, gold
+
+
+def question_as_object(view: QuestionView) -> dict[str, Any]:
+    """Return a question as plain JSON, with whole prompts and replies."""
+    score, run = view.score, view.stored.run
+    question, outcome = score.question, score.outcome
+    failure = outcome.failure
+    return {
+        "run_id": run.run_id,
+        "question_id": question.id,
+        "question": question.text,
+        "evidence": question.evidence,
+        "database": question.database_id,
+        "difficulty": question.difficulty,
+        "rule": run.rule,
+        "correct": view.right,
+        "correct_by_rule": dict(score.final.correct),
+        "status": status(score),
+        "error": score.final.error,
+        "failure": None if failure is None else {"kind": failure.kind, "message": failure.message},
+        "causes": list(view.causes),
+        "sql": outcome.sql,
+        "gold_sql": score.gold_sql,
+        "predicted_result": _execution(view.predicted),
+        "gold_result": _execution(view.gold),
+        "not_executed": view.problem,
+        "candidates": [
+            {"stage": each.stage, "sql": each.sql} | _verdict(score.stages.get(each.stage), run.rule)
+            for each in outcome.candidates
+        ],
+        "stages": [
+            {
+                "stage": record.label,
+                "value": record.value,
+                "restored": record.restored,
+                "seconds": record.seconds,
+                "error": record.error,
+                "notes": list(record.notes),
+                "calls": [_call(call, view.exchanges) for call in record.calls],
+            }
+            for record in outcome.stages
+        ],
+        "not_stored": view.exchanges.problem,
+        "notes": list(outcome.notes),
+    }
+
+
+def _verdict(verdict: Verdict | None, rule: str) -> dict[str, Any]:
+    if verdict is None:
+        return {"correct": None, "status": None}
+    return {"correct": is_right(verdict, rule), "status": verdict.status, "error": verdict.error}
+
+
+def _execution(found: Execution | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "status": found.status,
+        "columns": list(found.columns),
+        "rows": plain(found.rows),
+        "row_count": found.row_count,
+        "error": found.error,
+    }
+
+
+def _call(call: Call, exchanges: Exchanges) -> dict[str, Any]:
+    exchange = exchanges.by_request.get(call.request)
+    messages = (
+        [{"role": each.role, "content": each.content} for each in exchange.messages] if exchange else None
+    )
+    return {
+        "model": call.model,
+        "cached": call.cached,
+        "input_tokens": call.usage.input,
+        "output_tokens": call.usage.output,
+        "cost_usd": call.cost_usd,
+        "parse": call.parse,
+        "messages": messages,
+        "reply": exchange.reply if exchange else None,
+    }

@@ -1,0 +1,168 @@
+"""Terminal output of a run: its facts, scores and cost, and a line for each question that is not right."""
+
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from rich.markup import escape
+
+from flows.report.tables import open_console, show_all
+from flows.show.run_view import UNKNOWN_DEFAULTS, RunView, causes_of
+from tasks.scoring.report import QuestionScore, Ratio
+from tasks.tables import TextTable
+from tasks.tracking.pages.text import visible
+from tasks.tracking.predictions import status
+from tasks.wording import counted, counts, duration, interval, money, number, percent, shorten, signed
+
+WIDTH = 80
+"""Columns of a question's line where the output is not a terminal."""
+CHANGES_SHOWN = 8
+CONFIDENCE = "95 % interval"
+
+
+def print_run(view: RunView, stream: TextIO) -> None:
+    """Print everything about a run except its questions."""
+    console = open_console(stream)
+    run, report = view.stored.run, view.report
+    names = " · ".join((run.benchmark, run.backbone, run.pipeline))
+    console.print(f"\n[bold]{_text(names)}[/]")
+    state = "" if view.stored.status == "complete" else f", [yellow]{_text(view.stored.status)}[/]"
+    console.print(f"run {run.run_id}, started {run.started:%Y-%m-%d %H:%M} UTC{state}")
+    console.print(
+        f"execution accuracy [bold]{percent(report.ex)}[/] ({counts(report.ex)}, rule {report.rule})"
+    )
+    for sentence in run.translations:
+        console.print(f"[bold]{_text(sentence)}[/]")
+    if report.ex.total:
+        console.print(f"{CONFIDENCE} {interval(*view.interval)} (Wilson)")
+    for line in _settings(view):
+        console.print(line)
+    show_all(console, _tables(view))
+    for line in _bill(view):
+        console.print(line)
+
+
+def print_lists(
+    view: RunView, listed: Mapping[str, Sequence[QuestionScore]], limit: int, stream: TextIO
+) -> None:
+    """Print a line for each question, and how to see one of them.
+
+    Args:
+        view: the run.
+        listed: questions by "wrong" and "unanswered".
+        limit: most questions of each.
+        stream: output stream.
+    """
+    console = open_console(stream)
+    width = min(console.width, 200) if console.is_terminal else WIDTH
+    for kind, rows in listed.items():
+        console.print(f"\n[bold]{counted(len(rows), 'question')} {kind}[/] of {view.report.questions:,}")
+        shown = rows[:limit]
+        widths = _widths(shown)
+        for row in shown:
+            console.print(question_line(view, row, widths, width), markup=False, soft_wrap=True)
+        if len(rows) > limit:
+            console.print(f"[dim]the first {limit:,} of {len(rows):,}; --limit shows more[/]")
+    if view.problem:
+        console.print(f"[yellow]![/] The causes cannot be read: {_text(view.problem)}", soft_wrap=True)
+    run_id = view.stored.run.run_id
+    first = next((row.question.id for rows in listed.values() for row in rows), None)
+    if first is not None:
+        console.print(f"\ncrosscheck show {run_id} {_text(first)}", soft_wrap=True)
+    if view.report.mendable:
+        console.print(f"crosscheck rerun {run_id}", soft_wrap=True)
+
+
+def question_line(view: RunView, row: QuestionScore, widths: tuple[int, int], width: int) -> str:
+    """Return a question as one line: id, database, causes or status, and the beginning of its text."""
+    causes = causes_of(view, row)
+    failure = row.outcome.failure
+    why = failure.kind if failure else ", ".join(causes) or status(row)
+    room = max(12, width * 3 // 10)
+    why = f"{_cut(why, room):<{room}}"
+    head = (
+        f"{row.question.id:<{widths[0]}}  {_cut(row.question.database_id, widths[1]):<{widths[1]}}  {why}  "
+    )
+    return (head + _cut(" ".join(visible(row.question.text).split()), width - len(head))).rstrip()
+
+
+def _widths(rows: Sequence[QuestionScore]) -> tuple[int, int]:
+    ids = max((len(row.question.id) for row in rows), default=0)
+    return ids, min(18, max((len(row.question.database_id) for row in rows), default=0))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def _settings(view: RunView) -> list[str]:
+    tags = {
+        name: value
+        for name, value in view.stored.run.tags.items()
+        if name != "changed" or view.changes is None
+    }
+    lines = [f"{_text(name)}: {_text(value)}" for name, value in tags.items()]
+    if view.changes is None:
+        lines.append(f"[dim]settings: {UNKNOWN_DEFAULTS}[/]")
+    elif view.changes:
+        lines.append("differs from the defaults:")
+        lines += [f"  {_text(_cut(change, 200))}" for change in view.changes[:CHANGES_SHOWN]]
+        if len(view.changes) > CHANGES_SHOWN:
+            lines.append(f"  and {len(view.changes) - CHANGES_SHOWN:,} more: --json")
+    else:
+        lines.append("all settings are the defaults")
+    return lines
+
+
+def _tables(view: RunView) -> list[TextTable]:
+    report = view.report
+    stages = tuple(
+        (
+            each.name,
+            percent(each.ex),
+            counts(each.ex),
+            number(each.fixed, missing=""),
+            number(each.broken, missing=""),
+            "" if each.fixed is None or each.broken is None else signed(each.fixed - each.broken),
+        )
+        for each in report.stages
+    )
+    tables = []
+    if stages:
+        tables.append(TextTable("By stage", ("", "EX", "right", "fixed", "broken", "net"), stages))
+    for title, shares in (
+        ("By rule", report.rules),
+        ("By difficulty", report.by_difficulty),
+        ("By database", report.by_database),
+    ):
+        if len(shares) > 1:
+            tables.append(TextTable(title, ("", "EX", "right"), _shares(shares)))
+    if view.causes:
+        rows = tuple((name, f"{count:,}") for name, count in view.causes.items())
+        tables.append(TextTable("Causes of wrong answers, several perhaps", ("", "questions"), rows))
+    return tables
+
+
+def _shares(shares: Mapping[str, Ratio]) -> tuple[tuple[str, ...], ...]:
+    return tuple((name, percent(ratio), counts(ratio)) for name, ratio in shares.items())
+
+
+def _bill(view: RunView) -> list[str]:
+    report, cost = view.report, view.report.cost
+    took = "" if view.seconds is None else f", {duration(view.seconds)} in all"
+    lines = [
+        f"\n{cost.calls:,} calls paid, {cost.cached_calls:,} from the cache, "
+        f"{money(cost.cost_usd if cost.calls else 0.0)}{took}"
+    ]
+    if cost.calls:
+        lines.append(f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out")
+    if report.missing_databases:
+        names = shorten(list(report.missing_databases), 5)
+        left = report.questions - report.scored
+        lines.append(
+            f"[yellow]![/] {left:,} of {report.questions:,} are not scored, databases missing: {_text(names)}"
+        )
+    return lines
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

@@ -1,0 +1,128 @@
+"""`crosscheck clean`."""
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from flows.cli import options
+from flows.cli.output import emit
+from tasks.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flows.storage.folder import Folder
+    from tasks.tracking.retention.store import Holding
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanOptions(options.Output):
+    """Options of `crosscheck clean`."""
+
+    keep: str = options.option(
+        "--keep",
+        default="30d",
+        show_default=True,
+        metavar="AGE",
+        help="Keep what was used by runs that are younger: a number and d, h or m.",
+    )
+    keep_runs: int = options.option(
+        "--keep-runs",
+        type=click.IntRange(min=0),
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="Keep the latest N runs of each benchmark, backbone and pipeline whatever their age.",
+    )
+    rows: bool = options.option(
+        "--rows",
+        is_flag=True,
+        help="Also remove the questions of runs that are not kept from the warehouse; their scores stay.",
+    )
+    replies: bool = options.option(
+        "--replies",
+        is_flag=True,
+        help="Also remove replies of models that are older than --keep. They are paid for again when needed.",
+    )
+    dry_run: bool = options.option(
+        "--dry-run", is_flag=True, help="Show what would be removed, and its size."
+    )
+    yes: bool = options.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+
+
+@click.command(
+    "clean",
+    epilog="\b\nExamples:\n"
+    "  crosscheck clean --dry-run\n"
+    "  crosscheck clean --keep 14d --yes\n"
+    "  crosscheck clean --keep 90d --keep-runs 5 --rows\n"
+    "\b\nKept in any case: scores of all runs and nights, paid replies (unless --replies), runs with the tag\n"
+    "`pinned`, baselines of nights that are kept, and runs that a kept run was merged from. Prefect's records go\n"
+    "by age alone. Files shrink only while no evaluation and no `crosscheck up` uses the folder.\n"
+    "\b\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed, the same command continues.",
+)
+@options.record(CleanOptions)
+def command(given: CleanOptions) -> int:
+    """Remove what old runs have left in the working folder: stage results, traces, artifacts, Prefect's records, logs.
+
+    What is removed is made again when it is needed, without a paid call.
+    """
+    from flows.storage.display import as_object, in_words, print_holdings
+    from flows.storage.folder import clean, open_folder
+    from tasks.settings.night import Keep, age
+
+    age(given.keep)
+    keep = Keep(age=given.keep, runs=given.keep_runs, rows=not given.rows)
+    folder = open_folder(given.folder, keep, replies=given.replies)
+    holdings = folder.holdings()
+    found = as_object(folder, holdings)
+    if given.dry_run:
+        emit(
+            found,
+            lambda stream: print_holdings(folder, holdings, stream),
+            as_json=given.as_json,
+            text_too=False,
+        )
+        return 0
+    if not given.yes and not _confirmed(folder, holdings, given):
+        return 0
+    cleaned = clean(folder, lambda text: click.echo(text, err=True))
+    done = {
+        "before_bytes": cleaned.before,
+        "after_bytes": cleaned.after,
+        "shrunk": cleaned.shrunk,
+        "problems": list(cleaned.problems),
+    }
+    emit(
+        found | done,
+        lambda stream: click.echo(in_words(cleaned), stream),
+        as_json=given.as_json,
+        text_too=False,
+    )
+    return 3 if cleaned.problems else 0
+
+
+def _confirmed(folder: "Folder", holdings: "Sequence[Holding]", given: CleanOptions) -> bool:
+    from flows.storage.display import print_holdings
+
+    if not sys.stdin.isatty():
+        raise ConfigurationError(
+            "Nothing was removed: without a terminal, confirm with --yes, or look first with --dry-run."
+        )
+    print_holdings(folder, holdings, sys.stderr)
+    question = "Remove this?"
+    if given.replies and (lost := _cost_of_replies(folder)):
+        question = f"Remove this? {lost}"
+    return click.confirm(question, err=True)
+
+
+def _cost_of_replies(folder: "Folder") -> str:
+    from flows.storage.replies import Replies
+    from tasks.wording import counted, money
+
+    store = next(each for each in folder.stores if isinstance(each, Replies))
+    paid, unpriced = store.cost_of_removable(folder.retention)
+    unknown = f" and {counted(unpriced, 'reply')} without a known price" if unpriced else ""
+    return f"The replies have cost {money(paid)}{unknown}, and are paid for again when they are needed."

@@ -1,0 +1,37 @@
+"""`crosscheck status`."""
+
+from dataclasses import dataclass
+
+import click
+
+from flows.cli import options
+from flows.cli.output import emit
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOptions(options.Output):
+    """Options of `crosscheck status`."""
+
+    keep: str = options.option(
+        "--keep", default="30d", show_default=True, metavar="AGE", help="As of `crosscheck clean`."
+    )
+
+
+@click.command("status", epilog="\b\nExamples:\n  crosscheck status\n  crosscheck status --json")
+@options.record(StatusOptions)
+def command(given: StatusOptions) -> None:
+    """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free."""
+    from flows.storage.display import as_object, print_holdings
+    from flows.storage.folder import not_ours, open_folder
+    from tasks.settings.night import Keep, age
+
+    age(given.keep)
+    folder = open_folder(given.folder, Keep(age=given.keep))
+    holdings = folder.holdings()
+    found = as_object(folder, holdings) | {"elsewhere": not_ours(given.folder)}
+    emit(
+        found,
+        lambda stream: print_holdings(folder, holdings, stream),
+        as_json=given.as_json,
+        text_too=False,
+    )

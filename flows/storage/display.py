@@ -1,0 +1,104 @@
+"""Terminal output and JSON of `status` and `clean`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from rich.markup import escape
+
+from flows.report.tables import open_console, show, table
+from flows.storage.folder import Cleaned, Folder, not_ours
+from tasks.tracking.retention.store import Holding
+from tasks.wording import counted, money, shorten, size
+
+WIDE = 160
+_ONE = {"replies": "reply"}
+NOT_SHRUNK = (
+    "Another process uses the working folder (an evaluation or `crosscheck up`), so its databases keep their size; the "
+    "room in them is used again."
+)
+
+
+def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) -> None:
+    """Print a table of the stores, and what is kept."""
+    console = open_console(stream, WIDE)
+    made = table("", "store", "size", "holds", "`clean` removes", "and frees", "in")
+    for column in made.columns[2:]:
+        column.justify = "left"
+    for each in holdings:
+        made.add_row(
+            each.name,
+            size(each.size),
+            escape(_counts(each.counts) + _cost(each)),
+            _counts({name: count for name, count in each.removable.items() if count}),
+            f"about {size(each.frees)}" if each.frees else "",
+            escape(_place(each, folder)),
+        )
+    total, frees = sum(each.size for each in holdings), sum(each.frees for each in holdings)
+    made.add_section()
+    made.add_row("all", size(total), "", "", f"about {size(frees)}" if frees else "nothing", "")
+    show(console, made, keep=3)
+    kept = folder.retention
+    console.print(
+        f"{escape(str(folder.home.path))} · kept: what was used since {kept.cutoff:%Y-%m-%d %H:%M} UTC or by "
+        f"{counted(len(kept.kept), 'run')}; {counted(len(kept.removable), 'run')} would keep scores"
+        f"{' and questions' if kept.rows else ''} alone",
+        soft_wrap=True,
+    )
+    for each in holdings:
+        if each.note:
+            console.print(f"[dim]·[/] {each.name}: {escape(each.note)}", soft_wrap=True)
+    if elsewhere := not_ours(folder.home):
+        console.print(
+            f"[dim]·[/] What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned.",
+            soft_wrap=True,
+        )
+
+
+def in_words(cleaned: Cleaned) -> str:
+    """Say what was freed, and what could not be done."""
+    freed = (
+        f"Freed {size(max(0, cleaned.before - cleaned.after))}: the folder had {size(cleaned.before)} and has "
+        f"{size(cleaned.after)}."
+    )
+    return " ".join((freed, *cleaned.problems, *([] if cleaned.shrunk else [NOT_SHRUNK])))
+
+
+def as_object(folder: Folder, holdings: Sequence[Holding]) -> dict[str, Any]:
+    """Return the stores as plain JSON."""
+    return {
+        "home": str(folder.home.path),
+        "bytes": sum(each.size for each in holdings),
+        "frees_bytes": sum(each.frees for each in holdings),
+        "cutoff": folder.retention.cutoff.isoformat(timespec="seconds"),
+        "kept_runs": sorted(folder.retention.kept),
+        "stores": [
+            {
+                "name": each.name,
+                "path": str(each.path),
+                "bytes": each.size,
+                "counts": dict(each.counts),
+                "removable": dict(each.removable),
+                "frees_bytes": each.frees,
+                "cost_usd": each.cost_usd,
+                "note": each.note or None,
+            }
+            for each in holdings
+        ],
+    }
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{count:,} {_ONE.get(name, name[:-1]) if count == 1 else name}" for name, count in counts.items()
+    )
+
+
+def _cost(holding: Holding) -> str:
+    if holding.name != "replies" or not sum(holding.counts.values()):
+        return ""
+    return f", paid {money(holding.cost_usd)}"
+
+
+def _place(holding: Holding, folder: Folder) -> str:
+    inside = holding.path.is_relative_to(folder.home.path)
+    return str(holding.path.relative_to(folder.home.path) if inside else holding.path)

@@ -1,0 +1,218 @@
+"""Runs the cells of a sweep one after the other against one Prefect server."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flows.orchestration.server import LocalServer
+from flows.questions.launch import launched
+from flows.report.result import MENDABLE_FAILURES, EvaluationResult
+from flows.runtime.budget import Budget
+from flows.runtime.control import Control, Interrupted, Progress
+from flows.runtime.logs import logging_to
+from flows.sweep.estimate import Estimate, estimate
+from flows.sweep.plan import Cell
+from tasks.backbone.kinds.kind import kind_of
+from tasks.errors import CrosscheckError
+from tasks.scoring.report import Report, is_right
+from tasks.scoring.significance import compare_runs, holm, wilson
+from tasks.settings.home import Home
+from tasks.tracking.mlflow.experiment import show_sweep
+from tasks.tracking.mlflow.store import find_store
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Done:
+    """Result of one cell.
+
+    Attributes:
+        cell: the cell.
+        estimated: its estimate.
+        evaluated: its evaluation; None if it did not start or failed.
+        problem: error message if it was not evaluated in full, else "".
+    """
+
+    cell: Cell
+    estimated: Estimate
+    evaluated: EvaluationResult | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Result of a sweep.
+
+    Attributes:
+        id: the tag `sweep` of its runs.
+        cells: in the order of the matrix.
+        budget: limit on the cost; None without a limit.
+        ranks: comparison of each cell with the best one, by the cell's name.
+        page: address of its runs in MLflow; "" if there is none.
+    """
+
+    id: str
+    cells: tuple[Done, ...]
+    budget: Budget | None = None
+    ranks: Mapping[str, str] = field(default_factory=dict)
+    page: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every cell is evaluated in full; 3 when the same command can complete some."""
+        left = any(done.problem or (done.evaluated and done.evaluated.exit_code) for done in self.cells)
+        return MENDABLE_FAILURES if left else 0
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the sweep as plain JSON."""
+        return {
+            "sweep": self.id,
+            "cells": [
+                {
+                    "backbone": done.cell.settings.backbone.name,
+                    "pipeline": done.cell.settings.pipeline.name,
+                    "set": list(done.cell.varied),
+                    "estimate": asdict(done.estimated),
+                    "run": dict(done.evaluated.summary) if done.evaluated else None,
+                    "interval": _interval(done.evaluated.report) if done.evaluated else None,
+                    "standing": self.ranks.get(done.cell.name),
+                    "problem": done.problem or None,
+                }
+                for done in self.cells
+            ],
+            "estimated_usd": estimated_usd([done.estimated for done in self.cells]),
+            "budget_usd": self.budget.limit_usd if self.budget else None,
+            "spent_usd": self.budget.spent_usd if self.budget else _spent(self.cells),
+            "page": self.page or None,
+            "stopped_by_budget": bool(self.budget and self.budget.refused),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a sweep begins.
+
+    Attributes:
+        sweep_id: the tag `sweep` of its runs.
+        labels: further tags of its runs.
+        budget_usd: limit on the cost; None without a limit.
+    """
+
+    sweep_id: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    budget_usd: float | None = None
+
+
+def estimate_sweep(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
+    """Estimate every cell, as `estimate` does, in an event loop of its own."""
+    return asyncio.run(estimate(cells, progress))
+
+
+def run_sweep(
+    start: Start,
+    cells: Sequence[Cell],
+    estimates: Sequence[Estimate],
+    opened: Callable[[], AbstractContextManager[Progress]],
+) -> Sweep:
+    """Evaluate every cell; the others continue if one fails.
+
+    Args:
+        start: its id, labels and budget.
+        cells: the cells, in order.
+        estimates: their estimates.
+        opened: opens a display of progress, one for each cell.
+
+    Raises:
+        Interrupted: the user stopped it; finished cells and all paid replies are kept.
+    """
+    budget = None if start.budget_usd is None else Budget(start.budget_usd)
+    home = Home(Path(cells[0].settings.home))
+    done: list[Done] = []
+    with logging_to(home), LocalServer(home) as server:
+        server.wait()
+        for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
+            with opened() as progress:
+                progress.step(f"{place} of {len(cells)}: {cell.name}")
+                tags = {**start.labels, "sweep": start.sweep_id} | (
+                    {"sweep_set": ", ".join(cell.varied)} if cell.varied else {}
+                )
+                control = Control(progress, tags=tags, budget=budget)
+                done.append(_run_cell(cell, estimated, control, server))
+    return Sweep(start.sweep_id, tuple(done), budget, ranks(done), _page(home, start.sweep_id, done))
+
+
+def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalServer) -> Done:
+    budget = control.budget
+    if budget and budget.spent_usd >= budget.limit_usd and kind_of(cell.settings.backbone).paid:
+        budget.refused = True
+        return Done(cell, estimated, None, "not begun: the budget is spent")
+    try:
+        with launched(cell.settings, control, server) as prefect:
+            from flows.evaluation.flow import evaluation
+
+            evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(cell.settings)).value
+    except Interrupted:
+        raise
+    except CrosscheckError as error:  # a refused key of one backbone does not affect the others
+        return Done(cell, estimated, None, str(error))
+    return Done(cell, estimated, evaluated, evaluated.fatal)
+
+
+def _page(home: Home, sweep_id: str, cells: Sequence[Done]) -> str:
+    known = (done.evaluated.summary["mlflow"]["run_id"] for done in cells if done.evaluated)
+    run_id = next((one for one in known if one), None)
+    return show_sweep(find_store(home), run_id, sweep_id) if run_id else ""
+
+
+def ranks(cells: Sequence[Done]) -> dict[str, str]:
+    """Compare each cell with the best one, and rank only significant differences.
+
+    Exact McNemar tests paired by question, with p-values adjusted for their number (Holm). Cells that were not
+    evaluated in full are left out; those that used the gold SQL are not ranked.
+    """
+    right = {
+        done.cell.name: _right(done.evaluated.report)
+        for done in cells
+        if done.evaluated and not done.problem and not done.cell.unranked
+    }
+    unranked = {done.cell.name: f"not ranked: {why}" for done in cells if (why := done.cell.unranked)}
+    if len(right) < 2:
+        return unranked
+    best = max(right, key=lambda name: sum(right[name].values()))
+    others = [name for name in right if name != best]
+    adjusted = holm([compare_runs(right[name], right[best]).p_value for name in others])
+    ranked = unranked | {best: "highest"}
+    for name, p_value in zip(others, adjusted, strict=True):
+        ranked[name] = (
+            f"lower, p = {p_value:.3g}" if p_value < LEVEL else f"inside the noise, p = {p_value:.2f}"
+        )
+    if not any(text.startswith("lower") for text in ranked.values()):
+        ranked[best] = "highest, inside the noise"
+    return ranked
+
+
+def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
+    """Return the estimated cost of all cells; None if that of one is unknown."""
+    known = [one.cost_usd for one in estimates if one.cost_usd is not None]
+    return sum(known) if len(known) == len(estimates) else None
+
+
+def _spent(cells: Sequence[Done]) -> float | None:
+    costs = [
+        0.0 if done.cell.free else done.evaluated.report.cost.cost_usd for done in cells if done.evaluated
+    ]
+    known = [one for one in costs if one is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _right(report: Report) -> dict[str, bool]:
+    rows = (row for row in report.rows if row.executable)
+    return {row.question.id: is_right(row.final, report.rule) for row in rows}
+
+
+def _interval(report: Report) -> list[float]:
+    return list(wilson(report.ex.correct, report.ex.total))

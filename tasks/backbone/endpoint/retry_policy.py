@@ -1,0 +1,125 @@
+"""Decision after each failed request: another one, and after which pause, or none."""
+
+import random
+from dataclasses import dataclass
+
+from tasks.backbone.endpoint.failures import Refusal
+from tasks.settings.backbone import BackboneSettings
+from tasks.wording import counted, duration
+
+FIRST_PAUSE_S = 1.0
+"""Pause before the first retry; it doubles with each further one, up to the settings' `max_wait_s`."""
+LONGEST_RETRY_AFTER_S = 900.0
+"""A longer `Retry-After` ends the run, which can be continued later at no cost."""
+CONNECT_S = 10.0
+"""Timeout of one connection."""
+SILENT_S = 20.0
+"""An endpoint that could not be reached for as long as this since the first request, and never before, ends the run.
+With the timeout of the last connection that is 30 seconds. One that takes connections is probed then (`silence`)."""
+SILENT_REQUESTS = 2
+"""An endpoint that takes connections ends the run after this many timeouts of one call, if it never answered any."""
+
+KEPT = "Everything answered so far is kept: run the same command again once that is fixed."
+
+
+def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
+    """Return the seconds after which a call has ended, whatever the endpoint does; its turn is not waited for.
+
+    Args:
+        settings: the backbone.
+        asked_to_wait: whether the endpoint asks for the longest accepted pause after each request.
+    """
+    pauses = (
+        LONGEST_RETRY_AFTER_S if asked_to_wait else min(settings.max_wait_s, FIRST_PAUSE_S * 2.0**n)
+        for n in range(settings.retries)
+    )
+    return (settings.retries + 1) * settings.timeout_s + sum(pauses)
+
+
+def longest_call(settings: BackboneSettings) -> str:
+    """Return a sentence on how long a call can take."""
+    usual, asked = (longest_call_s(settings, asked_to_wait=asked) for asked in (False, True))
+    return (
+        f"A model call is at most {counted(settings.retries + 1, 'request')} and ends within {duration(usual)}, "
+        f"{duration(asked)} if the endpoint asks to wait each time."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows a failed request.
+
+    Attributes:
+        pause_s: seconds until the next request of the call; None: there is none.
+        advice: what the user can do; only without another request.
+        fatal: whether the run ends.
+    """
+
+    pause_s: float | None
+    advice: str = ""
+    fatal: bool = False
+
+
+class RetryPolicy:
+    """The one owner of retries: it decides for all calls of a backbone's client.
+
+    A call is at most `retries` + 1 requests, redirects included.
+    """
+
+    def __init__(self, settings: BackboneSettings) -> None:
+        self._retries = settings.retries
+        self._max_wait_s = settings.max_wait_s
+        self._began: float | None = None
+        self._answered = False
+
+    def sent(self, now: float) -> None:
+        """Note that a request is being sent, at a time of the loop's clock."""
+        self._began = now if self._began is None else self._began
+
+    def record(self, refusal: Refusal | None) -> bool:
+        """Record how a request ended (None: with an answer); return whether the endpoint has answered any."""
+        self._answered = self._answered or refusal is None or refusal.kind not in ("connection", "timeout")
+        return self._answered
+
+    def decide(self, refusal: Refusal, requests: int, now: float) -> Decision:
+        """Return what follows a failed request.
+
+        Args:
+            refusal: the failure.
+            requests: how many requests the call has sent.
+            now: time of the loop's clock.
+        """
+        if refusal.fatal:
+            return Decision(None, f"{refusal.advice} {KEPT}", fatal=True)
+        if refusal.retry_after_s is not None and refusal.retry_after_s > LONGEST_RETRY_AFTER_S:
+            minutes = f"{refusal.retry_after_s / 60:.0f}"
+            return Decision(
+                None, f"It asks to wait {minutes} minutes: run the same command again then.", fatal=True
+            )
+        if not refusal.transient:
+            return Decision(None, refusal.advice)
+        over = requests > self._retries
+        if not self._answered:
+            silent_s = now - (now if self._began is None else self._began)
+            given_up = over and requests > 1  # one lost connection says little of the endpoint
+            unreachable = refusal.kind == "connection" and (given_up or silent_s >= SILENT_S)
+            if unreachable or (refusal.kind == "timeout" and requests >= SILENT_REQUESTS):
+                never = f"It has not answered one request in {silent_s:.0f} s."
+                return Decision(None, f"{never} {refusal.advice} {KEPT}", fatal=True)
+        if over and refusal.kind == "redirect":
+            return Decision(None, f"It redirects without end. {refusal.advice} {KEPT}", fatal=True)
+        if over:
+            tried = f"Given up after {requests} attempts; run the same command again later."
+            return Decision(None, f"{tried} {refusal.advice}".strip())
+        return Decision(self._pause(refusal, requests, now))
+
+    def _pause(self, refusal: Refusal, requests: int, now: float) -> float:
+        if refusal.kind == "redirect":
+            return 0.0
+        if refusal.retry_after_s is not None:
+            return max(refusal.retry_after_s, 0.0)
+        jitter = random.uniform(0.5, 1.0)
+        pause = min(self._max_wait_s, FIRST_PAUSE_S * 2.0 ** (requests - 1)) * jitter
+        if self._answered or self._began is None or refusal.kind != "connection":
+            return pause
+        return min(pause, max(self._began + SILENT_S - now, 0.0))

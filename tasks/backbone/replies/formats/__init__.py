@@ -1,0 +1,1 @@
+"""The built-in reply formats, one module each."""

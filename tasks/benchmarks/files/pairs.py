@@ -1,0 +1,60 @@
+"""Reads objects from CSV, TSV, JSON lines or a JSON list; names of keys are made plain (`Gold SQL` is `gold_sql`)."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tasks.benchmarks.files.readers import Row, json_line_rows, json_rows, read_text
+from tasks.errors import DataError
+
+
+def plain_name(name: str) -> str:
+    """Return a column's name in small letters, with `_` for all that is no letter or digit.
+
+    >>> plain_name(" PREDICTED SQL")
+    'predicted_sql'
+    """
+    return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
+
+
+def read_objects(path: Path) -> Iterator[Row]:
+    """Yield the objects of a file, their keys made plain; the form follows from the file's ending.
+
+    Raises:
+        DataError: the file cannot be read, has another ending, or is malformed.
+    """
+    ending = path.suffix.lower()
+    if ending in (".csv", ".tsv"):
+        rows = _csv_rows(path, "\t" if ending == ".tsv" else ",")
+    elif ending in (".jsonl", ".ndjson"):
+        rows = json_line_rows(path)
+    elif ending == ".json":
+        rows = json_rows(path)
+    else:
+        raise DataError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json, by which it is read.")
+    for row in rows:
+        yield replace(row, content={plain_name(key): value for key, value in row.content.items()})
+
+
+def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
+    text = read_text(path)
+    csv.field_size_limit(max(len(text), 131_072))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = next(reader, [])
+        position = 0
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(header):
+                raise DataError(
+                    f"{path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)}. "
+                    'A text with commas or line breaks must stand in quotes ("), quotes within it doubled.'
+                )
+            yield Row(path, position, dict(zip(header, cells, strict=True)))
+            position += 1
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}).") from None

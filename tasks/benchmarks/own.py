@@ -1,0 +1,165 @@
+"""Makes a benchmark of one's own, in BIRD's layout, from questions with their SQL and databases."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+
+from tasks.benchmarks.files.pairs import read_objects
+from tasks.benchmarks.files.readers import Row, files_digest
+from tasks.database.engine import engine_of
+from tasks.database.location import Location
+from tasks.database.urls import database_name, locate
+from tasks.errors import ConfigurationError, DataError
+
+SQL_NAMES = ("sql", "query", "gold_sql", "gold", "gold_query")
+ID_NAMES = ("question_id", "id")
+DATABASE_NAMES = ("db_id", "database", "database_id", "db")
+
+
+@dataclass(frozen=True, slots=True)
+class NewBenchmark:
+    """What a benchmark is made from.
+
+    Attributes:
+        pairs: file of the questions with their SQL.
+        databases: as a user names them: SQLite files, which are copied, or databases of another engine, which stay
+            where they are. A file's name without its ending is the database's id, or the last part of a URL.
+        folder: the folder to make.
+        rule: rule of the headline score.
+    """
+
+    pairs: Path
+    databases: tuple[str, ...]
+    folder: Path
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A benchmark that was made: its YAML file, and the number of its questions and databases."""
+
+    file: Path
+    questions: int
+    databases: int
+
+
+def make_benchmark(wanted: NewBenchmark) -> Made:
+    """Write the questions, copies of the databases and the YAML file into a new folder.
+
+    Everything is read and checked before anything is written.
+
+    Raises:
+        ConfigurationError: the folder exists, or two databases have one name.
+        DataError: a file is missing or malformed, or a question names no given database.
+    """
+    if wanted.folder.exists() and (not wanted.folder.is_dir() or any(wanted.folder.iterdir())):
+        raise ConfigurationError(f"--output {wanted.folder}: it exists and is not empty. Name a new folder.")
+    databases = _databases(wanted.databases)
+    engine = engine_of(next(iter(databases.values())))
+    url = "" if engine.copied else _url(databases)
+    questions = [_question(row, tuple(databases)) for row in read_objects(wanted.pairs)]
+    if not questions:
+        raise DataError(f"{wanted.pairs} holds no question.")
+    _demand_ids(wanted.pairs, questions)
+    folder, name = wanted.folder.absolute(), wanted.folder.absolute().name
+    folder.mkdir(parents=True, exist_ok=True)
+    for identity, location in databases.items() if engine.copied else ():
+        target = folder / "dev_databases" / identity / f"{identity}.sqlite"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(location.path, target)
+    (folder / "dev.json").write_text(
+        json.dumps(questions, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
+    settings = {
+        "description": f"{len(questions)} questions of {wanted.pairs.name}",
+        "layout": "bird",
+        "folder": str(folder),
+        "tables": "",
+        **({"url": url} if url else {}),
+        "dialect": engine.name,
+        "revision": files_digest([wanted.pairs])[:12],
+        "rule": wanted.rule,
+    }
+    file = wanted.folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return Made(file, len(questions), len(databases))
+
+
+def _databases(named: Sequence[str]) -> dict[str, Location]:
+    """Return the databases by name, all there and of one engine."""
+    found: dict[str, Location] = {}
+    for text in named:
+        location = locate(text)
+        name = database_name(location)
+        if name in found:
+            raise ConfigurationError(
+                f'--database {location}: "{name}" is also the name of {found[name]}. Rename one.'
+            )
+        first = next(iter(found.values()), location)
+        if first.engine != location.engine:
+            raise ConfigurationError(
+                f"--database {location}: is of {location.engine}, and {first} of {first.engine}. One benchmark has the "
+                "databases of one engine."
+            )
+        engine_of(location).require(location, name)
+        found[name] = location
+    return found
+
+
+def _url(databases: dict[str, Location]) -> str:
+    """Return the URL of databases that stay where they are, with `{database}` for the name of each."""
+    engine = engine_of(next(iter(databases.values())))
+    scheme = "" if engine.server else f"{engine.schemes[0]}:///"
+    urls = {}
+    for name, location in databases.items():
+        head, found, tail = location.address.rpartition(quote(name, safe="") if engine.server else name)
+        urls[name] = f"{scheme}{head}{{database}}{tail}" if found else f"{scheme}{location}"
+    if len(set(urls.values())) > 1:
+        raise ConfigurationError(
+            f"--database: {' and '.join(dict.fromkeys(urls.values()))} differ in more than the database's name. "
+            "Databases of one benchmark are on one server, or in one folder."
+        )
+    return next(iter(urls.values()))
+
+
+def _question(row: Row, databases: Sequence[str]) -> dict[str, Any]:
+    """Return a question as BIRD writes it."""
+    missing = [
+        " or ".join(names)
+        for names in (("question",), SQL_NAMES)
+        if not any(row.content.get(name) for name in names)
+    ]
+    if missing:
+        raise DataError(
+            f"{row.place}: there is no {' and no '.join(missing)}; it has {', '.join(row.content) or 'nothing'}."
+        )
+    named = next((str(row.content[name]) for name in DATABASE_NAMES if row.content.get(name)), None)
+    if named is None and len(databases) > 1:
+        raise DataError(f"{row.place}: names no database (db_id), and there are {', '.join(databases)}.")
+    database = named or databases[0]
+    if database not in databases:
+        raise DataError(
+            f'{row.place}: is about the database "{database}", which is not given. Add its file with --database; '
+            f"given are {', '.join(databases)}."
+        )
+    identity = next((row.content[name] for name in ID_NAMES if row.content.get(name) not in (None, "")), None)
+    found: dict[str, Any] = {"question_id": str(row.position if identity is None else identity)}
+    found |= {"db_id": database, "question": row.text(["question"])}
+    found |= {"evidence": row.optional_text("evidence") or "", "SQL": row.text(SQL_NAMES)}
+    if difficulty := row.optional_text("difficulty"):
+        found["difficulty"] = difficulty
+    return found
+
+
+def _demand_ids(path: Path, questions: Sequence[dict[str, Any]]) -> None:
+    seen: set[str] = set()
+    for question in questions:
+        if question["question_id"] in seen:
+            raise DataError(f'{path}: the question id "{question["question_id"]}" is there twice.')
+        seen.add(question["question_id"])

@@ -1,0 +1,119 @@
+"""SQL dialects: names, quotes and reserved words."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+SQLITE = "sqlite"
+"""sqlglot's name of SQLite's dialect, for code that reads or writes SQLite files."""
+
+# https://www.sqlite.org/lang_keywords.html; sqlglot's list of keywords also has functions and types, which need no
+# quotes, and a name that a prompt shows must stay as it is: the reply cache finds replies by the prompt
+_SQLITE_WORDS = """
+    abort action add after all alter always analyze and as asc attach autoincrement before begin between
+    by cascade case cast check collate column commit conflict constraint create cross current
+    current_date current_time current_timestamp database default deferrable deferred delete desc detach
+    distinct do drop each else end escape except exclude exclusive exists explain fail filter first
+    following for foreign from full generated glob group groups having if ignore immediate in index
+    indexed initially inner insert instead intersect into is isnull join key last left like limit match
+    materialized natural no not nothing notnull null nulls of offset on or order others outer over
+    partition plan pragma preceding primary query raise range recursive references regexp reindex
+    release rename replace restrict returning right rollback row rows savepoint select set table temp
+    temporary then ties to transaction trigger unbounded union unique update using vacuum values view
+    virtual when where window with without
+"""
+# pg_get_keywords(), categories R and T
+_POSTGRES_WORDS = """
+    all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate
+    collation column concurrently constraint create cross current_catalog current_date current_role
+    current_schema current_time current_timestamp current_user default deferrable desc distinct do else end
+    except false fetch for foreign freeze from full grant group having ilike in initially inner intersect
+    into is isnull join lateral leading left like limit localtime localtimestamp natural not notnull null
+    offset on only or order outer overlaps placing primary references returning right select session_user
+    similar some symmetric system_user table tablesample then to trailing true union unique user using
+    variadic verbose when where window with
+"""
+# duckdb_keywords(), category reserved, of versions 1.2 to 2.0
+_DUCKDB_WORDS = """
+    all analyse analyze and any array as asc asymmetric both case cast check collate column constraint create
+    default deferrable desc describe distinct do else end except false fetch for foreign from group having in
+    initially intersect into lambda lateral leading leave leaving limit not null offset on only or order pivot
+    pivot_longer pivot_wider placing primary qualify references returning select show some summarize symmetric
+    table then to trailing true union unique unpivot using variadic when where window with
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A SQL dialect.
+
+    Attributes:
+        name: as sqlglot spells it.
+        title: as its makers spell it.
+        quote: the mark around a quoted name.
+        folds: whether a name without quotes is read in lower case, so that one with capitals needs quotes.
+        words: reserved words in lower case, or a function that returns them.
+    """
+
+    name: str
+    title: str
+    quote: str = '"'
+    folds: bool = False
+    words: frozenset[str] | Callable[[], frozenset[str]] = frozenset()
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Words that need quotes as a name, in lower case."""
+        return self.words() if callable(self.words) else self.words
+
+    def folded(self, name: str) -> str:
+        """Return the name under which SQL without quotes finds what is called so elsewhere.
+
+        >>> [dialect_of("postgres").folded(name) for name in ("CustomerID", "Enrollment (K-12)")]
+        ['customerid', 'Enrollment (K-12)']
+        """
+        return name.lower() if self.folds and PLAIN_NAME.match(name) else name
+
+
+def dialect_of(name: str) -> Dialect:
+    """Return the dialect that sqlglot calls so; one that is not known here is written as standard SQL."""
+    mark = "`" if name in _BACKTICKS else '"'
+    return _DIALECTS.get(name) or Dialect(name, name, mark, words=_DIALECTS["postgres"].words)
+
+
+def dialect_name(dialect: str) -> str:
+    """Return a dialect as its makers write it.
+
+    >>> dialect_name("postgres")
+    'PostgreSQL'
+    """
+    return dialect_of(dialect).title
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+@cache
+def _mysql_words() -> frozenset[str]:
+    """Return the words that MySQL 8 reserves; MariaDB reserves hardly any other."""
+    from sqlglot.dialects.mysql import MySQL
+
+    generator: Any = MySQL.Generator
+    return frozenset(word.lower() for word in generator.RESERVED_KEYWORDS)
+
+
+_BACKTICKS = frozenset({"bigquery", "spark", "hive", "databricks"})
+_DIALECTS = {
+    dialect.name: dialect
+    for dialect in (
+        # in double quotes a misspelt column would silently become a string
+        Dialect(SQLITE, "SQLite", quote="`", words=_words(_SQLITE_WORDS)),
+        Dialect("duckdb", "DuckDB", words=_words(_DUCKDB_WORDS)),
+        Dialect("postgres", "PostgreSQL", folds=True, words=_words(_POSTGRES_WORDS)),
+        Dialect("mysql", "MySQL", quote="`", words=_mysql_words),
+    )
+}

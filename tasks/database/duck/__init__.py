@@ -1,0 +1,1 @@
+"""DuckDB: files, schema, and a connection that only reads."""

@@ -1,0 +1,299 @@
+"""What an engine of databases is: the one place where SQLite, DuckDB, PostgreSQL and MySQL differ.
+
+An engine is one module that registers an `Engine`:
+
+    ENGINES.register("sqlite")(SQLite())
+
+In a package of one's own, an entry point of the group `crosscheck.engines` names it.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tasks.database.limits import Limits
+from tasks.database.location import Location
+from tasks.database.schema import ForeignKey, Table
+from tasks.errors import ConfigurationError, did_you_mean
+from tasks.records import Status
+from tasks.registry import Registry
+
+if TYPE_CHECKING:
+    import sqlite3
+
+ENGINES: Registry["Engine"] = Registry("engine", package="tasks.database.engines", group="crosscheck.engines")
+
+
+def engine_of(location: Location) -> "Engine":
+    """Return the engine of a location.
+
+    Raises:
+        ConfigurationError: no such engine.
+    """
+    return ENGINES.get(location.engine)
+
+
+def dialect_named(name: str) -> str:
+    """Return sqlglot's name of a dialect that a user names: an engine, its dialect, or a beginning of its URLs.
+
+    Raises:
+        ConfigurationError: no engine has such a dialect.
+    """
+    engines = [ENGINES.get(each) for each in ENGINES.names()]
+    for engine in engines:
+        if name.lower() in (engine.name, engine.dialect, *engine.schemes):
+            return engine.dialect
+    known = [engine.name for engine in engines]
+    raise ConfigurationError(f'There is no dialect "{name}". {did_you_mean(name, known)}')
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What a database says of itself.
+
+    Attributes:
+        tables: with types, keys, comments as descriptions, and sample rows.
+        foreign_keys: those that it declares.
+    """
+
+    tables: tuple[Table, ...]
+    foreign_keys: tuple[ForeignKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a query has to end.
+
+    Attributes:
+        at: the moment, on `time.monotonic`'s clock.
+        count_every: count the engine's steps in so many at a time; None: do not count.
+    """
+
+    at: float
+    count_every: int | None = None
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, at least 0."""
+        return max(0.0, self.at - time.monotonic())
+
+    @property
+    def past(self) -> bool:
+        """Whether it is over."""
+        return time.monotonic() > self.at
+
+
+class Cursor(ABC):
+    """A query that runs.
+
+    Attributes:
+        columns: names of the result's columns; None where the SQL is no query.
+        steps: steps of the engine so far, where it counts them and was asked to; None otherwise.
+    """
+
+    columns: tuple[str, ...] | None
+    steps: int | None = None
+
+    @abstractmethod
+    def fetch(self, rows: int) -> list[tuple[Any, ...]]:
+        """Return the next rows, [] at the end; values are plain (`tasks.database.plain`)."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the query, finished or not, so that no trace of it reaches the next."""
+
+
+class Connection(ABC):
+    """A connection that only reads, in a worker process: nothing that SQL does leaves it.
+
+    Attributes:
+        errors: exceptions that belong to the engine.
+        exhausted: whether memory ran out at some time, so that the process had better be replaced.
+    """
+
+    errors: tuple[type[BaseException], ...]
+    exhausted: bool = False
+
+    @abstractmethod
+    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+        """Start one statement, which has to be a query."""
+
+    @abstractmethod
+    def explain(self, error: BaseException) -> tuple[Status, str]:
+        """Return the status of a query that ended with one of `errors`, and a sentence ("" for a timeout)."""
+
+    def recover(self, error: BaseException) -> bool:
+        """Return whether the query may be executed again: only the connection had failed, and it is open again."""
+        return False
+
+    @abstractmethod
+    def current(self) -> bool:
+        """Return whether what is open still is the database at its location."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it."""
+
+
+class Engine(ABC):
+    """One kind of database.
+
+    Attributes:
+        name: as in `ENGINES`.
+        dialect: sqlglot's name of its SQL dialect.
+        schemes: beginnings of its URLs.
+        server: whether it is a server, with roles and passwords; otherwise files.
+        endings: of its files, with the dot.
+        copied: whether `crosscheck load` copies its databases into other engines.
+    """
+
+    name: ClassVar[str]
+    dialect: ClassVar[str]
+    schemes: ClassVar[tuple[str, ...]]
+    server: ClassVar[bool] = False
+    endings: ClassVar[tuple[str, ...]] = ()
+    copied: ClassVar[bool] = False
+
+    @abstractmethod
+    def product(self, location: Location) -> str:
+        """Return name and version of what executes, for records: "SQLite 3.45.1".
+
+        Raises:
+            DataError: its server does not answer.
+        """
+
+    def has_file(self, path: Path) -> bool:
+        """Return whether a path is one of its databases, by its ending or its content."""
+        return path.suffix.lower() in self.endings
+
+    def password(self) -> str:
+        """Return the password that the environment gives, "" for none."""
+        return ""
+
+    @abstractmethod
+    def exists(self, location: Location) -> bool:
+        """Return whether there is such a database.
+
+        Raises:
+            DataError: that cannot be known, because its server does not answer.
+        """
+
+    @abstractmethod
+    def require(self, location: Location, database_id: str) -> None:
+        """Make sure that it can be opened for reading only.
+
+        Raises:
+            DataError: it cannot, or its role may write and that is not accepted.
+        """
+
+    @abstractmethod
+    def digest(self, location: Location, *, again: bool = False) -> str:
+        """Return what identifies the content, 64 hexadecimal digits; `again` does without what is remembered.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+
+    @abstractmethod
+    def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
+        """Read tables, keys, comments and the first rows.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+
+    @abstractmethod
+    def connect(self, location: Location, limits: Limits) -> Connection:
+        """Open a connection that only reads; called inside a worker process.
+
+        Raises:
+            DataError: it cannot be opened now.
+        """
+
+    @abstractmethod
+    def values(self, location: Location) -> "Values":
+        """Open its values for the index of them.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+
+
+class Values(ABC):
+    """The values of a database, copied column by column into an index, which is a SQLite file."""
+
+    def prepare(self, index: "sqlite3.Connection") -> None:  # noqa: B027 - most have nothing to prepare
+        """Prepare the empty index, before its tables are created."""
+
+    @abstractmethod
+    def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
+        """Append the different texts of a column to the index's table `text`, with how often each occurs.
+
+        Those of 1 to `longest` characters, in the order of their bytes.
+        """
+
+    @abstractmethod
+    def copy_numbers(
+        self, index: "sqlite3.Connection", place: int, table: str, column: str, most: int
+    ) -> None:
+        """Append different finite numbers of a column, the first so many, to the index's table `number`."""
+
+    @abstractmethod
+    def frequent_numbers(
+        self, index: "sqlite3.Connection", table: str, column: str, *, among: int, most: int
+    ) -> list[int | float]:
+        """Return the most frequent finite numbers among the first of a column, the smaller ones first in a tie."""
+
+    def close(self) -> None:  # noqa: B027 - some have nothing to close
+        """Close the database."""
+
+
+class StreamedValues(Values):
+    """Values that Python reads from the database and writes into the index."""
+
+    @abstractmethod
+    def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
+        """Yield the different texts of a column, of at most so many characters, and how often each occurs."""
+
+    @abstractmethod
+    def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
+        """Yield different numbers of a column, the first so many."""
+
+    @abstractmethod
+    def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
+        """Yield the most frequent numbers among the first of a column."""
+
+    def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
+        """Append the different texts of a column to the index, sorted by SQLite."""
+        index.execute(
+            "CREATE TEMP TABLE IF NOT EXISTS incoming (value TEXT PRIMARY KEY, uses INTEGER) WITHOUT ROWID"
+        )
+        found = (
+            (text, uses) for text, uses in self.texts(table, column, longest) if 0 < len(text) <= longest
+        )
+        index.executemany("INSERT OR IGNORE INTO incoming VALUES (?, ?)", found)
+        index.execute("INSERT INTO text (value, uses) SELECT * FROM incoming ORDER BY value COLLATE BINARY")
+        index.execute("DELETE FROM incoming")
+
+    def copy_numbers(
+        self, index: "sqlite3.Connection", place: int, table: str, column: str, most: int
+    ) -> None:
+        """Append different numbers of a column to the index."""
+        found = ((place, number) for number in self.numbers(table, column, most) if _fits(number))
+        index.executemany("INSERT OR IGNORE INTO number VALUES (?, ?)", found)
+
+    def frequent_numbers(
+        self, index: "sqlite3.Connection", table: str, column: str, *, among: int, most: int
+    ) -> list[int | float]:
+        """Return the most frequent numbers of a column."""
+        return [number for number in self.frequent(table, column, among, most) if _fits(number)]
+
+
+def _fits(number: object) -> bool:
+    """Return whether SQLite can hold a number: finite, and no longer than 64 bits if it is whole."""
+    if isinstance(number, int):
+        return -(2**63) <= number < 2**63
+    return isinstance(number, float) and number == number and abs(number) != float("inf")

@@ -1,0 +1,142 @@
+"""A database of another engine that a SQLite database is copied into."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+from tasks.database.identifiers import quoted
+from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
+from tasks.database.location import Location
+from tasks.database.schema import LOAD_MARK
+from tasks.registry import Registry
+
+TARGETS: Registry[type["Target"]] = Registry(
+    "engine that copies are written into",
+    package="tasks.database.loading.targets",
+    group="crosscheck.targets",
+)
+
+CHUNK = 5000
+"""Rows that are sent at once."""
+MARKED = f"SELECT content FROM {LOAD_MARK}"
+MARKING = (f"CREATE TABLE {LOAD_MARK} (content TEXT)", f"INSERT INTO {LOAD_MARK} VALUES (%s)")
+"""Statements that leave the mark; the parameter is `Mark.text`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a copy says of itself, in a table that no schema shows.
+
+    Attributes:
+        fingerprint: of what was copied.
+        complete: whether the copy was finished.
+        tables: names of the tables that were created.
+    """
+
+    fingerprint: str
+    complete: bool
+    tables: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The mark as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str | None) -> "Mark":
+        """Return the mark of a text; of a copy that was interrupted before it was written, an incomplete one."""
+        found = json.loads(text) if text else {}
+        return cls(found.get("fingerprint", ""), found.get("complete", False), tuple(found.get("tables", ())))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a database holds.
+
+    Attributes:
+        tables: names of its tables and views, the mark's own left out.
+        mark: of an earlier copy; None where there is none.
+    """
+
+    tables: tuple[str, ...] = ()
+    mark: Mark | None = None
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Tables that no copy has created."""
+        own = self.mark.tables if self.mark else ()
+        return tuple(name for name in self.tables if name not in own)
+
+
+class Target(ABC):
+    """A database that is written; closed at the end of a `with` block.
+
+    Attributes:
+        dialect: sqlglot's name of its dialect.
+        types: its name of each kind of column.
+        errors: exceptions that belong to the engine.
+    """
+
+    dialect: ClassVar[str]
+    types: ClassVar[dict[Kind, str]]
+    errors: tuple[type[BaseException], ...]
+
+    @abstractmethod
+    def __init__(self, location: Location) -> None:
+        """Name the database; nothing is opened yet."""
+
+    def __enter__(self) -> "Target":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def held(self) -> Held | None:
+        """Return what the database holds; None where there is no such database."""
+
+    @abstractmethod
+    def write(
+        self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
+    ) -> tuple[str, ...]:
+        """Replace what the database holds by a copy, so that a copy that is interrupted is no complete one.
+
+        Args:
+            source: what is copied.
+            plan: how.
+            mark: what the copy says of itself at the end.
+            held: what is there now, and is dropped; None: the database is created.
+            on_rows: called with the number of rows whenever some were sent.
+
+        Returns:
+            What the engine could not take over, in sentences.
+        """
+
+    @abstractmethod
+    def grant(self, role: str) -> None:
+        """Let a role read the copy."""
+
+    @abstractmethod
+    def rights(self, error: BaseException | None = None) -> str:
+        """Return what the writing role needs, as a sentence, or what the engine said of an error."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections."""
+
+    def name(self, name: str) -> str:
+        """Return a name in quotes."""
+        return quoted(name, self.dialect)
+
+    def names(self, names: tuple[str, ...]) -> str:
+        """Return names in quotes, separated by commas."""
+        return ", ".join(map(self.name, names))
+
+    def creation(self, table: LoadedTable, *more: str) -> str:
+        """Return CREATE TABLE with the primary key and further parts."""
+        parts = [f"{self.name(column.name)} {self.types[column.kind]}" for column in table.columns]
+        if table.primary_key:
+            parts.append(f"PRIMARY KEY ({self.names(table.primary_key)})")
+        return f"CREATE TABLE {self.name(table.name)} ({', '.join((*parts, *more))})"

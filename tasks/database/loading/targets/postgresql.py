@@ -1,0 +1,142 @@
+"""A PostgreSQL database that is written: one transaction for tables, rows, keys, comments and mark.
+
+A database that is created has the locale C, so that texts are ordered by their bytes and `lower` knows ASCII only, as
+in SQLite.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tasks.database.loading.plan import Kind, LoadPlan, Source
+from tasks.database.loading.target import MARKED, MARKING, TARGETS, Held, Mark, Target
+from tasks.database.location import Location
+from tasks.database.schema import LOAD_MARK
+from tasks.database.servers.postgresql_opening import driver, first_line, open_connection
+from tasks.database.servers.postgresql_structure import DIALECT
+
+_TABLES = """
+SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND n.nspname = %s ORDER BY c.oid
+"""
+
+
+@TARGETS.register("postgresql")
+class PostgresTarget(Target):
+    """A database, or one schema of it (`?schema=NAME`)."""
+
+    dialect = DIALECT
+    types: ClassVar[dict[Kind, str]] = {
+        "integer": "bigint",
+        "real": "double precision",
+        "boolean": "boolean",
+        "date": "date",
+        "timestamp": "timestamp",
+        "text": "text",
+        "blob": "bytea",
+    }
+
+    def __init__(self, location: Location) -> None:
+        self.errors = (driver().Error,)
+        self._location = location
+        parts = urlsplit(location.address)
+        self._database = unquote(parts.path.strip("/"))
+        self._schema = dict(parse_qsl(parts.query)).get("schema", "public")
+        self._connection: Any = None
+
+    def held(self) -> Held | None:
+        """Return what the schema holds; None where there is no such database."""
+        try:
+            self._connection = open_connection(self._location, options="")
+        except driver().OperationalError as error:
+            if f'database "{self._database}" does not exist' in str(error):
+                return None
+            raise
+        tables = [name for (name,) in self._connection.execute(_TABLES, [self._schema]).fetchall()]
+        mark = None
+        if LOAD_MARK in tables:
+            tables.remove(LOAD_MARK)
+            mark = Mark.read(next(iter(self._connection.execute(MARKED).fetchone() or ()), None))
+        return Held(tuple(tables), mark)
+
+    def write(
+        self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
+    ) -> tuple[str, ...]:
+        """Replace what the schema holds in one transaction, which others see at its end only."""
+        if held is None:
+            self._create()
+        connection = self._connection
+        with connection.transaction():
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self.name(self._schema)}")
+            if held and held.tables:
+                dropped = (*held.tables, *([LOAD_MARK] if held.mark else []))
+                connection.execute(f"DROP TABLE {self.names(dropped)}{' CASCADE' if held.foreign else ''}")
+            for table in plan.tables:
+                connection.execute(self.creation(table))
+                columns = self.names(tuple(column.name for column in table.columns))
+                with connection.cursor().copy(f"COPY {self.name(table.name)} ({columns}) FROM STDIN") as copy:
+                    for number, row in enumerate(source.rows(table), 1):
+                        # PostgreSQL's texts hold no NUL
+                        copy.write_row(
+                            [v.replace("\0", "") if type(v) is str and "\0" in v else v for v in row]
+                        )
+                        if number % 5000 == 0:
+                            on_rows(5000)
+                    on_rows(table.rows % 5000)
+                self._comment(f"TABLE {self.name(table.name)}", table.comment)
+                for column in table.columns:
+                    self._comment(f"COLUMN {self.name(table.name)}.{self.name(column.name)}", column.comment)
+            for key in plan.foreign_keys:
+                connection.execute(
+                    f"ALTER TABLE {self.name(key.table)} ADD FOREIGN KEY ({self.names(key.columns)}) "
+                    f"REFERENCES {self.name(key.parent)} ({self.names(key.parent_columns)})"
+                )
+            connection.execute(MARKING[0])
+            connection.execute(MARKING[1], [mark.text])
+        connection.execute("ANALYZE")
+        return ()
+
+    def grant(self, role: str) -> None:
+        """Let a role connect and read."""
+        reader, schema = self.name(role), self.name(self._schema)
+        for right in (
+            f"CONNECT ON DATABASE {self.name(self._database)}",
+            f"USAGE ON SCHEMA {schema}",
+            f"SELECT ON ALL TABLES IN SCHEMA {schema}",
+        ):
+            self._connection.execute(f"GRANT {right} TO {reader}")
+
+    def rights(self, error: BaseException | None = None) -> str:
+        """Return what the role needs, or what the server said."""
+        needs = (
+            "The role of --to needs CREATEDB, or to own the database "
+            f"(CREATE DATABASE {self.name(self._database)} OWNER ...); with ?schema=NAME, CREATE on the database."
+        )
+        if error is None:
+            return needs
+        message = f"PostgreSQL says: {first_line(error)}."
+        return (
+            f"{message} {needs}"
+            if getattr(error, "sqlstate", None) == "42501"
+            else f"{message} Check the URL of --to."
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _create(self) -> None:
+        with open_connection(self._location, options="", database="postgres") as server:
+            server.execute(
+                f"CREATE DATABASE {self.name(self._database)} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' "
+                "LC_CTYPE 'C'"
+            )
+        self._connection = open_connection(self._location, options="")
+        # before PostgreSQL 15 everybody may create tables there, and a role that may is refused by evaluations
+        self._connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+
+    def _comment(self, what: str, comment: str) -> None:
+        if comment:
+            literal = "'" + comment.replace("\0", "").replace("'", "''") + "'"
+            self._connection.execute(f"COMMENT ON {what} IS {literal}")

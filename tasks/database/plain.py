@@ -1,0 +1,113 @@
+"""Values of results as plain Python values, the same ones for every engine.
+
+| in the database | here | so that |
+|--|--|--|
+| NULL | None | NULL equals NULL, and nothing else |
+| boolean | bool | true equals 1, as in SQLite |
+| integer of any width | int | 1 equals 1.0 |
+| real, double | float | NaN equals NaN; compared without tolerance |
+| decimal, numeric | int if it is whole, else the nearest float | 2.50 equals 2.5; digits past a double's do not count |
+| text, enum, char, network address, bit string | str | char(n) keeps its blanks |
+| date, time, timestamp | str, `2026-11-01 09:30:00` | it equals the text that SQLite stores; no fraction of 0 |
+| time with a time zone | str in UTC, ending in `+00:00` | the same moment is equal in any zone |
+| interval | str, `1 day 02:03:04` | in PostgreSQL 1 month is not 30 days, in DuckDB it is |
+| uuid | str in lower case | |
+| bytea, blob | bytes | |
+| array, list | tuple of such values | order counts |
+| JSON, struct, map | str: JSON with sorted keys and without blanks | order of keys does not count |
+
+Where ORDER BY puts NULLs is the engine's own rule, which rules of row order (`spider`, `strict`) see: SQLite and MySQL
+take NULL as the least value, first in rising and last in falling order; PostgreSQL as the greatest, last and first;
+DuckDB has it last in both. A gold and a prediction run on the same engine; a gold that sqlglot translates keeps the
+order of its own dialect.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Return a value as a plain one.
+
+    >>> plain(Decimal("2.50")), plain(Decimal("3.00")), plain([1, None]), plain({"b": 1, "a": [2]})
+    (2.5, 3, (1, None), '{"a":[2],"b":1}')
+    """
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    convert = _BY_TYPE.get(kind)
+    if convert is not None:
+        return convert(value)
+    return next(
+        (convert(value) for base, convert in _BY_TYPE.items() if isinstance(value, base)), None
+    ) or str(value)
+
+
+def plain_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row of plain values."""
+    return tuple([value if type(value) in _AS_IT_IS else plain(value) for value in row])
+
+
+def number(value: Decimal) -> int | float:
+    """Return a decimal as an int where it is whole, else as the nearest float."""
+    if value.is_finite() and value == value.to_integral_value():
+        return int(value)
+    return float(value)
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys and without blanks; what JSON lacks becomes text."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_in_json)
+
+
+def reread_json(text: str) -> str:
+    """Return JSON text in canonical form; text that is no JSON as it is."""
+    try:
+        return canonical_json(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _moment(value: datetime) -> str:
+    return (value.astimezone(UTC) if value.tzinfo else value).isoformat(" ")
+
+
+def _time(value: time) -> str:
+    if value.tzinfo is None:
+        return value.isoformat()
+    return datetime.combine(date(2000, 1, 1), value).astimezone(UTC).timetz().isoformat()
+
+
+def _interval(value: timedelta) -> str:
+    """Return an interval of days and time: `1 day 02:03:04`."""
+    seconds = abs(value) - timedelta(days=abs(value).days)
+    sign = "-" if value < timedelta(0) else ""
+    days = abs(value).days
+    clock = (datetime(1, 1, 1, tzinfo=UTC) + seconds).time().isoformat()
+    if not days:
+        return sign + clock
+    written = f"{sign}{days} day{'' if days == 1 else 's'}"
+    return written if not seconds else f"{written} {sign}{clock}"
+
+
+def _in_json(value: Any) -> Any:
+    found = plain(value)
+    return list(found) if isinstance(found, tuple) else found.hex() if isinstance(found, bytes) else found
+
+
+_AS_IT_IS = frozenset({int, float, str, bytes, bool, type(None)})
+_BY_TYPE: dict[type, Callable[[Any], Any]] = {
+    Decimal: number,
+    datetime: _moment,
+    date: date.isoformat,
+    time: _time,
+    timedelta: _interval,
+    list: lambda value: tuple(map(plain, value)),
+    tuple: lambda value: tuple(map(plain, value)),
+    dict: canonical_json,
+    bytearray: bytes,
+    memoryview: bytes,
+}

@@ -1,0 +1,261 @@
+"""SQL on one database inside a worker process of the sandbox.
+
+Model-written SQL is untrusted. What protects the machine from it, outermost last: the engine's connection, which only
+reads; caps on rows and bytes; a deadline that the engine keeps, and an alarm that ends the process where it does not;
+the worker's memory limit, and its parent, which kills it.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+from tasks.database.engine import Connection, Cursor, Deadline, engine_of
+from tasks.database.limits import MIB, Limits
+from tasks.database.location import Location
+from tasks.errors import DatabaseUnavailableError, DataError
+from tasks.records import Execution, Status
+
+COARSE = 100
+"""Steps between two counts of a query that is counted."""
+EXACT_BELOW = 100_000
+"""Steps below which a query is counted again, one by one."""
+FIRST_BATCH = 16
+LARGEST_BATCH = 1024
+BATCH_BYTES = 4 * MIB
+"""Bytes that the next batch of rows may take, going by those before."""
+SHOWN_BYTES = 16 * MIB
+"""Bytes of the first rows that leave the worker."""
+OUT_OF_MEMORY = "The query ran out of memory."
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The whole result of one query.
+
+    Attributes:
+        status: "ok", "error", "timeout" or "too_large", as in `tasks.records.Execution`.
+        columns: names of the result's columns.
+        rows: all rows, or as many as were to be kept; [] unless ok.
+        row_count: rows of the whole result; None unless ok.
+        error: the engine's own message, or one sentence of the sandbox; "" when ok.
+        seconds: time spent executing and fetching, without the sandbox's own book-keeping.
+        steps: steps of the engine; None unless asked for, ok, and counted by it.
+    """
+
+    status: Status
+    columns: tuple[str, ...] = ()
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    row_count: int | None = None
+    error: str = ""
+    seconds: float = 0.0
+    steps: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the query ran to its end."""
+        return self.status == "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """One run of one statement."""
+
+    sql: str
+    deadline: Deadline
+    max_rows: int
+    keep_rows: int | None
+
+
+class Session:
+    """Runs SQL on one database. The connection opens with the first query and again when the database changes.
+
+    Args:
+        location: the database.
+        limits: what a query may take.
+        alarm: called with seconds before each query, after which the process ends come what may, and with 0 after it.
+
+    Attributes:
+        exhausted: whether memory ran out at some time, so that the process had better be replaced.
+    """
+
+    def __init__(
+        self, location: Location, limits: Limits, alarm: Callable[[float], object] | None = None
+    ) -> None:
+        self.location = location
+        self.limits = limits
+        self.exhausted = False
+        self._alarm = alarm
+        self._connection: Connection | None = None
+        self._budget_ends = float("inf")
+
+    def grant(self, seconds: float) -> None:
+        """Limit the following queries to so many seconds together, beside the limit of each."""
+        self._budget_ends = time.monotonic() + seconds
+
+    def run(
+        self,
+        sql: str,
+        *,
+        timeout_s: float | None = None,
+        max_rows: int | None = None,
+        keep_rows: int | None = None,
+        count_steps: bool = False,
+    ) -> Result:
+        """Run one statement to its end; never raises for anything that the SQL does.
+
+        Args:
+            sql: exactly one statement that only reads.
+            timeout_s: seconds it may take; None: the limits' own.
+            max_rows: rows it may return; None: the limits' own.
+            keep_rows: keep only the first rows and count the rest; None: keep all.
+            count_steps: count the engine's steps, where it has such; SQLite's are exact below 100,000, to the
+                hundred above. It slows the query down, so do not time what is counted. From SQLite 3.41 on, a few
+                steps of preparing the statement are among them.
+
+        Raises:
+            DatabaseUnavailableError: the database's server does not answer.
+        """
+        objection = self._objection(sql)
+        if objection:
+            return Result("error", error=objection)
+        try:
+            connection = self._open()
+        except DataError as error:
+            return Result("error", error=str(error))
+        now = time.monotonic()
+        timeout = self.limits.timeout_s if timeout_s is None else timeout_s
+        timeout = max(0.0, min(timeout, self._budget_ends - now))
+        query = _Query(
+            sql,
+            Deadline(now + timeout, COARSE if count_steps else None),
+            self.limits.max_rows if max_rows is None else max_rows,
+            keep_rows,
+        )
+        result = self._alarmed(connection, query, timeout)
+        if result.ok and result.steps is not None and result.steps < EXACT_BELOW:
+            exactly = replace(query, deadline=Deadline(now + timeout, 1), keep_rows=0)
+            again = self._alarmed(connection, exactly, timeout)
+            return replace(result, steps=again.steps) if again.ok else again
+        return result
+
+    def close(self) -> None:
+        """Close the connection; the next query opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _objection(self, sql: str) -> str:
+        if "\x00" in sql:
+            return "The SQL holds a NUL character."
+        try:
+            size = len(sql.encode())
+        except UnicodeEncodeError:
+            return "The SQL holds characters that are not valid Unicode."
+        if size > self.limits.max_sql_bytes:
+            return f"The SQL is {size:,} bytes long; the sandbox takes {self.limits.max_sql_bytes:,}."
+        return ""
+
+    def _alarmed(self, connection: Connection, query: _Query, timeout: float) -> Result:
+        if self._alarm is None:
+            return self._guarded(connection, query, timeout)
+        self._alarm(query.deadline.left + self.limits.overrun_s)
+        try:
+            return self._guarded(connection, query, timeout)
+        finally:
+            self._alarm(0)
+
+    def _guarded(self, connection: Connection, query: _Query, timeout: float) -> Result:
+        started = time.perf_counter()
+        try:
+            try:
+                return self._fetch(connection, query, timeout)
+            except connection.errors as error:
+                if not connection.recover(error):
+                    raise
+                return self._fetch(connection, query, timeout)
+        except MemoryError:
+            self.exhausted = True
+            return Result("too_large", error=OUT_OF_MEMORY, seconds=time.perf_counter() - started)
+        except DatabaseUnavailableError:
+            self.close()
+            raise
+        except connection.errors as error:
+            status, message = connection.explain(error)
+            self.exhausted = self.exhausted or connection.exhausted
+            if status == "timeout":
+                message = message or _stopped(timeout)
+            return Result(status, error=message, seconds=time.perf_counter() - started)
+
+    def _fetch(self, connection: Connection, query: _Query, timeout: float) -> Result:
+        started = time.perf_counter()
+        cursor = connection.execute(query.sql, query.deadline)
+        try:
+            return self._read(cursor, query, timeout, started)
+        finally:
+            cursor.close()
+
+    def _read(self, cursor: Cursor, query: _Query, timeout: float, started: float) -> Result:
+        if cursor.columns is None:
+            return Result("error", error="There is no statement to run: the SQL is empty or a comment.")
+        batch = cursor.fetch(FIRST_BATCH)
+        seconds = time.perf_counter() - started
+        columns, keep = cursor.columns, query.keep_rows
+        rows: list[tuple[Any, ...]] = []
+        count = size = 0
+        wanted = FIRST_BATCH
+        while batch:
+            count += len(batch)
+            size += _bytes_of(batch)
+            if count > query.max_rows:
+                error = f"The result has more than {query.max_rows:,} rows."
+                return Result("too_large", columns, error=error, seconds=seconds)
+            if size > self.limits.max_bytes:
+                error = f"The result takes more than {self.limits.max_bytes / MIB:g} MiB."
+                return Result("too_large", columns, error=error, seconds=seconds)
+            if keep is None:
+                rows += batch
+            elif len(rows) < keep:
+                rows += batch[: keep - len(rows)]
+            wanted = max(1, min(2 * wanted, LARGEST_BATCH, BATCH_BYTES * count // max(1, size)))
+            started = time.perf_counter()
+            batch = cursor.fetch(wanted)
+            seconds += time.perf_counter() - started
+            if query.deadline.past:
+                return Result("timeout", error=_stopped(timeout), seconds=seconds)
+        steps = cursor.steps if query.deadline.count_every else None
+        return Result("ok", columns, rows, count, seconds=seconds, steps=steps)
+
+    def _open(self) -> Connection:
+        if self._connection is not None and self._connection.current():
+            return self._connection
+        self.close()
+        started = time.monotonic()
+        self._connection = engine_of(self.location).connect(self.location, self.limits)
+        self._budget_ends += time.monotonic() - started
+        return self._connection
+
+
+def _bytes_of(rows: list[tuple[Any, ...]]) -> int:
+    return sum(map(sys.getsizeof, chain.from_iterable(rows))) + len(rows) * sys.getsizeof(rows[0])
+
+
+def _stopped(timeout: float) -> str:
+    return f"The query did not finish within {timeout:.3g} s and was stopped."
+
+
+def first_rows(session: Session, sql: str, rows: int, timeout_s: float | None) -> Execution:
+    """Run a query to its end and return its first rows and their number; fewer rows where they are large."""
+    result = session.run(sql, timeout_s=timeout_s, keep_rows=rows)
+    kept: list[tuple[Any, ...]] = []
+    size = 0
+    for row in result.rows:
+        size += _bytes_of([row])
+        if size > SHOWN_BYTES:
+            break
+        kept.append(row)
+    return Execution(
+        result.status, result.columns, tuple(kept), result.row_count, result.error, result.seconds
+    )

@@ -1,0 +1,113 @@
+"""What the engines of servers have in common: connections for one purpose, whose errors become ours."""
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from tasks.database.engine import Engine, Structure, Values
+from tasks.database.location import Location
+from tasks.database.servers.fingerprint import Remembered
+from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError
+
+
+class ServerEngine(Engine):
+    """The engine of a server's databases.
+
+    Attributes:
+        environment_variable: environment variable of the password.
+    """
+
+    server = True
+    environment_variable: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._fingerprints = Remembered(self.fingerprint)
+
+    @abstractmethod
+    def driver_error(self) -> type[BaseException]:
+        """Return the class of the driver's errors."""
+
+    @abstractmethod
+    def open(self, location: Location) -> Any:
+        """Open a connection that only reads."""
+
+    @abstractmethod
+    def is_absent(self, error: BaseException) -> bool:
+        """Return whether an error says that there is no such database."""
+
+    @abstractmethod
+    def refused(self, location: Location, database_id: str, error: BaseException) -> CrosscheckError:
+        """Return an error of the driver as a Crosscheck error: what happened, where, and what to do about it."""
+
+    @abstractmethod
+    def structure(self, connection: Any, sample_rows: int) -> Structure:
+        """Read tables, comments, keys and the first rows."""
+
+    @abstractmethod
+    def fingerprint(self, location: Location) -> str:
+        """Return the fingerprint of schema and row counts."""
+
+    @abstractmethod
+    def stream(self, connection: Any) -> Values:
+        """Return the values that a connection reads."""
+
+    @contextmanager
+    def reading(self, location: Location, database_id: str, *, first: bool = False) -> Iterator[Any]:
+        """Open a connection for as long as the block runs.
+
+        Args:
+            location: the database.
+            database_id: the benchmark's name of it, for messages.
+            first: whether nothing was read before, so that a server that does not answer is a wrong address.
+        """
+        connection = None
+        try:
+            connection = self.open(location)
+            yield connection
+        except self.driver_error() as error:
+            raise self._explained(location, database_id, error, first=first) from error
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _explained(
+        self, location: Location, database_id: str, error: BaseException, *, first: bool
+    ) -> CrosscheckError:
+        found = self.refused(location, database_id, error)
+        return DataError(str(found)) if first and isinstance(found, DatabaseUnavailableError) else found
+
+    def password(self) -> str:
+        """Return the password of the environment."""
+        return os.environ.get(self.environment_variable, "")
+
+    def exists(self, location: Location) -> bool:
+        """Return whether the server has the database, and the role may open it.
+
+        Raises:
+            DataError: it does not answer, or lets this role not in.
+        """
+        try:
+            self.open(location).close()
+        except self.driver_error() as error:
+            if self.is_absent(error):
+                return False
+            raise self._explained(location, "", error, first=True) from error
+        return True
+
+    def digest(self, location: Location, *, again: bool = False) -> str:
+        """Return the fingerprint of schema and row counts."""
+        return self._fingerprints.of(location, again=again)
+
+    def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
+        """Read tables, comments, keys and the first rows."""
+        with self.reading(location, database_id) as connection:
+            return self.structure(connection, sample_rows)
+
+    def values(self, location: Location) -> Values:
+        """Open its values."""
+        try:
+            return self.stream(self.open(location))
+        except self.driver_error() as error:
+            raise self.refused(location, "", error) from error

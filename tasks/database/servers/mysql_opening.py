@@ -1,0 +1,133 @@
+"""Opening of a connection to MySQL or MariaDB whose transactions only read and whose values are plain."""
+
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tasks.database.location import Location
+from tasks.database.plain import number, reread_json
+from tasks.errors import ConfigurationError
+
+CONNECT_S = 10
+GONE = frozenset({1040, 1053, 1077, 1079, 1205, 2002, 2003, 2005, 2006, 2013, 2055})
+"""Errors that say that the server is gone or full, not that the SQL is wrong."""
+_DECIMALS = (0, 246)
+_TIMES = (7, 10, 11, 12, 14)
+_BIT, _JSON = 16, 245
+_ENCRYPTIONS = ("disable", "prefer", "require", "verify-ca", "verify-full")
+
+
+def driver() -> Any:
+    """Return the module pymysql.
+
+    Raises:
+        ConfigurationError: it is not installed; the message names the extra.
+    """
+    try:
+        import pymysql
+    except ImportError as error:
+        raise ConfigurationError(
+            f"MySQL and MariaDB databases need the driver PyMySQL ({error}). "
+            'Install it: pip install "crosscheck-sql[mysql]"'
+        ) from None
+    return pymysql
+
+
+def open_reading(location: Location) -> Any:
+    """Open a connection whose transactions only read, in UTC, and whose values are plain.
+
+    Raises:
+        pymysql.Error: it cannot be opened.
+        ConfigurationError: the driver is not installed, or the URL names no database.
+    """
+    return open_connection(location, database_of(location))
+
+
+def database_of(location: Location) -> str:
+    """Return the name of a location's database.
+
+    Raises:
+        ConfigurationError: it names none.
+    """
+    database = unquote(urlsplit(location.address).path.strip("/"))
+    if not database:
+        raise ConfigurationError(f"{location} names no database. Write mysql://user@host:port/database.")
+    return database
+
+
+def open_connection(location: Location, database: str | None) -> Any:
+    """Open a connection to a database, or to none, in UTC, whose values are plain.
+
+    Raises:
+        pymysql.Error: it cannot be opened.
+        ConfigurationError: the driver is not installed, or the URL has an option that is not known.
+    """
+    pymysql = driver()
+    parts = urlsplit(location.address)
+    return pymysql.connect(
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or 3306,
+        user=unquote(parts.username or ""),
+        password=location.password,
+        database=database,
+        charset="utf8mb4",
+        connect_timeout=CONNECT_S,
+        autocommit=True,
+        local_infile=False,
+        conv=_converters(pymysql),
+        init_command="SET SESSION time_zone = '+00:00'",
+        **_encryption(location, dict(parse_qsl(parts.query))),
+    )
+
+
+def unreachable(error: BaseException) -> bool:
+    """Return whether an error of the driver says that the server is gone, not that the SQL is wrong."""
+    code = error.args[0] if error.args else None
+    return code in GONE or (isinstance(error, driver().InterfaceError) and code == 0)
+
+
+def explained(error: BaseException) -> str:
+    """Return the server's message on one line, without the driver's tuple around it."""
+    return " ".join(str(error.args[1] if len(error.args) > 1 else error).split())
+
+
+def _encryption(location: Location, options: dict[str, str]) -> dict[str, Any]:
+    """Return the driver's options of encryption for `?sslmode=` and `?sslrootcert=`, as PostgreSQL spells them."""
+    mode, root = options.pop("sslmode", "prefer"), options.pop("sslrootcert", None)
+    if options or mode not in _ENCRYPTIONS:
+        wrong = next(iter(options), f"sslmode={mode}")
+        raise ConfigurationError(
+            f"{location}: {wrong} is not known. Known are sslmode ({', '.join(_ENCRYPTIONS)}) and sslrootcert."
+        )
+    if mode == "disable":
+        return {"ssl_disabled": True}
+    if mode == "prefer":
+        return {}
+    verified = mode.startswith("verify")
+    return {
+        "ssl_ca": root,
+        "ssl_verify_cert": verified,
+        "ssl_verify_identity": mode == "verify-full",
+        **({} if root or verified else {"ssl": {"check_hostname": False, "verify_mode": False}}),
+    }
+
+
+def _moment(text: str) -> str:
+    """Return a moment as the server writes it, without zeros at the end of its fraction.
+
+    >>> _moment("2026-11-01 09:30:00.000000"), _moment("09:30:00.250")
+    ('2026-11-01 09:30:00', '09:30:00.25')
+    """
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _converters(pymysql: Any) -> dict[Any, Any]:
+    """Return what turns a value's text into a plain value, by the server's type of it."""
+    found = dict(pymysql.converters.conversions)
+    for kind in _TIMES:
+        found[kind] = _moment
+    for kind in _DECIMALS:
+        found[kind] = lambda text: number(Decimal(text))
+    found[_BIT] = lambda raw: int.from_bytes(raw, "big")
+    found[_JSON] = reread_json
+    return found

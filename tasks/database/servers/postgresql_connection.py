@@ -1,0 +1,153 @@
+"""Connections to PostgreSQL that only read.
+
+Every query runs in a read-only transaction, which a statement of its own would have to leave, and the extended
+protocol takes one statement only. Afterwards the transaction is rolled back and DISCARD ALL resets the session: locks,
+settings, roles, temporary tables and prepared statements are gone. `statement_timeout` ends the query on the server;
+SQL cannot move a timer that runs already. A cancel request follows if it should fail.
+"""
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from tasks.database.engine import Connection, Cursor, Deadline
+from tasks.database.location import Location
+from tasks.database.plain import plain_row
+from tasks.database.servers.gate import POSTGRESQL, RefusedError
+from tasks.database.servers.postgresql_opening import driver, first_line, open_reading, unreachable
+from tasks.database.servers.watchdog import Watchdog
+from tasks.errors import DatabaseUnavailableError
+from tasks.records import Status
+
+if TYPE_CHECKING:
+    import psycopg
+
+CANCEL_AFTER_S = 0.1
+"""Seconds after the deadline at which the query is cancelled from outside."""
+CHUNK = 64
+"""Rows that the driver holds at once."""
+
+
+class PostgresConnection(Connection):
+    """A connection to one database; `current` is False once the server has closed it."""
+
+    def __init__(self, location: Location) -> None:
+        psycopg = driver()
+        self.errors = (psycopg.Error, RefusedError, UnicodeError)
+        self._location = location
+        self._connection = self._connected()
+        self._read = False
+
+    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+        """Start one query in a read-only transaction."""
+        self._read = False
+        if not POSTGRESQL.check(sql):
+            return PostgresCursor(self, None, None, iter(()))
+        connection = self._connection
+        milliseconds = max(1, int(deadline.left * 1000))
+        connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {milliseconds}")
+        watchdog = Watchdog(deadline.left + CANCEL_AFTER_S, self._cancel)
+        cursor = connection.cursor()
+        chunk = CHUNK if driver().pq.version() >= 170000 else 1
+        rows = cursor.stream(sql, size=chunk)
+        try:
+            first = next(rows, None)
+        except BaseException:
+            self.end(watchdog)
+            raise
+        self._read = True
+        return PostgresCursor(self, watchdog, cursor, rows, first)
+
+    def end(self, watchdog: Watchdog | None) -> None:
+        """Roll back, and reset the session; a connection that cannot be reset is closed."""
+        if watchdog is None:
+            return
+        try:
+            if watchdog.stop() or self._connection.info.transaction_status.name == "ACTIVE":
+                self._connection.close()  # cancelled, or more rows are on their way
+                return
+            self._connection.execute("ROLLBACK")
+            self._connection.execute("DISCARD ALL")
+        except driver().Error:
+            self._connection.close()
+
+    def recover(self, error: BaseException) -> bool:
+        """Connect again where the server closed the connection before it gave a row.
+
+        Raises:
+            DatabaseUnavailableError: it cannot be connected again.
+        """
+        if not isinstance(error, driver().Error) or not unreachable(error) or self._read:
+            return False
+        self._connection.close()
+        self._connection = self._connected()
+        return True
+
+    def explain(self, error: BaseException) -> tuple[Status, str]:
+        """Return the status of a failed query, and the server's own message.
+
+        Raises:
+            DatabaseUnavailableError: the server is gone.
+        """
+        state = getattr(error, "sqlstate", None)
+        if state == "57014":
+            return "timeout", ""
+        if state in ("53200", "54000"):
+            return "too_large", str(error).strip()
+        if isinstance(error, driver().Error) and unreachable(error):
+            raise DatabaseUnavailableError(f"{self._location}: {first_line(error)}") from error
+        if state == "42601" and "multiple commands" in str(error):
+            return "error", "The SQL holds more than one statement; give exactly one."
+        if "out of memory" in str(error):
+            self.exhausted = True
+            return "too_large", "The query ran out of memory."
+        return "error", str(error).strip()
+
+    def current(self) -> bool:
+        """Return whether the connection is open."""
+        return not self._connection.closed
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _connected(self) -> "psycopg.Connection[Any]":
+        try:
+            return open_reading(self._location)
+        except driver().Error as error:
+            raise DatabaseUnavailableError(f"{self._location}: {first_line(error)}") from error
+
+    def _cancel(self) -> None:
+        with contextlib.suppress(Exception):
+            self._connection.cancel()
+
+
+class PostgresCursor(Cursor):
+    """A query whose rows the server sends as they are fetched."""
+
+    def __init__(
+        self,
+        connection: PostgresConnection,
+        watchdog: Watchdog | None,
+        cursor: Any,
+        rows: Any = (),
+        first: tuple[Any, ...] | None = None,
+    ) -> None:
+        self._connection, self._watchdog, self._cursor, self._rows = connection, watchdog, cursor, rows
+        self._waiting = [] if first is None else [first]
+        self.columns = None
+        if cursor is not None and cursor.description is not None:
+            self.columns = tuple(entry.name for entry in cursor.description)
+
+    def fetch(self, rows: int) -> list[tuple[Any, ...]]:
+        """Return the next rows."""
+        found = [plain_row(row) for row in self._waiting]
+        self._waiting = []
+        for row in self._rows:
+            found.append(plain_row(row))
+            if len(found) >= rows:
+                break
+        return found
+
+    def close(self) -> None:
+        """End the query."""
+        self._connection.end(self._watchdog)

@@ -1,0 +1,142 @@
+"""Opening of a connection to PostgreSQL whose transactions only read and whose values are plain."""
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from tasks.database.location import Location
+from tasks.database.plain import canonical_json, number, plain
+from tasks.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import psycopg
+
+CONNECT_S = 10
+OPTIONS = (
+    "-c default_transaction_read_only=on -c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres "
+    "-c bytea_output=hex -c extra_float_digits=1"
+)
+_AS_TEXT = """
+    date timestamp time interval uuid inet cidr int4range int8range numrange tsrange tstzrange daterange
+    int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange
+"""
+
+
+def driver() -> Any:
+    """Return the module psycopg.
+
+    Raises:
+        ConfigurationError: it is not installed; the message names the extra.
+    """
+    try:
+        import psycopg
+    except ImportError as error:
+        raise ConfigurationError(
+            f"PostgreSQL databases need the driver psycopg 3 ({error}). "
+            'Install it: pip install "crosscheck-sql[postgresql]"'
+        ) from None
+    return psycopg
+
+
+def open_reading(location: Location) -> "psycopg.Connection[Any]":
+    """Open a connection whose transactions only read and whose values are plain.
+
+    Raises:
+        psycopg.Error: it cannot be opened.
+        ConfigurationError: the driver is not installed.
+    """
+    connection = open_connection(location, options=OPTIONS)
+    _register_loaders(connection)
+    return connection
+
+
+def open_connection(
+    location: Location, *, options: str, database: str | None = None
+) -> "psycopg.Connection[Any]":
+    """Open a connection.
+
+    Args:
+        location: the database.
+        options: settings of the session, as on the server's command line; the search path is added.
+        database: another database of the server; None: the location's own.
+
+    Raises:
+        psycopg.Error: it cannot be opened.
+        ConfigurationError: the driver is not installed.
+    """
+    parts = urlsplit(location.address)
+    if database is not None:
+        parts = parts._replace(path=f"/{database}")
+    query = dict(parse_qsl(parts.query))
+    schema = query.pop("schema", "")
+    address = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(query)))
+    path = (
+        ",".join('"' + name.strip().replace('"', '""') + '"' for name in schema.split(",")) if schema else ""
+    )
+    options += " -c search_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ") if path else ""
+    more = {"password": location.password} if location.password else {}
+    connection: psycopg.Connection[Any] = driver().connect(
+        address,
+        autocommit=True,
+        connect_timeout=CONNECT_S,
+        application_name="crosscheck",
+        options=options,
+        client_encoding="utf8",
+        prepare_threshold=None,
+        **more,
+    )
+    return connection
+
+
+def unreachable(error: BaseException) -> bool:
+    """Return whether an error of the driver says that the server is gone, not that the SQL is wrong."""
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return isinstance(error, driver().OperationalError)
+    return (state[:2] in ("08", "53") and state != "53200") or state in (
+        "57P01",
+        "57P02",
+        "57P03",
+        "57P05",
+        "25P03",
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a driver's message."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
+    from psycopg.adapt import Loader
+    from psycopg.types.datetime import TimetzLoader
+    from psycopg.types.json import JsonLoader
+    from psycopg.types.string import TextLoader
+
+    class Number(Loader):
+        def load(self, data: Any) -> int | float:
+            return number(Decimal(bytes(data).decode()))
+
+    class Moment(Loader):
+        def load(self, data: Any) -> str:
+            text = bytes(data).decode()
+            return text + ":00" if text.endswith("+00") else text
+
+    class ZonedTime(TimetzLoader):
+        def load(self, data: Any) -> Any:
+            return plain(super().load(data))
+
+    class Json(JsonLoader):
+        def load(self, data: Any) -> str:
+            return canonical_json(super().load(data))
+
+    adapters = connection.adapters
+    known = {info.name for info in adapters.types}
+    for name in _AS_TEXT.split():
+        if name in known:
+            adapters.register_loader(name, TextLoader)
+    adapters.register_loader("numeric", Number)
+    adapters.register_loader("timestamptz", Moment)
+    adapters.register_loader("timetz", ZonedTime)
+    adapters.register_loader("json", Json)
+    adapters.register_loader("jsonb", Json)

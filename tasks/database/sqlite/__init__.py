@@ -1,0 +1,1 @@
+"""SQLite: files, schema, and a connection that only reads."""

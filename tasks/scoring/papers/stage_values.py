@@ -1,0 +1,15 @@
+"""Results of stages as a scored question's record has them."""
+
+from typing import TypeVar
+
+from pydantic import TypeAdapter
+
+from tasks.scoring.report import QuestionScore
+
+T = TypeVar("T")
+
+
+def stage_values(score: QuestionScore, stage: str, adapter: TypeAdapter[T]) -> list[T]:
+    """Return what a stage returned on a question, each time that it did not fail."""
+    found = (record.value for record in score.outcome.stages if record.stage == stage and not record.error)
+    return [adapter.validate_python(value) for value in found if value is not None]

@@ -1,0 +1,105 @@
+"""One call of a stage, and the result that is persisted for it."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic_core import to_jsonable_python
+
+from tasks.backbone.metered import MeteredBackbone
+from tasks.records import Call, Question
+from tasks.trail import StageTaskRuns
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult(Generic[T]):
+    """The result of one stage call; as plain JSON it is what is persisted.
+
+    Attributes:
+        value: what the stage returned.
+        calls: its model calls.
+        notes: what was less than ideal.
+        seconds: wall time of the stage.
+        made_by: the evaluation and the question that it ran for.
+    """
+
+    value: T
+    calls: tuple[Call, ...]
+    notes: tuple[str, ...]
+    seconds: float
+    made_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a stage call in an evaluation.
+
+    Attributes:
+        stage: name of the stage.
+        label: the name, numbered from the stage's second call for the question on.
+        question: the question.
+        mark: the evaluation and the question (`Trail.mark`).
+        key: where the result is persisted: `stage/sha256`.
+    """
+
+    stage: str
+    label: str
+    question: Question
+    mark: str
+    key: str
+
+    @property
+    def name(self) -> str:
+        """Stage, database and question."""
+        return f"{self.label} · {self.question.database_id} · {self.question.id}"
+
+
+class StageCall:
+    """One call of a stage."""
+
+    def __init__(
+        self, function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any], place: Place
+    ) -> None:
+        self._function = function
+        self._arguments = arguments
+        self._place = place
+        backbone = arguments.get("backbone")
+        self._meter = backbone if isinstance(backbone, MeteredBackbone) else None
+
+    async def run(self, task_runs: StageTaskRuns | None = None) -> dict[str, Any]:
+        """Run the stage; return its `StageResult` as plain JSON.
+
+        Args:
+            task_runs: one of these holds the call. The result is then persisted before it is returned, and the stage
+                runs again after an error that may pass; model calls made before that are kept.
+
+        Raises:
+            Exception: what the stage raised; or that the result cannot be persisted.
+        """
+        turn = task_runs.take(self._place) if task_runs else nullcontext()
+        while True:
+            async with turn:  # left without an error where the stage is to run again
+                if self._meter:
+                    self._meter.again()
+                started = time.perf_counter()
+                value = await self._function(**self._arguments)
+                seconds = round(time.perf_counter() - started, 6)
+                result = StageResult(value, self.calls, self.notes, seconds, self._place.mark)
+                plain: dict[str, Any] = to_jsonable_python(result)
+                if task_runs:
+                    await task_runs.store.write(self._place.key, plain)
+                return plain
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Model calls made so far, those of a failed run included."""
+        return tuple(self._meter.calls) if self._meter else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was less than ideal."""
+        return tuple(self._meter.notes) if self._meter else ()

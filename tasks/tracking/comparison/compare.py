@@ -1,0 +1,142 @@
+"""From two stored runs to what their comparison found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from tasks.errors import ConfigurationError
+from tasks.scoring.cost import total_cost
+from tasks.scoring.report import QuestionScore, Ratio, is_right
+from tasks.scoring.significance import PairedTest, compare_runs, wilson
+from tasks.tracking.comparison.comparability import common_rule, warnings, why_not_ranked
+from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
+from tasks.tracking.comparison.metric_rows import metric_rows
+from tasks.tracking.comparison.run_comparison import Pair, RunComparison, SettingChange, Side
+from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.parameters import flatten
+from tasks.tracking.warehouse.runs import StoredRun
+
+_PROSE = {"description", "source"}
+
+
+def compare(
+    a: StoredRun,
+    b: StoredRun,
+    *,
+    rule: str | None = None,
+    confidence: float = 0.95,
+) -> RunComparison:
+    """Compare two runs on the questions that both scored.
+
+    Args:
+        a: the run to compare with.
+        b: the run that is compared; differences are B minus A.
+        rule: by which answers are right; None: the headline rule of both.
+        confidence: of the intervals, and 1 - the level of the tests.
+
+    Raises:
+        ConfigurationError: the runs are not comparable: other questions, no common rule, nothing in common.
+    """
+    chosen = common_rule(a, b, rule)
+    rows_a, rows_b = _scored(a), _scored(b)
+    right_a, right_b = (
+        {id_: is_right(row.final, chosen) for id_, row in rows.items()} for rows in (rows_a, rows_b)
+    )
+    for stored, rows in ((a, rows_a), (b, rows_b)):
+        if not rows:
+            raise ConfigurationError(
+                f"The run {stored.run.run_id} ({stored.run.name}, {stored.status}) has scored no question, so there "
+                'is nothing to compare. "crosscheck runs" lists the runs there are.'
+            )
+    result = compare_runs(right_a, right_b, confidence=confidence)
+    pairs = [
+        Pair(row, rows_b[id_], right_a[id_], right_b[id_]) for id_, row in rows_a.items() if id_ in rows_b
+    ]
+    quarantined = tuple(id_ for id_ in (_quarantine(a) | _quarantine(b)) if id_ in rows_a and id_ in rows_b)
+    return RunComparison(
+        rule=chosen,
+        a=_side("A", a, [pair.a for pair in pairs], result, result.only_a),
+        b=_side("B", b, [pair.b for pair in pairs], result, result.only_b),
+        result=result,
+        by_difficulty=by_difficulty(pairs, chosen),
+        by_database=by_database(pairs),
+        stages=by_stage(pairs, chosen),
+        flips=tuple(pair for pair in pairs if pair.change),
+        same_sql=sum(pair.same_sql for pair in pairs),
+        settings=_settings(a.run, b.run),
+        warnings=warnings(a, b, pairs),
+        quarantined=quarantined,
+        not_ranked=why_not_ranked(a, b),
+        without_quarantine=_without(right_a, right_b, quarantined, confidence),
+        metrics=metric_rows(a, b),
+    )
+
+
+def _scored(stored: StoredRun) -> dict[str, QuestionScore]:
+    return {row.question.id: row for row in stored.rows if row.executable}
+
+
+def _quarantine(stored: StoredRun) -> dict[str, None]:
+    listed = (stored.run.settings.get("benchmark") or {}).get("quarantine") or ()
+    return dict.fromkeys(str(id_) for id_ in listed)
+
+
+def _without(
+    right_a: Mapping[str, bool], right_b: Mapping[str, bool], quarantined: Sequence[str], confidence: float
+) -> PairedTest | None:
+    left = {id_: right for id_, right in right_a.items() if id_ not in quarantined}
+    if not quarantined or not any(id_ in right_b for id_ in left):
+        return None
+    others = {id_: right for id_, right in right_b.items() if id_ not in quarantined}
+    return compare_runs(left, others, confidence=confidence)
+
+
+def _side(
+    letter: Literal["A", "B"],
+    stored: StoredRun,
+    rows: Sequence[QuestionScore],
+    result: PairedTest,
+    only: tuple[str, ...],
+) -> Side:
+    ex = Ratio(result.right_a if letter == "A" else result.right_b, result.questions)
+    low, high = wilson(ex.correct, ex.total, result.confidence)
+    records = [record for row in rows for record in row.outcome.stages]
+    uncached = total_cost(
+        replace(record, restored=False, calls=tuple(replace(call, cached=False) for call in record.calls))
+        for record in records
+    )
+    return Side(
+        letter,
+        stored.run,
+        stored.status,
+        ex,
+        low,
+        high,
+        total_cost(records),
+        uncached.input_tokens,
+        uncached.output_tokens,
+        only,
+        sum(not row.executable for row in stored.rows),
+    )
+
+
+def _settings(a: EvaluationRun, b: EvaluationRun) -> tuple[SettingChange, ...]:
+    """Return what differs in the settings of two runs, and in the code that ran: first what both have."""
+    one, other = flatten(dict(a.settings)), flatten(dict(b.settings))
+    for known, run in ((one, a), (other, b)):
+        code = {"crosscheck.version": run.version, "crosscheck.git_commit": _short(run.git_commit)}
+        known.update({key: value for key, value in code.items() if value})
+    changes = [
+        SettingChange(key, one.get(key), other.get(key))
+        for key in dict.fromkeys([*one, *other])
+        if one.get(key) != other.get(key) and key.rpartition(".")[2] not in _PROSE
+    ]
+    return tuple(sorted(changes, key=lambda change: change.a is None or change.b is None))
+
+
+def _short(commit: str | None) -> str | None:
+    """Return the beginning of a commit's hash, and whether it was changed."""
+    if commit is None:
+        return None
+    digest, dash, dirty = commit.partition("-")
+    return digest[:12] + dash + dirty

@@ -1,0 +1,226 @@
+"""Records of a nightly run: one entry per evaluation, its verdict, and whether the run failed."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tasks.scoring.report import Ratio
+from tasks.scoring.significance import PairedTest, holm, wilson
+from tasks.settings.night import Gate, Keep
+
+NightVerdict = Literal["regression", "infrastructure", "better", "no worse", "no baseline", "not ranked"]
+CONFIDENCE = 0.95
+"""Confidence of a score's interval; a difference has the confidence of the gate's test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The score of one run of the same combination.
+
+    Attributes:
+        run_id: the run.
+        started: when, in UTC.
+        ex: its execution accuracy.
+    """
+
+    run_id: str
+    started: datetime.datetime
+    ex: Ratio
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's interval of the score, as shares."""
+        return wilson(self.ex.correct, self.ex.total, CONFIDENCE)
+
+    @property
+    def percent(self) -> float:
+        """The score in percent, 0 of nothing."""
+        return 100 * (self.ex.value or 0.0)
+
+    @property
+    def interval_percent(self) -> tuple[float, float]:
+        """Wilson's interval of the score in percent."""
+        low, high = self.interval
+        return 100 * low, 100 * high
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One evaluation of a nightly run.
+
+    Attributes:
+        benchmark, backbone, pipeline: their names.
+        problem: why infrastructure failed, "" where it did not.
+        continue_with: command that evaluates again, or asks again what was not answered; "" where all was.
+        run_id: of the run; None where the evaluation did not start.
+        rule: by which its answers are right; "" likewise.
+        ex: its execution accuracy; None likewise.
+        unanswered: questions without an answer after a retryable failure.
+        failures: questions without an answer by the kind of their failure.
+        calls: paid calls; None likewise.
+        cached_calls: calls answered from a cache or an earlier run; None likewise.
+        cost_usd: of the paid ones; None where unknown.
+        p50_s, p95_s: seconds per paid call; None without one.
+        seconds: how long it took.
+        efficiency: VES, R-VES and `ves_steps` by these names; empty where run times were not measured.
+        notes: further remarks, in sentences.
+        not_ranked: why it must not be ranked, as a clause without its subject; "" where it may.
+        baseline: the run it is compared with; None where there is none.
+        comparison: with the baseline as A; None likewise.
+        trend: scores of the same combination, the oldest first, this one last.
+    """
+
+    benchmark: str
+    backbone: str
+    pipeline: str
+    problem: str = ""
+    continue_with: str = ""
+    run_id: str | None = None
+    rule: str = ""
+    ex: Ratio | None = None
+    unanswered: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    calls: int | None = None
+    cached_calls: int | None = None
+    cost_usd: float | None = None
+    p50_s: float | None = None
+    p95_s: float | None = None
+    seconds: float | None = None
+    efficiency: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    not_ranked: str = ""
+    baseline: str | None = None
+    comparison: PairedTest | None = None
+    trend: tuple[Past, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name in messages, and of the baseline in the parameters."""
+        return f"{self.benchmark} | {self.backbone} | {self.pipeline}"
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's interval of the score; None without one."""
+        return wilson(self.ex.correct, self.ex.total, CONFIDENCE) if self.ex and self.ex.total else None
+
+    @property
+    def before(self) -> Ratio | None:
+        """The baseline's right answers, of the questions that are compared; None without a comparison."""
+        found = self.comparison
+        return Ratio(found.right_a, found.questions) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An entry and its verdict.
+
+    Attributes:
+        entry: the evaluation.
+        verdict: whether it is worse or better than its baseline, or why that is unknown.
+        p_value: of the comparison, adjusted for the number of comparisons of the nightly run; None where there is none.
+    """
+
+    entry: Entry
+    verdict: NightVerdict
+    p_value: float | None
+
+    @property
+    def red(self) -> bool:
+        """Whether the nightly run fails for it."""
+        return self.verdict in ("regression", "infrastructure")
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """A nightly run and its verdicts.
+
+    Attributes:
+        name: its name.
+        gate: when it fails.
+        entries: in the order of the matrix.
+        started, finished: when, in UTC.
+        matrix: what was evaluated, as the parameters of the flow.
+        asked_again: whether the models were asked again although their answers were known.
+        keep: what of old runs was kept when the working folder was cleaned afterwards; None: it was not cleaned.
+        cleaned: what the cleaning did, in sentences.
+    """
+
+    name: str
+    gate: Gate
+    entries: tuple[Judged, ...]
+    started: datetime.datetime
+    finished: datetime.datetime
+    matrix: Mapping[str, Any] = field(default_factory=dict)
+    asked_again: bool = False
+    keep: Keep | None = None
+    cleaned: str = ""
+
+    @property
+    def red(self) -> tuple[Judged, ...]:
+        """Entries that fail the nightly run."""
+        return tuple(each for each in self.entries if each.red)
+
+    @property
+    def colour(self) -> str:
+        """Whether it failed: "Red" or "Green"."""
+        return "Red" if self.red else "Green"
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        regressions = [each.entry.name for each in self.red if each.verdict == "regression"]
+        failures = [each.entry.name for each in self.red if each.verdict == "infrastructure"]
+        if not self.red:
+            return f"{self._counted}, none significantly worse than its baseline{self._rest}."
+        clauses = []
+        if regressions:
+            each = "is" if len(regressions) == 1 else "are each"
+            clauses.append(
+                f"{len(regressions)} {each} significantly worse than its baseline: {'; '.join(regressions)}"
+            )
+        if failures:
+            clauses.append(f"infrastructure failed in {len(failures)}: {'; '.join(failures)}")
+        return f"Of {self._counted}, {', and '.join(clauses)}{self._rest}."
+
+    @property
+    def _counted(self) -> str:
+        count = len(self.entries)
+        return f"{count} evaluation{'' if count == 1 else 's'}"
+
+    @property
+    def _rest(self) -> str:
+        """Count the entries without a verdict."""
+        without = sum(each.verdict == "no baseline" for each in self.entries)
+        unranked = sum(each.verdict == "not ranked" for each in self.entries)
+        counts = [
+            *([f"{without} without a baseline yet"] if without else []),
+            *([f"{unranked} not ranked"] if unranked else []),
+        ]
+        return f" ({', '.join(counts)})" if counts else ""
+
+
+def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Judged, ...]:
+    """Judge every entry; p-values are adjusted for the number of comparisons (Holm)."""
+    compared = [entry.comparison for entry in entries if entry.comparison]
+    adjusted = iter(holm([comparison.p_value for comparison in compared]))
+    judged = []
+    for entry in entries:
+        p_value = next(adjusted) if entry.comparison else None
+        judged.append(Judged(entry, _verdict(entry, p_value, gate), p_value))
+    return tuple(judged)
+
+
+def _verdict(entry: Entry, p_value: float | None, gate: Gate) -> NightVerdict:
+    # A regression on the answered questions comes before an infrastructure failure.
+    if entry.comparison is not None and p_value is not None and p_value < gate.level:
+        points = 100 * entry.comparison.difference
+        if points < 0 and -points >= gate.threshold:
+            return "regression"
+        if points > 0 and not entry.problem:
+            return "better"
+    if entry.problem:
+        return "infrastructure"
+    if entry.not_ranked:
+        return "not ranked"
+    return "no worse" if entry.comparison else "no baseline"

@@ -1,0 +1,68 @@
+(() => {
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const unpack = async (element) => {
+    const stream = new Blob([bytes(element.textContent)]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+  const make = (name, text, kind) => {
+    const element = document.createElement(name);
+    if (text !== undefined) element.textContent = text;
+    if (kind) element.className = kind;
+    return element;
+  };
+  const fold = (title, ...parts) => {
+    const element = make("details");
+    element.append(make("summary", title), ...parts);
+    return element;
+  };
+  const code = (text) => { const block = make("pre"); block.append(make("code", text)); return block; };
+  const result = (title, found) => {
+    const part = make("div", undefined, "answer");
+    part.append(make("h4", title));
+    if (!found) { part.append(make("p", "not executed", "quiet")); return part; }
+    if (found.error) { part.append(make("p", found.error)); return part; }
+    const frame = make("div", undefined, "scroll");
+    frame.tabIndex = 0;
+    frame.setAttribute("role", "region");
+    frame.setAttribute("aria-label", title);
+    const table = make("table"), head = make("tr"), body = make("tbody"), top = make("thead");
+    found.columns.forEach((name) => { const cell = make("th", name); cell.scope = "col"; head.append(cell); });
+    found.rows.forEach((row) => {
+      const line = make("tr");
+      row.forEach((value) => line.append(value === null ? make("td", "NULL", "quiet") : make("td", String(value))));
+      body.append(line);
+    });
+    top.append(head);
+    table.append(top, body);
+    frame.append(table);
+    part.append(frame, make("p", found.rows.length < found.row_count ? `the first ${found.rows.length} of ${found.row_count} rows` : `${found.row_count} rows`, "quiet"));
+    return part;
+  };
+  let sections;
+  const show = async (holder) => {
+    const question = await unpack(holder.querySelector("script"));
+    sections ??= await unpack(document.getElementById("sections"));
+    const results = make("div", undefined, "answers");
+    results.append(result("result", question.predicted_result), result("result of the gold", question.gold_result));
+    holder.append(results);
+    if (question.not_executed) holder.append(make("p", question.not_executed, "quiet"));
+    question.candidates.forEach((each) => {
+      const verdict = each.correct === null ? "not judged" : each.correct ? "right" : each.error ? `wrong: ${each.error}` : "wrong";
+      holder.append(fold(`${each.stage.replaceAll("_", " ")}: ${verdict}`, code(each.sql ?? "no SQL")));
+    });
+    question.stages.forEach((stage) => stage.calls.forEach((call, place) => {
+      const parts = (call.messages ?? []).flatMap((message) => [make("h4", message.role), code(message.content.map((part) => sections[part] ?? part).join(""))]);
+      const reply = call.reply === null ? [] : [make("h4", "reply"), code(call.reply)];
+      const spent = `${call.input_tokens ?? "unknown"} tokens in, ${call.output_tokens ?? "unknown"} out${call.cached ? ", from the cache" : ""}`;
+      const name = stage.stage.replaceAll("_", " ") + (stage.calls.length > 1 ? ` ${place + 1}` : "");
+      holder.append(fold(`prompt and reply of ${name} (${spent})`, ...(parts.length ? parts : [make("p", "not stored", "quiet")]), ...reply));
+    }));
+    question.notes.forEach((note) => holder.append(make("p", note, "quiet")));
+  };
+  document.querySelectorAll("details.more").forEach((holder) => holder.addEventListener("toggle", () => {
+    if (holder.open && !holder.dataset.shown) {
+      holder.dataset.shown = "yes";
+      show(holder).catch((error) => holder.append(make("p", `This browser cannot show it: ${error}`)));
+    }
+  }));
+})();

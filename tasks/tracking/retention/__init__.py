@@ -1,0 +1,1 @@
+"""What of old runs is kept, and what may be removed."""

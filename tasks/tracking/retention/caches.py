@@ -1,0 +1,154 @@
+"""Stores whose content is made again when needed: stage results, verdicts, value indexes, embeddings; and logs."""
+
+import datetime
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.scoring.execution.verdict_cache import add_use
+from tasks.tracking.retention.kept_runs import Retention
+from tasks.tracking.retention.store import Holding, SqliteStore, Store, opened, removed_in_batches, size_of
+
+
+class UsedRows(SqliteStore):
+    """Rows of a SQLite table, each with a `key` and the moment of its last use in seconds since 1970."""
+
+    def __init__(self, name: str, path: Path, counted: str, *, table: str, used: str) -> None:
+        """Describe the table.
+
+        Args:
+            name: of the store.
+            path: its file.
+            counted: what a row is.
+            table: its table.
+            used: its column with the last use.
+        """
+        super().__init__(name, path)
+        self._counted, self._table, self._used = counted, table, used
+
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        """Bring the table of an earlier release up to date."""
+
+    def holding(self, retention: Retention) -> Holding:
+        """Count the rows."""
+        if not self.path.exists():
+            return Holding(self.name, self.path, counts={self._counted: 0})
+        with opened(self.path) as connection:
+            self.prepare(connection)
+            condition, values = self._unused(retention)
+            (count,) = connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()
+            (old,) = connection.execute(
+                f"SELECT count(*) FROM {self._table} WHERE {condition}", values
+            ).fetchone()
+        return Holding(
+            self.name,
+            self.path,
+            size_of(self.path),
+            {self._counted: count},
+            {self._counted: old},
+            self.share(old, count),
+        )
+
+    def remove(self, retention: Retention) -> None:
+        """Remove the rows that no kept run has used."""
+        if self.path.exists():
+            condition, values = self._unused(retention)
+            with opened(self.path) as connection:
+                self.prepare(connection)
+                removed_in_batches(connection, self._table, "key", condition, *values)
+
+    def _unused(self, retention: Retention) -> tuple[str, list[float]]:
+        conditions, values = [f"{self._used} < ?"], [retention.cutoff.timestamp()]
+        for start, end in retention.spans:
+            conditions.append(f"NOT {self._used} BETWEEN ? AND ?")
+            values += [start.timestamp(), end.timestamp()]
+        return " AND ".join(conditions), values
+
+
+class Verdicts(UsedRows):
+    """Verdicts on SQL, each with the day of its last use."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("verdicts", path, "verdicts", table="verdict", used="used")
+
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        """Add the day of the last use."""
+        add_use(connection)
+
+
+class UsedFiles(Store):
+    """A folder of files, each with the moment of its last use as its time of modification."""
+
+    def __init__(self, name: str, path: Path, counted: str) -> None:
+        super().__init__(name, path)
+        self._counted = counted
+
+    def holding(self, retention: Retention) -> Holding:
+        """Count the files."""
+        files, old = self._files(), self._unused(retention)
+        return Holding(
+            self.name,
+            self.path,
+            sum(map(size_of, files)),
+            {self._counted: len(files)},
+            {self._counted: len(old)},
+            sum(map(size_of, old)),
+        )
+
+    def remove(self, retention: Retention) -> None:
+        """Remove the files that were not used; a process that has one open goes on reading it."""
+        for file in self._unused(retention):
+            file.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        return [path for path in sorted(self.path.glob("*")) if path.is_file()]
+
+    def _unused(self, retention: Retention) -> list[Path]:
+        return [path for path in self._files() if not retention.keeps(_modified(path))]
+
+
+class Logs(Store):
+    """Logs: of one that is older than the cutoff nothing is kept, of any other its last part."""
+
+    LONGEST = 10_000_000
+    """Bytes that are kept of a log."""
+
+    def __init__(self, path: Path, folders: Sequence[Path]) -> None:
+        super().__init__("logs", path)
+        self._folders = folders
+
+    def holding(self, retention: Retention) -> Holding:
+        """Count the logs."""
+        files = self._files()
+        sizes = {file: file.stat().st_size for file in files}
+        frees = {file: size - self._kept(file, size, retention) for file, size in sizes.items()}
+        return Holding(
+            self.name,
+            self.path,
+            sum(sizes.values()),
+            {"logs": len(files)},
+            {"logs": sum(free > 0 for free in frees.values())},
+            sum(frees.values()),
+        )
+
+    def remove(self, retention: Retention) -> None:
+        """Cut the logs, in place: a process that writes to one appends to what is left."""
+        for file in self._files():
+            size = file.stat().st_size
+            if (kept := self._kept(file, size, retention)) < size:
+                with file.open("r+b") as log:
+                    log.seek(size - kept)
+                    rest = log.read(kept)
+                    log.seek(0)
+                    log.write(rest[rest.find(b"\n") + 1 :] if rest else b"")
+                    log.truncate()
+
+    def _files(self) -> list[Path]:
+        return [path for folder in self._folders for path in sorted(folder.glob("*.log*")) if path.is_file()]
+
+    def _kept(self, file: Path, size: int, retention: Retention) -> int:
+        return min(size, self.LONGEST) if _modified(file) >= retention.cutoff else 0
+
+
+def _modified(path: Path) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)

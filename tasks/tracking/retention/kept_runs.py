@@ -1,0 +1,92 @@
+"""Which runs are kept, and which may lose all but their scores."""
+
+import datetime
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tasks.errors import DataError
+from tasks.settings.night import PINNED, Keep, age
+from tasks.tracking.night.night import Night
+from tasks.tracking.warehouse.run_names import find_run
+from tasks.tracking.warehouse.runs import RunHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept at one moment.
+
+    Attributes:
+        cutoff: what was last used before it, and by no kept run, may be removed.
+        kept: ids of the runs that are kept.
+        removable: ids of all other runs.
+        spans: when kept runs that are older than the cutoff ran: what was last used then stays.
+        rows: whether the warehouse keeps the questions of all runs.
+    """
+
+    cutoff: datetime.datetime
+    kept: frozenset[str]
+    removable: frozenset[str]
+    spans: tuple[tuple[datetime.datetime, datetime.datetime], ...]
+    rows: bool = True
+
+    def keeps(self, used: datetime.datetime) -> bool:
+        """Return whether something stays that was last used at a moment."""
+        return used >= self.cutoff or any(start <= used <= end for start, end in self.spans)
+
+
+def retention(
+    keep: Keep, runs: Sequence[RunHeader], nights: Sequence[Night], now: datetime.datetime | None = None
+) -> Retention:
+    """Return what is kept.
+
+    Kept are runs that are young enough or not finished, the latest ones of each benchmark, backbone and pipeline,
+    pinned ones, the baselines of nights that are kept and of the latest night, and the runs that a kept run was merged
+    from.
+
+    Args:
+        keep: the settings.
+        runs: all runs, newest first.
+        nights: all nights, the latest first.
+        now: the present moment.
+    """
+    cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
+    by_id = {run.run_id: run for run in runs}
+    kept = {run.run_id for run in runs if _utc(run.started) >= cutoff or run.status == "running"}
+    kept |= {run.run_id for run in runs if PINNED in run.tags}
+    kept |= _latest(runs, keep.runs) | set(_baselines(nights, runs, cutoff))
+    for run_id in list(kept):
+        while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept:
+            kept.add(run_id)
+    spans = tuple(_span(by_id[run_id]) for run_id in kept if _utc(by_id[run_id].started) < cutoff)
+    return Retention(cutoff, frozenset(kept), frozenset(by_id.keys() - kept), spans, keep.rows)
+
+
+def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for run in runs:
+        if run.finished:
+            found.setdefault((run.benchmark, run.backbone, run.pipeline), []).append(run.run_id)
+    return {run_id for ids in found.values() for run_id in ids[:most]}
+
+
+def _baselines(
+    nights: Sequence[Night], runs: Sequence[RunHeader], cutoff: datetime.datetime
+) -> Iterable[str]:
+    known = {run.run_id for run in runs}
+    for place, night in enumerate(nights):
+        if place and night.started < cutoff:
+            continue
+        yield from (each.entry.baseline for each in night.entries if each.entry.baseline in known)
+        for reference in (night.matrix.get("baselines") or {}).values():
+            with suppress(DataError):
+                yield find_run(reference, runs).run_id
+
+
+def _span(run: RunHeader) -> tuple[datetime.datetime, datetime.datetime]:
+    start = _utc(run.started)
+    return start, start + datetime.timedelta(seconds=(run.seconds or 86_400) + 3_600)
+
+
+def _utc(moment: datetime.datetime) -> datetime.datetime:
+    return moment.replace(tzinfo=datetime.UTC)

@@ -1,0 +1,129 @@
+"""A store of the working folder: what it holds, and what of it may be removed."""
+
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tasks.tracking.retention.kept_runs import Retention
+
+BATCH = 2_000
+"""Rows that one transaction removes, so that other processes wait for a moment at most."""
+BUSY_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a store holds.
+
+    Attributes:
+        name: of the store.
+        path: its file or folder.
+        size: in bytes.
+        counts: how many there are of what.
+        removable: how many of them may be removed, under the same names.
+        frees: bytes that removing them frees; of a database an estimate.
+        cost_usd: what the model replies in it have cost; None: unknown, or none are in it.
+        note: a remark, in a sentence.
+    """
+
+    name: str
+    path: Path
+    size: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    removable: Mapping[str, int] = field(default_factory=dict)
+    frees: int = 0
+    cost_usd: float | None = None
+    note: str = ""
+
+
+class Store(ABC):
+    """A store of the working folder.
+
+    `remove` may be killed at any moment and called again. Other processes may use the store meanwhile, but not during
+    `shrink`.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self.path = path
+
+    @abstractmethod
+    def holding(self, retention: Retention) -> Holding:
+        """Count what the store holds; quick, without MLflow and Prefect."""
+
+    def remove(self, retention: Retention) -> None:  # noqa: B027 - optional
+        """Remove what is not kept."""
+
+    def shrink(self) -> None:  # noqa: B027 - optional
+        """Give the space of what was removed back to the disk."""
+
+
+class SqliteStore(Store):
+    """A store in a SQLite file."""
+
+    def shrink(self) -> None:
+        """Rewrite the file without its free pages, if there are any; SQLite undoes a rewrite that was killed."""
+        if not self.path.exists():
+            return
+        with opened(self.path) as connection:
+            if connection.execute("PRAGMA freelist_count").fetchone()[0]:
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def share(self, part: int, of: int, empty: int = 0) -> int:
+        """Estimate the bytes of some rows out of all, and of the pages that are free already.
+
+        Args:
+            part: number of the rows.
+            of: number of all rows.
+            empty: size of the file without rows.
+        """
+        with opened(self.path) as connection:
+            size, pages, free = (
+                int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+                for name in ("page_size", "page_count", "freelist_count")
+            )
+        used = max(0, size * (pages - free) - empty)
+        return size * free + (used * part // of if of else 0)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a SQLite file that exists; each statement is a transaction."""
+    with closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+        yield connection
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a file with its journals, or of all files below a folder; 0 if there is none."""
+    if path.is_dir():
+        return sum(each.stat(follow_symlinks=False).st_size for each in _files(path))
+    beside = (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", ".wal")))
+    return sum(each.stat().st_size for each in beside if each.is_file())
+
+
+def _files(folder: Path) -> Iterator["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry
+    except FileNotFoundError:  # removed by another process meanwhile
+        return
+
+
+def removed_in_batches(
+    connection: sqlite3.Connection, table: str, key: str, condition: str, *values: object
+) -> int:
+    """Delete the rows of a table that meet a condition, a batch in each transaction; return how many."""
+    delete = f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {condition} LIMIT {BATCH})"
+    total = 0
+    while count := connection.execute(delete, values).rowcount:
+        total += count
+    return total

@@ -1,0 +1,141 @@
+"""The warehouse's DuckDB file: opened only while it is read or written, and shared by taking turns.
+
+DuckDB lets one process write: a process that finds the file locked retries for a while.
+"""
+
+import random
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tasks.errors import CrosscheckError, DataError
+from tasks.tracking.warehouse.migrations import UnknownFileError, migrate, missing
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_ONE_AT_A_TIME = (
+    threading.Lock()
+)  # DuckDB refuses to open a file for reading that this process has open for writing
+
+_NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+"""DuckDB would download an extension to open another program's file."""
+
+
+class WarehouseBusyError(CrosscheckError):
+    """Another process held the warehouse for longer than we wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseFile:
+    """A DuckDB file with the warehouse's tables.
+
+    Attributes:
+        path: the file; made by the first write.
+        wait_s: seconds to try while another process has it.
+    """
+
+    path: Path
+    wait_s: float = 30.0
+
+    @contextmanager
+    def reading(self) -> "Iterator[DuckDBPyConnection]":
+        """Open an existing file for reading; a file of an earlier release is migrated first.
+
+        Raises:
+            WarehouseBusyError: another process writes to it for longer than `wait_s`.
+            DataError: a newer release wrote it, or it is not Crosscheck's.
+        """
+        with self._open(read_only=True) as connection:
+            outdated = missing(connection)
+            if not outdated:
+                yield connection
+        if outdated:
+            with self.writing():
+                pass
+            with self._open(read_only=True) as connection:
+                yield connection
+
+    @contextmanager
+    def writing(self) -> "Iterator[DuckDBPyConnection]":
+        """Open the file for one transaction, which ends with the block and is undone when the block fails.
+
+        Raises:
+            WarehouseBusyError: another process has it for longer than `wait_s`.
+            DataError: a newer release wrote it, or it is not Crosscheck's.
+        """
+        with self._open(read_only=False) as connection:
+            migrate(connection)
+            connection.begin()
+            yield connection
+            connection.commit()
+
+    @contextmanager
+    def exclusive(self) -> "Iterator[DuckDBPyConnection]":
+        """Open the file so that no other process can, without a transaction.
+
+        Raises:
+            WarehouseBusyError: another process has it for longer than `wait_s`.
+        """
+        with self._open(read_only=False) as connection:
+            yield connection
+
+    @contextmanager
+    def _open(self, *, read_only: bool) -> "Iterator[DuckDBPyConnection]":
+        import duckdb
+
+        with _ONE_AT_A_TIME:
+            connection = self._connect(read_only)
+            try:
+                yield connection
+            except UnknownFileError as error:
+                raise DataError(f"The results warehouse {self.path} {error}") from None
+            except duckdb.Error as error:  # a full disk, for instance
+                raise DataError(f"The results warehouse {self.path} cannot be used: {error}") from error
+            finally:
+                connection.close()
+
+    def _connect(self, read_only: bool) -> "DuckDBPyConnection":
+        import duckdb
+
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        deadline = time.monotonic() + self.wait_s
+        pause = 0.02
+        while True:
+            try:
+                before = self._inode()
+                connection = duckdb.connect(str(self.path), read_only=read_only, config=_NO_EXTENSIONS)
+                if before in (None, self._inode()):
+                    return connection
+                connection.close()  # the file was replaced meanwhile by one that takes less room
+                continue
+            except duckdb.Error as error:
+                if "Conflicting lock" not in str(error):
+                    raise DataError(
+                        f"The results warehouse {self.path} cannot be opened: {str(error).strip().splitlines()[0]} "
+                        "If the file is damaged or not Crosscheck's, move it away with its .wal: a new one is begun. "
+                        "MLflow still has the figures of earlier runs, and replies are kept elsewhere."
+                    ) from error
+                if time.monotonic() > deadline:
+                    raise WarehouseBusyError(self._busy(str(error))) from error
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(2 * pause, 1.0)
+
+    def _inode(self) -> int | None:
+        return self.path.stat().st_ino if self.path.exists() else None
+
+    def _busy(self, message: str) -> str:
+        holder = re.search(r"held in (.+?\(PID \d+\))", message)
+        return (
+            f"The results warehouse {self.path} is in use by {holder.group(1) if holder else 'another process'} "
+            f"and was not released for {self.wait_s:g} s. Close that program (a DuckDB shell or a notebook keeps "
+            "it open) and run the same command again."
+        )

@@ -1,0 +1,110 @@
+"""Measures prompts: tokens of each stage per question, and how much two questions of one database share. A script:
+
+    python -m tests.benchmarks.measure_prompts --data FOLDER [--pipelines rsl-sql dac] [--questions 717-845]
+
+The offline backbone takes the questions of BIRD's superhero database through each pipeline, and what each stage sends
+is counted with tiktoken's `o200k_base`. tiktoken is not among this project's dependencies: install it first. The shared
+prefix is the part that a stage's prompts of consecutive questions begin with alike, as a share of their length: what a
+provider's prefix cache can serve.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+
+import click
+
+from tests.support.offline_run import OfflineRun, offline_run
+
+PIPELINES = ("few-shot", "rsl-sql", "rsl-sql-acl", "rsl-sql-spider", "dac", "sea-sql", "rsl-sql+dac")
+AUTHORS = {"rsl-sql": 8857}
+"""Input tokens a question with the RSL-SQL authors' own prompts on the 129 superhero questions."""
+
+Counter = Callable[[str], int]
+
+
+def counter() -> Counter:
+    """Return a function that counts tokens."""
+    try:
+        import tiktoken
+    except ImportError:
+        sys.exit("tiktoken is not installed: pip install tiktoken")
+    encoding = tiktoken.get_encoding("o200k_base")
+    return lambda text: len(encoding.encode(text, disallowed_special=()))
+
+
+def common_length(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+
+
+def shared(prompts: Sequence[str], count: Counter) -> float:
+    """Return the mean share of tokens that consecutive prompts begin with alike."""
+    shares = [
+        count(other[: common_length(one, other)]) / max(count(other), 1) for one, other in pairwise(prompts)
+    ]
+    return fmean(shares) if shares else 0.0
+
+
+def report(name: str, run: OfflineRun, count: Counter) -> None:
+    """Print a pipeline's table."""
+    by_stage: dict[str, list[str]] = defaultdict(list)
+    for exchanges in run.heard.values():
+        for exchange in exchanges:
+            by_stage[exchange.stage].append(exchange.prompt)
+    questions, total = len(run.heard), 0.0
+    click.echo(f"{name}: {questions} questions")
+    click.echo(
+        f"  {'stage':<26}{'calls':>8}{'input':>9}{'a call':>9}{'shared':>9}   tokens a question, and per call"
+    )
+    for stage, prompts in by_stage.items():
+        tokens = sum(map(count, prompts))
+        total += tokens / questions
+        click.echo(
+            f"  {stage:<26}{len(prompts) / questions:>8.2f}{tokens / questions:>9,.0f}"
+            f"{tokens / len(prompts):>9,.0f}{shared(prompts, count):>9.0%}"
+        )
+    calls = sum(map(len, by_stage.values())) / questions
+    click.echo(f"  {'together':<26}{calls:>8.2f}{total:>9,.0f}{'':>9}")
+    if name in AUTHORS:
+        click.echo(f"  {'with the authors prompts':<26}{'':>8}{AUTHORS[name]:>9,}")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--data", required=True, help="folder of the benchmark's files")
+    options.add_argument("--benchmark", default="bird-dev")
+    options.add_argument("--questions", default="717-845")
+    options.add_argument("--pipelines", nargs="*", default=PIPELINES)
+    options.add_argument("--set", action="append", default=[], dest="overrides", help="as of crosscheck")
+    chosen = options.parse_args()
+    count = counter()
+    with tempfile.TemporaryDirectory() as home:
+        for name in chosen.pipelines:
+            run = asyncio.run(
+                offline_run(
+                    name,
+                    *chosen.overrides,
+                    home=Path(home),
+                    benchmark=chosen.benchmark,
+                    data=chosen.data,
+                    questions=chosen.questions,
+                    eliminator=True,
+                )
+            )
+            report(name, run, count)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The table of ablations in README: every row can be started, and changes what its pipeline does."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.settings.home import CHECKOUT, find_conf
+from tasks.settings.load import available, load_pipeline_settings
+from tests.support.offline_run import offline_run
+
+
+def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each row's pipeline and settings, with every value that it names."""
+    section = (CHECKOUT / "README.md").read_text(encoding="utf-8").partition("## Profiles and ablations")[2]
+    for line in section.partition("\n## ")[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) != 4 or "pipeline." not in cells[3]:
+            continue
+        first, *others = re.findall(r"`([^`]+)`", cells[3])
+        yield cells[0].strip("`"), tuple(first.split())
+        for value in others:
+            yield cells[0].strip("`"), (f"{first.partition('=')[0]}={value}",)
+
+
+ROWS = tuple(rows())
+
+
+def test_the_table_has_rows_for_every_profile() -> None:
+    assert len(ROWS) > 40
+    shipped = set(available(find_conf(), "pipeline")) - {"zero-shot", "few-shot", "rsl-sql+dac"}
+    assert {pipeline for pipeline, _ in ROWS} == shipped
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ablations")
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "settings"), ROWS, ids=lambda one: one if isinstance(one, str) else " ".join(one)
+)
+async def test_a_row_can_be_started(home: Path, pipeline: str, settings: tuple[str, ...]) -> None:
+    plain = load_pipeline_settings(find_conf(), pipeline)
+    changed = load_pipeline_settings(find_conf(), pipeline, settings)
+    is_default = settings == ("pipeline.prompt.values_per_column=2",)
+    assert (plain == changed) is is_default
+    run = await offline_run(pipeline, *settings, home=home, data=str(home), questions="1,40", eliminator=True)
+    assert len(run.outcomes) == 2
+    for outcome in run.outcomes.values():
+        assert outcome.failure is None
+        assert outcome.sql

@@ -1,0 +1,68 @@
+"""Where demonstrations come from: the retriever at hand, and Spider's questions for entity linking."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.questions.demonstrations import QuestionExtras, demonstrations_for
+from flows.runtime.control import NullProgress
+from tasks.benchmarks.benchmark import load_benchmark
+from tasks.retrieval.alignment import COVERED
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
+from tasks.settings.home import find_conf
+
+
+def chosen(home: Path, data: Path, pipeline: str, *overrides: str) -> tuple[list[QuestionExtras], str]:
+    """Return what the first questions of the demo are shown, and the sentences for the summary."""
+    settings = evaluation_settings(
+        EvaluationChoice(
+            benchmark="demo",
+            backbone="offline",
+            pipeline=pipeline,
+            overrides=overrides,
+            data=str(data),
+            home=str(home),
+        )
+    )
+    benchmark = load_benchmark(settings.benchmark, data=data, home=home, conf=find_conf())
+    extras, notes = demonstrations_for(benchmark.questions[:5], benchmark, settings, NullProgress())
+    return list(extras.values()), notes
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+def test_entity_linking_is_shown_covered_questions_of_spider_where_its_files_are(
+    home: Path, shared_data: Path
+) -> None:
+    extras, notes = chosen(home, shared_data, "dac")
+    assert "Entity linking is shown training questions of Spider: " in notes
+    for each in extras:
+        assert len(each.aligned) == len(each.grounded) == 5
+        assert all(one.coverage >= COVERED for one in each.aligned)
+        assert not {one.question for one in each.aligned} & {one.question for one in each.grounded}
+
+
+@pytest.mark.parametrize("overrides", [(), ("pipeline.dac.alignments=benchmark",)])
+def test_else_it_is_shown_those_of_the_benchmark(
+    home: Path, tmp_path: Path, overrides: tuple[str, ...]
+) -> None:
+    extras, notes = chosen(home, tmp_path, "dac", *overrides)
+    assert "Spider" not in notes
+    assert all(len(each.aligned) == 5 and each.aligned[0].database is not None for each in extras)
+    coverage = [[one.coverage >= COVERED for one in each.aligned] for each in extras]
+    assert all(covered == sorted(covered, reverse=True) for covered in coverage)
+
+
+def test_bm25_stands_in_for_an_encoder_that_is_not_on_disk_and_the_summary_says_so(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    extras, notes = chosen(
+        home, tmp_path, "rsl-sql-acl", "pipeline.demonstrations.encoder=nobody/no-encoder-here"
+    )
+    assert "BM25 stands in for nobody/no-encoder-here" in notes
+    by_words, _ = chosen(home, tmp_path, "rsl-sql-acl", "pipeline.demonstrations.retriever=bm25")
+    assert [each.demonstrations for each in extras] == [each.demonstrations for each in by_words]

@@ -1,0 +1,66 @@
+"""Tables of runs and nightly runs on a narrow terminal: what names a run and its verdict stays whole."""
+
+import datetime
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flows.nights.display import print_night, print_nights
+from flows.results.runs_display import print_runs
+from tasks.tracking.warehouse.runs import RunHeader, Warehouse
+from tests.tasks.tracking.comparison_samples import two_runs
+from tests.tasks.tracking.night_samples import a_night
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of 80 columns without colours."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    return Terminal()
+
+
+def a_run(benchmark: str) -> RunHeader:
+    started = datetime.datetime(2026, 11, 21, 2, tzinfo=datetime.UTC)
+    names = ("20261121-020000-3f9a1c", benchmark, "deepseek-chat", "rsl-sql")
+    return RunHeader(*names, started, "complete", 1030.0, 1534.0, "bird")
+
+
+def test_a_narrow_terminal_shows_what_a_run_evaluated(terminal: Terminal) -> None:
+    print_runs([a_run("bird-dev"), a_run("spider-test")], 20, terminal)
+    text = terminal.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("20261121-020000-3f9a1c", "bird-dev", "spider-test", "deepseek-chat", "rsl-sql", "67.14 %"):
+        assert word in text
+    assert "a wider terminal also shows" in text
+
+
+def test_what_differs_from_the_defaults_and_what_the_user_wrote_is_listed(terminal: Terminal) -> None:
+    tags = {"changed": "pipeline.k=0", "name": "no shots", "team": "[search]", "note": "a floor"}
+    print_runs([replace(a_run("bird-dev"), tags=tags)], 20, terminal)
+    text = " ".join(terminal.getvalue().split())
+    for word in ("pipeline.k=0", "no shots", "team=[search]", "a floor"):
+        assert word in text
+
+
+def test_a_narrow_terminal_shows_the_verdict_of_a_nightly_run_in_whole_words(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    night = a_night(Warehouse(tmp_path / "warehouse.duckdb"), two_runs(3, 20, 100), name="2026-11-21T01:30Z")
+    print_nights([night], terminal)
+    listed = terminal.getvalue()
+    assert "2026-11-21T01:30Z" in listed
+    assert set(night.verdict.split()) <= set(listed.split())
+    print_night(night, terminal)
+    (row,) = [line for line in terminal.getvalue().splitlines() if "42.00 %" in line]
+    assert "regression" in row

@@ -1,0 +1,134 @@
+"""`crosscheck report`: a run as one page, with what was asked, answered and returned for every question."""
+
+import asyncio
+import base64
+import json
+import re
+import shutil
+import subprocess
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.scoring.report import Verdict
+from tasks.settings.home import Home
+from tests.flows.show.test_show_command import RULES, judged, keep
+from tests.support.command_line import Ran
+from tests.support.offline_run import OfflineRun, offline_run
+
+PACKED = re.compile(r'<script type="text/plain"([^>]*)>([^<]*)</script>')
+HOSTILE = 'How many "ships" <script>alert(1)</script> \x1b[2J \u202e?'
+
+
+@pytest.fixture
+def home(run_here: Callable[..., Ran], tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def asked(home: Home) -> OfflineRun:
+    return asyncio.run(offline_run("zero-shot", home=home.path, limit=3))
+
+
+def unpack(text: str) -> Any:
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+def kept(home: Home, asked: OfflineRun, text: str | None = None) -> None:
+    """Keep a run: the first question is right, the others wrong; the text stands for that of the second one."""
+    first, second, third = judged(asked)
+    good = Verdict(dict.fromkeys(RULES, True), "ok", row_count=1)
+    scores = [replace(first, final=good, stages=dict.fromkeys(first.stages, good)), second, third]
+    if text:
+        scores[1] = replace(second, question=replace(second.question, text=text))
+    keep(home, asked, scores)
+
+
+def test_the_page_has_every_question_with_its_prompt_reply_and_results(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
+) -> None:
+    kept(home, asked)
+    ran = run_here("report", "latest", "--no-mlflow", "--json")
+    assert ran.code == 0, ran.err
+    page = Path(ran.json["page"]).read_text(encoding="utf-8")
+    assert ran.json["bytes"] == len(page.encode())
+    assert "33.33 %" in page and "1 of 3" in page
+    packed = PACKED.findall(page)
+    *questions, sections = [unpack(text) for _, text in packed]
+    assert [each["question_id"] for each in questions] == list(asked.heard)
+    for each in questions:
+        (heard,) = asked.heard[each["question_id"]]
+        (call,) = [call for stage in each["stages"] for call in stage["calls"]]
+        shown = [
+            "".join(sections[part] if isinstance(part, int) else part for part in message["content"])
+            for message in call["messages"]
+        ]
+        assert "\n\n".join(shown) == heard.prompt
+        assert call["reply"] == heard.reply
+        assert each["gold_result"]["status"] == "ok"
+        assert each["predicted_result"] is not None
+    assert any(isinstance(part, int) for part in call["messages"][-1]["content"]), (
+        "what prompts share is there once"
+    )
+
+
+def test_details_may_be_of_the_wrong_answers_or_of_none(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran], tmp_path: Path
+) -> None:
+    kept(home, asked)
+    for details, count in (("wrong", 2), ("none", 0)):
+        file = tmp_path / f"{details}.html"
+        assert (
+            run_here("report", "latest", "--no-mlflow", "--details", details, "--html", str(file)).code == 0
+        )
+        page = file.read_text(encoding="utf-8")
+        assert len(PACKED.findall(page)) == count + 1
+        assert page.count('<li class="flip"') == 3
+    missing = run_here("report", "latest", "--no-mlflow", "--html", str(tmp_path / "no" / "page.html"))
+    assert missing.code == 2
+    assert "Name a file in a folder that exists" in missing.err
+
+
+def test_hostile_text_does_not_act(home: Home, asked: OfflineRun, run_here: Callable[..., Ran]) -> None:
+    kept(home, asked, HOSTILE)
+    page = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"]).read_text(
+        encoding="utf-8"
+    )
+    assert "<script>alert" not in page
+    assert "\x1b" not in page and "\u202e" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    details = "".join(zlib.decompress(base64.b64decode(text)).decode() for _, text in PACKED.findall(page))
+    assert "\\u001b" not in details and "\u202e" not in details
+
+
+def test_a_run_that_mlflow_does_not_have_is_said_and_the_page_is_written(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
+) -> None:
+    kept(home, asked)
+    ran = run_here("report", "latest", "--details", "none")
+    assert ran.code == 0
+    assert "It is not in MLflow: MLflow does not have the run." in ran.out
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to open the page with")
+def test_a_browser_unpacks_the_details_of_a_question(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran], tmp_path: Path
+) -> None:
+    kept(home, asked, HOSTILE)
+    page = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"])
+    opened = tmp_path / "opened.html"
+    text = page.read_text(encoding="utf-8")
+    opened.write_text(text.replace('<details class="more">', '<details class="more" open>'), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    ran = subprocess.run(
+        ["chromium", *options, "--virtual-time-budget=5000", "--dump-dom", opened.as_uri()],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    shown = ran.stdout.partition("<footer>")[0]
+    assert shown.count("prompt and reply of ") == 3
+    assert "result of the gold" in shown
+    assert "<script>alert" not in ran.stdout

@@ -1,0 +1,84 @@
+"""What Crosscheck promises, and how many faults the test of each promise injects.
+
+`python -m tests.promises` runs the tests and prints what they counted; README's table is filled from here. A test that
+counts another number than is declared fails, and so does README's.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A promise and its test.
+
+    Attributes:
+        text: what holds, and under which faults.
+        faults: number of faults that the test injects.
+        test: the test's file in `tests/promises/`.
+        answers: whether paid answers are involved, so that lost and repeated ones are counted.
+        fuzzed: whether the faults are built by hypothesis, so that `faults` is the least number.
+    """
+
+    text: str
+    faults: int
+    test: str
+    answers: bool = False
+    fuzzed: bool = False
+
+
+def readme_table() -> str:
+    """Return README's table of promises."""
+    lines = [
+        "| promise | faults | survived | answers lost | bought twice | test |",
+        "|---|--:|--:|--:|--:|---|",
+    ]
+    for each in PROMISES.values():
+        answers = "0 | 0" if each.answers else "- | -"
+        faults = f"{'at least ' if each.fuzzed else ''}{each.faults:,}"
+        lines.append(f"| {each.text} | {faults} | all | {answers} | `{each.test}` |")
+    return "\n".join(lines)
+
+
+PROMISES: dict[str, Promise] = {
+    "server": Promise(
+        "A model server that misbehaves (status, headers, body, usage, timing, lost connections) ends a call "
+        "within the bound of the settings; what it answered is stored and not asked again",
+        400,
+        "test_server.py",
+        answers=True,
+        fuzzed=True,
+    ),
+    "stores": Promise(
+        "Each store cut, overwritten, emptied, replaced by another program's file or by one of a newer release is "
+        "set aside and made anew, or named in one message; replies in an intact store stay",
+        87,
+        "test_stores.py",
+        answers=True,
+    ),
+    "sql": Promise(
+        "Hostile SQL on SQLite, executed, scored, parsed and shown: the database's bytes stay, no file is made, a "
+        "query ends within 0.5 s of its deadline, a worker stays within 512 MiB, the next query is right",
+        606,
+        "test_hostile_sql.py",
+    ),
+    "death": Promise(
+        "An evaluation that is killed (SIGKILL), terminated or stopped for a while goes on with the same command, to "
+        "the table of an undisturbed run",
+        4,
+        "test_death.py",
+        answers=True,
+    ),
+    "texts": Promise(
+        "Any text of a benchmark, model or error (lone surrogates, NUL, control and bidi characters, markup, "
+        "templates, shell, very long lines) is stored and shown as text, and no other record of its group is lost",
+        72,
+        "test_texts.py",
+        answers=True,
+    ),
+    "input": Promise(
+        "Wrong options, settings, files and names: exit code 2 before anything is asked, one message that names the "
+        "place, no traceback, nothing executed",
+        130,
+        "test_bad_input.py",
+    ),
+}

@@ -1,0 +1,70 @@
+"""Processes that die or are stopped: the same command continues, to the table of an undisturbed run."""
+
+import random
+import shutil
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.flows.conftest import backbone_file, model
+from tests.support.command_line import CommandLine
+from tests.support.counting import Count
+from tests.support.death import Deaths, moment, same
+from tests.support.fake_openai import FakeOpenAI, error
+
+__all__ = ["backbone_file", "model"]
+
+ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGKILL,))
+"""Ctrl-C, once and twice, is in tests/flows/evaluation."""
+
+
+CANARY = "canary-7c1e5a0b-key"
+"""A key that no pattern of keys recognises; it may be in no file and no message."""
+
+
+@pytest.mark.promise("death")
+def test_the_same_command_continues_after_any_death(
+    crosscheck: CommandLine,
+    built_demo: Path,
+    backbone_file: str,
+    model: FakeOpenAI,
+    count: Count,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    model.latency = 0.3
+    with Path(backbone_file).open("a", encoding="utf-8") as file:
+        file.write("api_key_env: CANARY_KEY\n")
+    proxy = f"http://user:{CANARY}@127.0.0.1:9"
+    crosscheck.environment = {
+        **crosscheck.environment, "CANARY_KEY": CANARY, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.1",
+    }  # fmt: skip
+    model.script(error(500, f"Key {CANARY} of {proxy} met a fault"))
+    arguments = ("evaluate", "--backbone", backbone_file, "--limit", "8", "--json", "--pipeline", "rsl-sql")
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    undisturbed = crosscheck.run(*arguments)
+    requests = len(model.requests)
+    model.requests.clear()
+    shutil.rmtree(crosscheck.home)
+    shutil.copytree(built_demo, crosscheck.home)
+    deaths = Deaths(crosscheck, model, arguments)
+    rng = random.Random(11)
+    for how in ENDS:
+        with count.fault(" ".join(each.name for each in how)):
+            deaths.die(how, *moment(rng, requests // len(ENDS)))
+    last = deaths.finish()
+    assert last.code == undisturbed.code == 0, last.err
+    assert same(last) == same(undisturbed)
+    count.answers(lost=deaths.lost, twice=deaths.twice)
+    assert model.requests[-1].headers["authorization"] == f"Bearer {CANARY}"
+    assert CANARY not in "".join((undisturbed.out, undisturbed.err, last.out, last.err, *deaths.said))
+    places = [crosscheck.home, *tmp_path_factory.getbasetemp().glob("prefect-server*")]
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    assert len(files) > 10 and [path for path in files if CANARY.encode() in path.read_bytes()] == []
+    assert deaths.in_flight <= len(ENDS) * 8
+    client = MlflowClient(f"sqlite:///{crosscheck.home / 'mlflow.db'}")
+    runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
+    ends = [run.info.status for run in runs]
+    # A run may end before it is killed, and on a fresh folder MLflow's run begins seconds after the first call.
+    assert set(ends) <= {"FINISHED", "KILLED"} and "FINISHED" in ends

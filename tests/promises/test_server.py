@@ -1,0 +1,136 @@
+"""A model server that does what it likes: hypothesis builds what it sends, real HTTP carries it."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tasks.backbone.cache.backbone import CachedBackbone
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.endpoint import retry_policy
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.retry_policy import longest_call_s
+from tasks.backbone.protocol import Message, Reply, Request
+from tasks.errors import BackboneError
+from tasks.settings.backbone import BackboneSettings, Prices
+from tests.support.counting import Count
+from tests.support.fake_openai import Behaviour, FakeOpenAI
+
+CALLS = 4
+PER_STREAM = 8
+SLACK_S = 2.0
+"""What a busy machine may take beyond the bound."""
+
+TEXTS = st.text(st.characters(codec=None), max_size=30) | st.sampled_from(
+    ["\ud800", "a\x00b", "‮evil", "x" * 300_000, "<script>alert(1)</script>", '{"sql": "\\ud800"}', "[" * 5000]
+)
+NUMBERS = st.sampled_from([-1, 0, 3, -999_700, 10**30, 1e400, float("nan"), True, "7", None, [], 2.5])
+USAGE = st.none() | st.dictionaries(
+    st.sampled_from(
+        ["prompt_tokens", "completion_tokens", "prompt_tokens_details", "prompt_cache_hit_tokens"]
+    ),
+    NUMBERS | st.just({"cached_tokens": -5}),
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["error", "choices", "message"]), inner)
+    ),
+    max_leaves=5,
+)
+HEADERS = st.dictionaries(
+    st.sampled_from(["retry-after", "retry-after-ms", "location", "content-encoding", "content-type", "x-request-id"]),
+    st.sampled_from(
+        ["0", "0.01", "-5", "1e400", "nan", "soon", "Thu, 01 Jan 1970 00:00:00 GMT", "99999999999", "gzip", "br",
+         "text/html", "/v1/chat/completions", "http://127.0.0.1:9/v1", "//", "\t", "\xff"]
+    ),
+    max_size=2,
+)  # fmt: skip
+
+
+@st.composite
+def behaviours(draw: st.DrawFn) -> Behaviour:
+    """Draw how one request is answered."""
+    kind = draw(st.sampled_from(["reply", "body", "raw", "hang", "drop", "cut", "drip"]))
+    status = draw(
+        st.sampled_from([200, 200, 200, 204, 301, 307, 400, 401, 403, 404, 408, 413, 422, 429, 500, 503, 599])
+    )
+    headers = draw(HEADERS)
+    if kind == "hang":
+        return Behaviour(hang=True)
+    if kind == "drop":
+        return Behaviour(drop=True)
+    if kind == "body":
+        return Behaviour(status, draw(ANYTHING), headers)
+    if kind == "raw":
+        return Behaviour(status, "", headers, raw=draw(st.binary(max_size=200)))
+    message: dict[str, Any] = {"message": {"role": "assistant", "content": draw(TEXTS | ANYTHING)}}
+    how = Behaviour(status if kind == "cut" else 200, None, headers, choice=message, usage=draw(USAGE))
+    changes: dict[str, Any] = {
+        "cut": {"cut_to": 0.5},
+        "drip": {"drip": draw(st.sampled_from([0.01, 0.1]))},
+    }.get(kind, {})
+    return Behaviour(**{**vars(how), **changes})
+
+
+@pytest.mark.promise("server")
+def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kept(
+    fake_openai: FakeOpenAI, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.005)
+    chosen = BackboneSettings(
+        name="fake", model="m", base_url=fake_openai.base_url, timeout_s=0.15, retries=1, max_wait_s=0.01,
+        prices=Prices.model_validate({"input": 1.0, "output": 1.0, "as_of": "2026-11-01"}),
+    )  # fmt: skip
+    bound = longest_call_s(chosen, asked_to_wait=False)
+    streams = 0
+
+    async def stream(cache: ReplyCache, behaviours: list[Behaviour]) -> None:
+        nonlocal streams
+        streams += 1
+        requests = [Request((Message("user", f"{streams} {number}"),)) for number in range(CALLS)]
+        fake_openai.requests.clear()
+        fake_openai._script.clear()
+        fake_openai.script(*behaviours)
+        async with OpenAIBackbone(chosen) as client:
+            backbone = CachedBackbone(client, cache)
+            started = time.monotonic()
+            outcomes = await asyncio.gather(
+                *(backbone.complete(each) for each in requests), return_exceptions=True
+            )
+            count.took(time.monotonic() - started)
+            assert time.monotonic() - started < bound + SLACK_S
+        assert [repr(each) for each in outcomes if not isinstance(each, Reply | BackboneError)] == []
+        answered = [number for number, each in enumerate(outcomes) if isinstance(each, Reply)]
+        assert all(
+            each.call.cost_usd is None or each.call.cost_usd >= 0
+            for each in outcomes
+            if isinstance(each, Reply)
+        )
+        fake_openai._script.clear()
+        fake_openai.requests.clear()
+        async with OpenAIBackbone(chosen.model_copy(update={"timeout_s": 30.0})) as client:
+            backbone = CachedBackbone(client, cache)
+            again = await asyncio.gather(*(backbone.complete(each) for each in requests))
+        asked = {received.prompt for received in fake_openai.requests}
+        twice = sum(f"{streams} {number}" in asked for number in answered)
+        lost = sum(again[number].text != outcomes[number].text for number in answered)  # type: ignore[union-attr]
+        count.answers(lost=lost, twice=twice)
+        assert len(asked) == CALLS - len(answered)
+
+    @settings(
+        max_examples=60, phases=[Phase.generate], deadline=None, derandomize=True, database=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )  # fmt: skip
+    @given(st.lists(behaviours(), min_size=PER_STREAM, max_size=PER_STREAM))
+    def every_stream(drawn: list[Behaviour]) -> None:
+        asyncio.run(stream(cache, drawn))
+        count.faults += len(drawn)
+        count.survived += len(drawn)
+
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+        every_stream()

@@ -1,0 +1,29 @@
+"""The corpora of hostile SQL in `tests/tasks/database/hostile/`, a file for each engine."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+CORPUS = Path(__file__).parents[1] / "tasks" / "database" / "hostile"
+SIGNS = {"\\n": "\n", "\\0": "\0", "\\ud800": "\ud800", "\\udfff": "\udfff"}
+_REPEATED = re.compile(r"\{([^|{}]*)\|([^|{}]*)\|(\d+)\|([^|{}]*)\}")
+
+
+class Statement(NamedTuple):
+    """A statement and what must happen to it: refused, stopped, or harmless."""
+
+    expected: str
+    sql: str
+
+
+def statements(engine: str) -> list[Statement]:
+    """Return the corpus of an engine."""
+    lines = (CORPUS / f"{engine}.txt").read_text(encoding="utf-8").split("\n")
+    return [Statement(*line.split("\t", 1)) for line in lines if line and not line.startswith("#")]
+
+
+def written_out(sql: str) -> str:
+    """Return a statement of SQLite's corpus with its signs and repetitions."""
+    for name, sign in SIGNS.items():
+        sql = sql.replace(name, sign)
+    return _REPEATED.sub(lambda part: part[1] + part[2] * int(part[3]) + part[4], sql)

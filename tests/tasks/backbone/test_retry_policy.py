@@ -1,0 +1,318 @@
+"""How long an endpoint is waited for, and what it may refuse: counted in requests that reach a real server."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tasks.backbone.endpoint import retry_policy, silence
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.failures import Refusal
+from tasks.backbone.endpoint.redirects import Target
+from tasks.backbone.endpoint.retry_policy import SILENT_S, RetryPolicy, longest_call, longest_call_s
+from tasks.backbone.protocol import Message, Request
+from tasks.errors import BackboneError
+from tasks.settings.backbone import BackboneSettings
+from tests.support.fake_openai import Behaviour, FakeOpenAI, dropped, error, hang, server_error
+
+ASK = Request((Message("user", "q"),))
+MOST = 7
+"""Requests of one call, by default."""
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.001)
+
+
+async def failure(settings: BackboneSettings) -> BackboneError:
+    async with OpenAIBackbone(settings) as backbone:
+        with pytest.raises(BackboneError) as caught:
+            await backbone.complete(ASK)
+    return caught.value
+
+
+@pytest.fixture
+def closed_port() -> Iterator[str]:
+    """A base_url that nobody listens at."""
+    with contextlib.closing(socket.socket()) as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+
+
+def moved(location: str, status: int = 307) -> Behaviour:
+    return Behaviour(status, {}, {"location": location})
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [server_error(500), Behaviour(body="<html>"), moved("/v1/chat/completions"), error(429, "slow down")],
+    ids=["500", "garbled", "redirect loop", "429"],
+)
+async def test_a_call_is_at_most_seven_requests(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, behaviour: Behaviour
+) -> None:
+    fake_openai.always(behaviour)
+    caught = await failure(settings)
+    assert len(fake_openai.requests) == MOST
+    assert caught.transient and caught.retried
+
+
+def test_how_long_a_call_can_take_follows_from_the_settings() -> None:
+    assert retry_policy.FIRST_PAUSE_S == 0.001  # as these tests set it
+    settings = BackboneSettings(name="x", timeout_s=10, retries=2, max_wait_s=60)
+    assert longest_call_s(settings, asked_to_wait=False) == pytest.approx(30.003)
+    assert longest_call_s(settings, asked_to_wait=True) == 1830
+    assert longest_call(settings) == (
+        "A model call is at most 3 requests and ends within 30 s, 30 min 30 s if the endpoint asks to wait each time."
+    )
+
+
+async def test_redirects_and_retries_share_the_requests_of_a_call(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(*[moved("/v1/chat/completions"), server_error()] * 5)
+    await failure(settings)
+    assert len(fake_openai.requests) == MOST
+
+
+async def test_a_redirect_loop_stops_the_run_and_names_the_setting(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.always(moved("/v1/chat/completions"))
+    caught = await failure(settings)
+    assert caught.fatal and "redirects without end" in str(caught) and "backbone.base_url" in str(caught)
+
+
+async def test_a_redirect_on_the_same_host_is_followed(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(moved("/v1/chat/completions", 308))
+    async with OpenAIBackbone(settings) as backbone:
+        reply = await backbone.complete(ASK)
+    assert (reply.text, reply.call.retries) == ("reply to: q", 1)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_elsewhere_gets_no_key_and_stops_the_run(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, status: int
+) -> None:
+    with FakeOpenAI() as elsewhere:
+        fake_openai.always(moved(f"{elsewhere.base_url}/chat/completions", status))
+        caught = await failure(settings)
+        assert elsewhere.requests == [] and len(fake_openai.requests) == 1
+    assert caught.fatal and elsewhere.base_url in str(caught) and "Set backbone.base_url" in str(caught)
+
+
+@pytest.mark.parametrize(
+    ("before", "status", "location", "after"),
+    [
+        ("http://h/v1/c", 308, "https://h/v1/c", Target("https://h/v1/c")),
+        ("https://h/v1/c", 303, "/poll?id=1", Target("https://h/poll?id=1", "get")),
+        ("https://h/v1/c", 308, "http://h/v1/c", None),
+        ("https://h/v1/c", 307, "https://h:444/v1/c", None),
+        ("https://h/v1/c", 307, "//evil/v1/c", None),
+        ("https://h/v1/c", 307, "https://h:x/", None),
+        ("https://h/v1/c", 307, None, None),
+        ("https://h/v1/c", 302, "/v1/d", None),
+    ],
+)
+def test_a_redirect_leads_to_the_same_host_or_nowhere(
+    before: str, status: int, location: str | None, after: Target | None
+) -> None:
+    assert Target(before).redirected(status, location) == after
+
+
+async def test_an_endpoint_that_is_not_there_stops_all_questions_with_one_message(
+    closed_port: str, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry_policy, "SILENT_S", 0.3)
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.1)
+    settings = settings.model_copy(update={"base_url": closed_port, "max_wait_s": 60.0})
+    started = time.monotonic()
+    async with OpenAIBackbone(settings) as backbone:
+        calls = (backbone.complete(Request((Message("user", str(n)),))) for n in range(40))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert time.monotonic() - started < 2
+    assert {type(outcome) for outcome in outcomes} == {BackboneError}
+    messages = {str(outcome) for outcome in outcomes}
+    assert len(messages) == 1 and all(outcome.fatal for outcome in outcomes)  # type: ignore[union-attr]
+    (message,) = messages
+    assert "not answered one request" in message and "backbone.base_url" in message and "\n" not in message
+
+
+def test_an_unreachable_endpoint_is_given_up_within_thirty_seconds_by_default() -> None:
+    owner, now, requests = RetryPolicy(BackboneSettings(name="x")), 100.0, 0
+    lost = Refusal("connection", "connection failed", "Is it up?")
+    while True:
+        requests += 1
+        owner.sent(now)
+        owner.record(lost)
+        now += retry_policy.CONNECT_S if now - 100.0 >= SILENT_S else 0.1
+        decision = owner.decide(lost, requests, now)
+        if decision.pause_s is None:
+            break
+        now += decision.pause_s
+    assert decision.fatal and requests <= MOST and now - 100.0 <= 30.0
+
+
+async def test_a_lost_connection_of_an_endpoint_that_has_answered_costs_its_question_only(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    async with OpenAIBackbone(settings) as backbone:
+        await backbone.complete(ASK)
+        fake_openai.always(dropped())
+        with pytest.raises(BackboneError) as caught:
+            await backbone.complete(ASK)
+        assert caught.value.transient and not caught.value.fatal
+    assert len(fake_openai.requests) == 1 + MOST
+
+
+async def test_an_endpoint_that_only_takes_connections_stops_the_run_after_two_timeouts(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.always(hang())
+    caught = await failure(settings.model_copy(update={"timeout_s": 0.1}))
+    assert caught.fatal and caught.transient and "Raise backbone.timeout_s" in str(caught)
+    assert len(fake_openai.requests) == 2
+
+
+async def test_an_endpoint_that_answers_nothing_at_all_stops_the_run_long_before_its_timeouts(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert silence.SILENT_S + silence.PROBE_S <= 30 < BackboneSettings(name="x").timeout_s
+    monkeypatch.setattr(silence, "SILENT_S", 0.5)
+    monkeypatch.setattr(silence, "PROBE_S", 0.2)
+    fake_openai.always(hang())
+    fake_openai.models = None
+    settings = settings.model_copy(update={"timeout_s": 60.0, "concurrency": 4})
+    started = time.monotonic()
+    async with OpenAIBackbone(settings) as backbone:
+        calls = (backbone.complete(Request((Message("user", str(n)),))) for n in range(20))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert time.monotonic() - started < 10 and len(fake_openai.requests) <= 4
+    assert all(isinstance(one, BackboneError) and one.fatal and one.transient for one in outcomes)
+    (message,) = {str(one) for one in outcomes}
+    assert "answered nothing" in message and "GET /models" in message and "\n" not in message
+
+
+@pytest.mark.parametrize("models", [200, 401, 404, 500])
+async def test_a_slow_first_answer_of_an_endpoint_that_answers_the_probe_is_waited_for(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, models: int
+) -> None:
+    monkeypatch.setattr(silence, "SILENT_S", 0.05)
+    monkeypatch.setattr(silence, "PROBE_S", 0.2)
+    fake_openai.models, fake_openai.latency = models, 0.5
+    async with OpenAIBackbone(settings) as backbone:
+        assert (await backbone.complete(ASK)).text == "reply to: q"
+    assert fake_openai.probes == 1
+
+
+async def test_an_endpoint_that_has_answered_is_never_probed(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "SILENT_S", 0.05)
+    async with OpenAIBackbone(settings) as backbone:
+        await backbone.complete(ASK)
+        fake_openai.latency = 0.2
+        await backbone.complete(Request((Message("user", "r"),)))
+    assert fake_openai.probes == 0
+
+
+async def test_an_implausible_retry_after_is_replaced_by_a_pause_of_our_own(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.script(error(429, "slow down", retry_after="1e400"), error(429, "slow", retry_after="nan"))
+    async with OpenAIBackbone(settings) as backbone:
+        started = time.monotonic()
+        assert (await backbone.complete(ASK)).text == "reply to: q"
+    assert time.monotonic() - started < 2 and len(fake_openai.requests) == 3
+
+
+REFUSED = {
+    "temperature, OpenAI": (
+        {},
+        400,
+        {
+            "error": {
+                "message": "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1)",
+                "type": "invalid_request_error",
+                "param": "temperature",
+                "code": "unsupported_value",
+            }
+        },
+        "set backbone.temperature=null",
+    ),
+    "temperature, vLLM": (
+        {},
+        400,
+        {"object": "error", "message": "temperature must be non-negative, got -1.", "code": 400},
+        "set backbone.temperature=null",
+    ),
+    "seed, FastAPI": (
+        {"seed": 0},
+        422,
+        {
+            "detail": [
+                {"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}
+            ]
+        },
+        "set backbone.seed=null",
+    ),
+    "reasoning_effort": (
+        {"reasoning_effort": "max"},
+        400,
+        {"error": {"message": "Unrecognized request argument supplied: reasoning_effort"}},
+        "set backbone.reasoning_effort",
+    ),
+    "max_tokens": (
+        {"max_tokens": 9},
+        400,
+        {
+            "error": {
+                "message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+                "param": "max_tokens",
+            }
+        },
+        "set it to null and backbone.max_completion_tokens instead",
+    ),
+    "extra_body": (
+        {"extra_body": {"top_k": 5}},
+        400,
+        {"error": {"message": "property 'top_k' is unsupported"}},
+        'take "top_k" out of backbone.extra_body',
+    ),
+    "response_format": (
+        {"response_mode": "json_schema"},
+        400,
+        {"error": {"message": "Invalid parameter: 'response_format' of type 'json_schema' is not supported"}},
+        "set backbone.response_mode=json_object",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_a_refused_parameter_names_our_setting_in_one_line_and_nothing_is_sent_again(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, name: str
+) -> None:
+    changes, status, body, advice = REFUSED[name]
+    fake_openai.always(Behaviour(status, body))
+    settings = settings.model_copy(update={**changes, "concurrency": 1})
+    async with OpenAIBackbone(settings) as backbone:
+        calls = (backbone.complete(Request((Message("user", str(n)),), schema={})) for n in range(20))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert len(fake_openai.requests) == 1
+    assert all(isinstance(one, BackboneError) and one.fatal and not one.transient for one in outcomes)
+    (message,) = {str(one) for one in outcomes}
+    assert advice in message and "\n" not in message
+
+
+async def test_a_parameter_that_was_never_sent_is_not_blamed(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.always(error(400, "Invalid value: the field 'top_k' of the data must be a number"))
+    caught = await failure(settings)
+    assert not caught.fatal and "top_k" in str(caught) and "backbone." not in str(caught)

@@ -1,0 +1,120 @@
+"""A benchmark of one's own from pairs of question and SQL."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+
+from tasks.benchmarks.benchmark import load_benchmark
+from tasks.benchmarks.own import NewBenchmark, make_benchmark
+from tasks.errors import ConfigurationError, DataError
+from tasks.settings.load import load_benchmark_settings
+from tests.support import postgres
+from tests.support.in_process import run
+from tests.tasks.benchmarks.conftest import Files
+
+CSV = """Question,Gold SQL,evidence
+How many?,"SELECT COUNT(*), 1 FROM Customers",all of them
+Who?,SELECT Name FROM Customers,
+"""
+
+
+def loaded(file: Path, tmp_path: Path) -> Any:
+    settings = load_benchmark_settings(tmp_path, str(file))
+    return load_benchmark(settings, data=tmp_path, home=tmp_path, conf=tmp_path)
+
+
+def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -> None:
+    pairs, folder = tmp_path / "pairs.csv", tmp_path / "mine"
+    pairs.write_text(CSV, encoding="utf-8")
+    ran = run(
+        "init-benchmark", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
+    )
+    assert ran.code == 0, ran.err
+    assert f"crosscheck evaluate --benchmark {folder / 'mine.yaml'}" in ran.out
+    benchmark = loaded(folder / "mine.yaml", tmp_path)
+    assert [(q.id, q.text, q.evidence, q.database_id) for q in benchmark.questions] == [
+        ("0", "How many?", "all of them", "shop"),
+        ("1", "Who?", "", "shop"),
+    ]
+    assert benchmark.gold["0"] == "SELECT COUNT(*), 1 FROM Customers"
+    assert (benchmark.missing, benchmark.notes) == ({}, ())
+    again = run(
+        "init-benchmark", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
+    )
+    assert (again.code, "not empty" in again.err) == (2, True)
+
+
+def test_json_lines_may_name_ids_and_one_of_several_databases(bird: Files, tmp_path: Path) -> None:
+    other = tmp_path / "mall.db"
+    other.write_bytes(bird.database.read_bytes())
+    pairs = tmp_path / "pairs.jsonl"
+    item = {"question_id": "a1", "db_id": "mall", "question": "How many?", "query": "SELECT 1"}
+    pairs.write_text(json.dumps(item) + "\n", encoding="utf-8")
+    wanted = NewBenchmark(pairs, (str(bird.database), str(other)), tmp_path / "mine", "strict")
+    made = make_benchmark(wanted)
+    assert (made.questions, made.databases) == (1, 2)
+    assert yaml.safe_load(made.file.read_text(encoding="utf-8"))["rule"] == "strict"
+    assert loaded(made.file, tmp_path).questions[0].database_id == "mall"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("p.csv", "text,answer\na,b\n", "no question and no sql or query"),
+        ("p.csv", "question,sql\na,SELECT 1,2\n", "line 2: 3 cells"),
+        ("p.csv", "question,sql,db_id\na,SELECT 1,mall\n", '"mall", which is not given'),
+        ("p.csv", "question,sql,id\na,SELECT 1,7\nb,SELECT 2,7\n", '"7" is there twice'),
+        ("p.csv", "question,sql\n", "holds no question"),
+        ("p.txt", "a", "must end in .csv"),
+        ("p.jsonl", "{", "line 1: not JSON"),
+    ],
+)
+def test_bad_pairs_are_one_message_and_nothing_is_written(
+    bird: Files, tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    pairs = tmp_path / name
+    pairs.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        make_benchmark(NewBenchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird"))
+    assert said in str(caught.value)
+    assert not (tmp_path / "mine").exists()
+
+
+def test_two_databases_of_one_name_are_refused(bird: Files, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match='"shop" is also the name'):
+        make_benchmark(
+            NewBenchmark(tmp_path / "p.csv", (str(bird.database), str(bird.database)), tmp_path / "m", "bird")
+        )
+
+
+def test_databases_of_another_engine_stay_where_they_are(tmp_path: Path) -> None:
+    for name in ("shop", "mall"):
+        with duckdb.connect(str(tmp_path / f"{name}.duckdb")) as connection:
+            connection.execute("CREATE TABLE item (name TEXT)")
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("db_id,question,sql\nmall,How many?,SELECT count(*) FROM item\n", encoding="utf-8")
+    files = tuple(str(tmp_path / f"{name}.duckdb") for name in ("shop", "mall"))
+    made = make_benchmark(NewBenchmark(pairs, files, tmp_path / "mine", "bird"))
+    settings = yaml.safe_load(made.file.read_text(encoding="utf-8"))
+    assert (settings["url"], settings["dialect"]) == (f"duckdb:///{tmp_path}/{{database}}.duckdb", "duckdb")
+    assert loaded(made.file, tmp_path).missing == {}
+    (tmp_path / "far").mkdir()
+    with duckdb.connect(str(tmp_path / "far" / "pub.duckdb")) as connection:
+        connection.execute("CREATE TABLE item (name TEXT)")
+    further = (*files, str(tmp_path / "far" / "pub.duckdb"))
+    with pytest.raises(ConfigurationError, match="differ in more than the database's name"):
+        make_benchmark(NewBenchmark(pairs, further, tmp_path / "other", "bird"))
+
+
+def test_databases_of_a_server_are_named_by_its_url(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("question,sql\nHow many?,SELECT count(*) FROM item\n", encoding="utf-8")
+    with postgres.new_reader("CREATE TABLE item (name TEXT)") as url:
+        made = make_benchmark(NewBenchmark(pairs, (url,), tmp_path / "mine", "bird"))
+        settings = yaml.safe_load(made.file.read_text(encoding="utf-8"))
+        assert settings["url"] == url.rpartition("/")[0] + "/{database}"
+        assert loaded(made.file, tmp_path).missing == {}

@@ -1,0 +1,142 @@
+"""Files of predictions: which column is the SQL, what belongs to which question, what is remarked on."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.predictions.columns import Reading
+from tasks.benchmarks.predictions.formats import read_predictions
+from tasks.benchmarks.predictions.pairing import Predictions, pair
+from tasks.errors import DataError
+
+MARK = "\t----- bird -----\t"
+
+
+@pytest.fixture
+def own(bird: Any) -> Benchmark:
+    """Questions 7 and 9 on one database."""
+    found: Benchmark = bird.load()
+    return found
+
+
+@pytest.fixture
+def paired(own: Benchmark, tmp_path: Path) -> Callable[..., Predictions]:
+    def run(name: str, content: Any, **reading: Any) -> Predictions:
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        return pair(read_predictions(path, Reading(**reading)), own)
+
+    return run
+
+
+def test_two_columns_that_may_hold_the_sql_are_refused_with_their_names(
+    paired: Callable[..., Predictions],
+) -> None:
+    text = "question_id,query,generated_sql\n7,SELECT 1,SELECT 2\n"
+    with pytest.raises(DataError, match=r'"query", "generated_sql".*--sql-column'):
+        paired("p.csv", text)
+    assert paired("p.csv", text, sql_column="generated_sql").sqls == {"7": "SELECT 2"}
+    assert paired("p.csv", text, sql_column="QUERY").sqls == {"7": "SELECT 1"}
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["question_id,PREDICTED SQL", "instance_id,sql", "id,generated_sql", "question_id,gold_sql,sql",
+     "question_id,query,predicted_sql"],
+)  # fmt: skip
+def test_one_column_is_the_sql(paired: Callable[..., Predictions], header: str) -> None:
+    cells = ["7", *["SELECT 0"] * (header.count(",") - 1), "SELECT 2"]
+    assert paired("p.csv", f"{header}\n{','.join(cells)}\n").sqls == {"7": "SELECT 2"}
+
+
+def test_all_that_is_missing_is_said_at_once(paired: Callable[..., Predictions]) -> None:
+    with pytest.raises(DataError, match=r"no question id .* and no SQL .*--by-position.*--sql-column"):
+        paired("p.csv", "number,answer\n7,SELECT 1\n")
+    with pytest.raises(DataError, match=r"no answers; it has question_id"):
+        paired("p.csv", "question_id,answer\n7,SELECT 1\n", sql_column="answers")
+
+
+def test_by_position_a_list_without_ids_is_paired_in_its_order(paired: Callable[..., Predictions]) -> None:
+    rows = [{"answer": "SELECT 1"}, {"answer": "SELECT 2"}]
+    assert paired("p.json", rows, sql_column="answer", by_position=True).sqls == {
+        "7": "SELECT 1",
+        "9": "SELECT 2",
+    }
+    with pytest.raises(DataError, match=r"1 predictions, but own has 2 questions"):
+        paired("p.json", rows[:1], sql_column="answer", by_position=True)
+    assert paired("p.json", {"1": "SELECT 2", "0": "SELECT 1"}, by_position=True).sqls["9"] == "SELECT 2"
+
+
+def test_keys_that_are_positions_are_taken_as_such_with_a_note(paired: Callable[..., Predictions]) -> None:
+    found = paired("p.json", {"0": f"SELECT 1{MARK}shop", "1": f"SELECT 2{MARK}shop"})
+    assert found.sqls == {"7": "SELECT 1", "9": "SELECT 2"}
+    assert "positions from 0" in found.notes[0]
+    with pytest.raises(DataError, match="none of its 2 ids"):
+        paired("p.json", {"0": f"SELECT 1{MARK}shop", "1": f"SELECT 2{MARK}elsewhere"})
+
+
+def test_mini_dev_s_outputs_by_position_fit_the_real_questions(shared_data: Path, tmp_path: Path) -> None:
+    from tasks.benchmarks.benchmark import load_benchmark
+    from tasks.settings.home import find_conf
+    from tasks.settings.load import load_benchmark_settings
+
+    settings = load_benchmark_settings(
+        find_conf(), "bird-mini-dev", ["benchmark.databases=.", 'benchmark.tables=""']
+    )
+    benchmark = load_benchmark(settings, data=shared_data, home=tmp_path, conf=find_conf())
+    assert len({question.id for question in benchmark.questions}) == 500
+    assert "137-2, 138-2" in benchmark.notes[0]
+    keyed = {str(n): f"SELECT {n}{MARK}{q.database_id}" for n, q in enumerate(benchmark.questions)}
+    path = tmp_path / "predict_mini_dev.json"
+    path.write_text(json.dumps(keyed), encoding="utf-8")
+    found = pair(read_predictions(path), benchmark)
+    assert found.sqls[benchmark.questions[42].id] == "SELECT 42"
+    assert "positions from 0" in found.notes[0]
+
+
+def test_fences_and_database_names_are_said_and_taken_out_on_request(
+    paired: Callable[..., Predictions],
+) -> None:
+    sqls = {"7": "```sql\nSELECT 1\n```", "9": "shop | SELECT 2"}
+    found = paired("p.json", sqls)
+    assert found.sqls == sqls
+    assert [("--unwrap takes it out" in note, note[:8]) for note in found.notes] == [(True, "1 of 2 p")] * 2
+    assert paired("p.json", sqls, unwrap=True).sqls == {"7": "SELECT 1", "9": "SELECT 2"}
+
+
+def test_predictions_that_are_the_gold_are_remarked_on(bird: Any, tmp_path: Path) -> None:
+    questions = [
+        {"question_id": n, "db_id": "shop", "question": "How many?", "SQL": f"SELECT {n}"} for n in range(10)
+    ]
+    bird.write("dev.json", questions)
+    path = tmp_path / "p.json"
+    for right, noted in ((6, 0), (7, 1)):
+        path.write_text(json.dumps({n: f"SELECT {n if n < right else -n}" for n in range(10)}))
+        assert len(pair(read_predictions(path), bird.load()).notes) == noted
+
+
+def test_a_folder_has_a_file_of_sql_per_question(tmp_path: Path) -> None:
+    folder = tmp_path / "submission"
+    folder.mkdir()
+    (folder / "local001.csv").write_text("a\n1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"no file <question id>\.sql\. Its CSV files are results"):
+        read_predictions(folder)
+    (folder / "local002.sql").write_text("SELECT 1\n", encoding="utf-8")
+    (folder / "local001.sql").write_text(" ", encoding="utf-8")
+    read = read_predictions(folder)
+    assert [(entry.question_id, entry.sql) for entry in read.entries] == [
+        ("local001", None),
+        ("local002", "SELECT 1"),
+    ]
+
+
+@pytest.mark.parametrize("content", ["[" * 20_000, '{"0": ' * 20_000, '{"0": ' + "9" * 5000 + "}"])
+@pytest.mark.parametrize("name", ["p.json", "p.jsonl"])
+def test_json_that_python_cannot_read_is_named(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=name):
+        read_predictions(tmp_path / name)

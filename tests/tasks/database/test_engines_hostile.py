@@ -1,0 +1,90 @@
+"""Hostile SQL on each engine, through the real workers, on real servers: nothing changes, nothing outside is read."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tasks.database.database import Database, open_database, verify_unchanged
+from tasks.database.limits import Limits
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.urls import locate
+from tests.support import mariadb, postgres
+from tests.support.hostile import statements
+
+TABLE = "CREATE TABLE singer (id INTEGER PRIMARY KEY, name VARCHAR(100), born INTEGER)"
+ROWS = "INSERT INTO singer VALUES (1, 'Ann', 1970), (2, 'Bob', NULL), (3, 'Cyd', 1990)"
+TIMEOUT_S = 0.4
+WITHIN_S = 0.5
+"""Seconds after the deadline within which a query has ended."""
+
+
+@contextmanager
+def on_duckdb(tmp_path: Path) -> Iterator[Database]:
+    path = tmp_path / "concert.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(TABLE)
+        connection.execute(ROWS)
+    yield open_database(path, "concert")
+    assert [file.name for file in tmp_path.iterdir()] == ["concert.duckdb"]
+
+
+@contextmanager
+def on_postgresql(tmp_path: Path) -> Iterator[Database]:
+    with postgres.new_reader(TABLE, ROWS, "CREATE SEQUENCE singer_seq", "CREATE EXTENSION dblink") as url:
+        roles = postgres.execute(f"{postgres.SERVER}/postgres", "SELECT * FROM pg_roles ORDER BY oid")
+        yield open_database(locate(url), "concert")
+        assert postgres.execute(f"{postgres.SERVER}/postgres", "SELECT * FROM pg_roles ORDER BY oid") == roles
+        owner = url.replace(url.partition("@")[0], "postgresql://postgres")
+        assert postgres.execute(owner, "SELECT last_value, is_called FROM singer_seq") == [(1, False)]
+        assert postgres.execute(owner, "SELECT count(*) FROM pg_largeobject_metadata") == [(0,)]
+
+
+@contextmanager
+def on_mysql(tmp_path: Path) -> Iterator[Database]:
+    with mariadb.new_database(TABLE, ROWS) as url:
+        yield open_database(locate(url), "concert")
+        name = url.rpartition("/")[2]
+        assert mariadb.execute("SHOW TABLES", database=name) == [("singer",)]
+
+
+ENGINES = {"duckdb": on_duckdb, "postgresql": on_postgresql, "mysql": on_mysql}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_nothing_that_sql_does_leaves_the_sandbox(engine: str, tmp_path: Path) -> None:
+    corpus = statements(engine)
+    assert len(corpus) >= 60
+    wrong: list[str] = []
+    with ENGINES[engine](tmp_path) as database:
+        async with SqlWorkers(1, limits=Limits(timeout_s=TIMEOUT_S)) as workers:
+            assert (await workers.execute(database, "SELECT 1", timeout_s=5)).ok
+            for expected, sql in corpus:
+                found, seconds = "", 0.0
+                for _ in range(2):  # a busy machine may have taken the time
+                    started = time.perf_counter()
+                    execution = await workers.execute(database, sql, timeout_s=TIMEOUT_S)
+                    seconds = time.perf_counter() - started
+                    stopped = execution.status in ("timeout", "too_large")
+                    found = "stopped" if stopped else "refused" if execution.status == "error" else "harmless"
+                    next_one = await workers.execute(
+                        database, "SELECT count(*), min(name) FROM singer", timeout_s=5
+                    )
+                    if next_one.rows != ((3, "Ann"),):
+                        wrong.append(f"{sql}: the next query gives {next_one}")
+                    if seconds <= TIMEOUT_S + WITHIN_S:
+                        break
+                if found != expected and expected != "harmless":
+                    wrong.append(
+                        f"{sql}: {execution.status} {execution.error or execution.rows!r:.200}, not {expected}"
+                    )
+                if seconds > TIMEOUT_S + WITHIN_S:
+                    wrong.append(f"{sql}: took {seconds:.2f} s")
+                if "root:" in repr(execution.rows):
+                    wrong.append(f"{sql}: read a file")
+        assert wrong == []
+        assert verify_unchanged([database]) == ()
+    assert not list(Path("/tmp").glob("evil*"))

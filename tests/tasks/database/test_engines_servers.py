@@ -1,0 +1,208 @@
+"""What users of a server meet: wrong addresses, roles that may write, lost connections, and what is never shown."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tasks.database.database import open_database, verify_unchanged
+from tasks.database.loading.load import LoadChoice, load_database
+from tasks.database.location import Location
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.urls import database_name, locate
+from tasks.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
+from tasks.records import ColumnName
+from tasks.retrieval.values.index import ValueIndex
+from tests.support import mariadb, postgres
+
+TABLES = (
+    "CREATE TABLE town (id INTEGER PRIMARY KEY, name VARCHAR(50))",
+    "CREATE TABLE shop (id INTEGER PRIMARY KEY, town INTEGER REFERENCES town (id), size DECIMAL(9, 1))",
+    "INSERT INTO town VALUES (1, 'Oslo'), (2, 'Rome')",
+    "INSERT INTO shop VALUES (1, 2, 2.5), (2, 2, 3.0)",
+)
+COMMENT = "COMMENT ON COLUMN town.name IS 'the name of the town'"
+
+
+@pytest.fixture(params=["duckdb", "postgresql", "mysql"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
+    """The same small database on each engine."""
+    if request.param == "duckdb":
+        with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+            for statement in (*TABLES, COMMENT):
+                connection.execute(statement)
+        yield locate(str(tmp_path / "shop.duckdb"))
+    elif request.param == "postgresql":
+        with postgres.new_reader(*TABLES, COMMENT) as url:
+            yield locate(url)
+    else:
+        named = TABLES[0].replace("name VARCHAR(50)", "name VARCHAR(50) COMMENT 'the name of the town'")
+        with mariadb.new_database(named, *TABLES[1:]) as url:
+            yield locate(url)
+
+
+def test_a_schema_is_read_with_types_keys_comments_and_samples(shop: Location) -> None:
+    schema = open_database(shop, "shop").schema
+    # MySQL knows the second of a table's creation only, so its tables are in the order of their names
+    ordered = ["shop", "town"] if shop.engine == "mysql" else ["town", "shop"]
+    assert [table.name for table in schema.tables] == ordered
+    town, store = schema.table("town"), schema.table("shop")
+    assert town is not None and store is not None
+    assert [column.name for column in store.columns] == ["id", "town", "size"]
+    assert town.columns[1].description == "the name of the town"
+    assert town.columns[1].samples == ("Oslo", "Rome")
+    assert store.columns[2].samples == (2.5, 3)
+    assert "decimal" in store.columns[2].type.lower() or "numeric" in store.columns[2].type
+    assert town.primary_key == ("id",)
+    (key,) = schema.foreign_keys
+    assert (key.table, key.columns, key.parent, key.parent_columns) == ("shop", ("town",), "town", ("id",))
+
+
+def test_values_that_a_question_means_are_found(shop: Location, tmp_path: Path) -> None:
+    index = ValueIndex.open(open_database(shop, "shop"), tmp_path / "values")
+    found = index.retrieve("Which shops in rome have a size of 3?", k=1)
+    assert found[ColumnName("town", "name")] == ("Rome",)
+    assert found[ColumnName("shop", "size")] == (3,)
+
+
+def test_an_unchanged_database_has_the_same_digest(shop: Location) -> None:
+    database = open_database(shop, "shop")
+    assert verify_unchanged([database]) == ()
+    assert len(database.digest) == 64
+
+
+def test_a_server_is_known_by_its_rows_or_by_the_version_that_the_user_names() -> None:
+    with postgres.new_reader(*TABLES) as url:
+        owner = url.replace(url.partition("@")[0], "postgresql://postgres")
+        plain, named = open_database(locate(url), "shop"), open_database(locate(url, version="1"), "shop")
+        assert open_database(locate(url, version="2"), "shop").digest != named.digest != plain.digest
+        postgres.execute(owner, "INSERT INTO town VALUES (3, 'Bern')")
+        assert verify_unchanged([plain, named]) == ("shop",)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("postgresq://host/shop", 'Did you mean "postgresql://"'),
+        ("oracle://host/shop", "Known: duckdb://"),
+        ("postgresql://ann:secret@host:port/shop", "cannot be read"),
+    ],
+)
+def test_what_is_no_address_is_one_message_without_the_password(written: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        locate(written)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "said"),
+    [
+        ("postgresql://ann:secret@127.0.0.1:1/shop", DataError, "does not answer"),
+        ("mysql://ann:secret@127.0.0.1:1/shop", DataError, "does not answer"),
+        ("mysql://ann:secret@127.0.0.1", ConfigurationError, "names no database"),
+        ("mysql://ann:secret@127.0.0.1/shop?colour=red", ConfigurationError, "colour is not known"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_one_message_without_the_password(
+    url: str, error: type[CrosscheckError], said: str
+) -> None:
+    location = locate(url)
+    assert location.password == "secret"
+    with pytest.raises(error, match=said) as caught:
+        open_database(location, "shop")
+    assert "secret" not in f"{caught.value} {location} {location!r}"
+
+
+def test_a_role_or_a_database_that_is_not_there_is_named() -> None:
+    with postgres.new_reader(*TABLES) as url:
+        reader = url.partition("//")[2].partition("@")[0]
+        with pytest.raises(DataError, match='role "nobody_here" does not exist'):
+            open_database(locate(url.replace(reader, "nobody_here")), "shop")
+        with pytest.raises(DataError, match='database "none_here" does not exist'):
+            open_database(locate(url.rpartition("/")[0] + "/none_here"), "shop")
+
+
+@pytest.mark.parametrize("server", ["postgresql", "mysql"])
+def test_a_role_that_may_write_is_refused_unless_that_is_allowed(server: str) -> None:
+    opened = postgres.new_reader(*TABLES) if server == "postgresql" else mariadb.new_database(*TABLES)
+    with opened as url:
+        reader = url.partition("//")[2].partition("@")[0]
+        writer = url.replace(f"{reader}@", "postgres@" if server == "postgresql" else "root@")
+        with pytest.raises(
+            ConfigurationError, match=r"must not run under it.*GRANT SELECT.*allow_writable_role"
+        ):
+            open_database(locate(writer), "shop")
+        assert open_database(locate(writer, writable=True), "shop").schema.tables
+
+
+async def test_a_connection_that_the_server_closed_is_opened_again_and_a_lost_server_is_no_wrong_sql() -> (
+    None
+):
+    with postgres.new_reader(*TABLES) as url:
+        owner = url.replace(url.partition("@")[0], "postgresql://postgres")
+        database = open_database(locate(url), "shop")
+        async with SqlWorkers(1) as workers:
+            assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
+            postgres.disconnect_everybody(owner)
+            assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
+            server, name = f"{postgres.SERVER}/postgres", database_name(database.location)
+            postgres.execute(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+            ended = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+            postgres.execute(server, ended)
+            await asyncio.sleep(0.1)
+            with pytest.raises(DatabaseUnavailableError):
+                await workers.execute(database, "SELECT count(*) FROM town")
+            postgres.execute(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+            assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
+
+
+def test_a_duckdb_file_that_another_process_writes_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "shop.duckdb"
+    program = (
+        "import duckdb, sys; c = duckdb.connect(sys.argv[1]); c.execute('CREATE TABLE t (a INT)'); "
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert other.stdout is not None and other.stdout.readline()
+        with pytest.raises(DataError, match="locked by another process"):
+            open_database(path, "shop")
+        copied = tmp_path / "shop.sqlite"
+        with closing(sqlite3.connect(copied)) as connection:
+            connection.execute("CREATE TABLE t (a INTEGER)")
+        with pytest.raises(DataError, match=r"another process has opened the file\. Close it"):
+            load_database(open_database(copied, "shop"), locate(f"duckdb:///{path}"), LoadChoice(), print)
+    finally:
+        other.communicate(b"")
+    assert open_database(path, "shop").schema.tables[0].name == "t"
+
+
+def test_a_folder_of_files_is_a_database(tmp_path: Path) -> None:
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    (folder / "town.csv").write_text("id,name\n1,Oslo\n2,Rome\n", encoding="utf-8")
+    duckdb.execute(f"COPY (SELECT 1 AS id, 2 AS town) TO '{folder}/shop.parquet'")
+    database = open_database(folder, "exports")
+    assert [table.name for table in database.schema.tables] == ["shop", "town"]
+    assert database.schema.tables[1].columns[1].samples == ("Oslo", "Rome")
+    (folder / "shop.csv").write_text("id\n1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"shop\.csv and shop\.parquet would be the same table"):
+        open_database(folder, "exports")
+
+
+async def test_no_state_of_a_session_reaches_the_next_query() -> None:
+    with mariadb.new_database(*TABLES) as url:
+        database = open_database(locate(url), "shop")
+        async with SqlWorkers(1) as workers:
+            first = await workers.execute(database, "SELECT @seen := 7, CONNECTION_ID()")
+            second = await workers.execute(database, "SELECT @seen, CONNECTION_ID()")
+    assert first.rows[0][0] == 7
+    assert second.rows == ((None, first.rows[0][1]),), "the same connection, reset"

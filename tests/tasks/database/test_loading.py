@@ -1,0 +1,200 @@
+"""Copies of SQLite databases in other engines: types, keys, repetition, and what is never dropped."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tasks.database.database import Database, open_database
+from tasks.database.loading.load import LoadChoice, Loaded, load_database
+from tasks.database.loading.plan import Source
+from tasks.database.loading.target import TARGETS
+from tasks.database.location import Location
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.schema import ColumnDescription
+from tasks.database.urls import locate
+from tasks.errors import ConfigurationError, DataError
+from tests.support import mariadb, postgres
+
+SHOP = """
+CREATE TABLE town (id INTEGER PRIMARY KEY, Name TEXT, "Area (km2)" REAL, founded DATE);
+CREATE TABLE shop (
+    id TEXT PRIMARY KEY, town INTEGER REFERENCES town (id), opened DATETIME, open BOOLEAN, size INTEGER, logo BLOB,
+    partner TEXT REFERENCES shop (id)
+);
+CREATE TABLE odd (a INTEGER, b DATE, c, d REFERENCES town (id), e BOOLEAN, f DECIMAL(9, 2));
+INSERT INTO town VALUES (1, 'Oslo', 454, '1048-01-01'), (2, 'Rome', 1285.5, NULL);
+INSERT INTO shop VALUES ('a', 1, '2026-11-01 09:30:00', 1, 5, x'01ff', NULL),
+    ('b', 2, '2026-11-02T10:00:00.5', 0, NULL, NULL, 'a');
+INSERT INTO odd VALUES (1, '2026-02-30', 1, 1, 2, 2.5),
+    ('n/a', '2026-02-01', 'x', 9, 0, 3), ('', 2026, x'00ff', NULL, 1, NULL);
+"""
+COPIED = """SELECT t.id, Name, "Area (km2)", founded, opened, open, size, logo, partner
+FROM town t JOIN shop s ON s.town = t.id ORDER BY t.id"""
+ROWS = (
+    (1, "Oslo", 454.0, "1048-01-01", "2026-11-01 09:30:00", True, 5, b"\x01\xff", None),
+    (2, "Rome", 1285.5, None, "2026-11-02 10:00:00.5", False, None, None, "a"),
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Database:
+    """A small SQLite database with a column of everything."""
+    path = tmp_path / "shop.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(SHOP)
+    about = {("town", "name"): ColumnDescription("the name of the town; it's short", "in English")}
+    return open_database(path, "shop", descriptions=about)
+
+
+@pytest.fixture(params=["duckdb", "postgresql", "mysql"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
+    """An empty database of each engine, as a role that may write."""
+    if request.param == "duckdb":
+        yield locate(f"duckdb:///{tmp_path}/copies/shop.duckdb")
+    elif request.param == "postgresql":
+        with postgres.new_database() as url:
+            yield locate(url, writable=True)
+    else:
+        with mariadb.new_database() as url:
+            yield locate(f"mysql://root@{mariadb.HOST}/{url.rpartition('/')[2]}", writable=True)
+
+
+def load(shop: Database, to: Location, **choice: Any) -> Loaded:
+    return load_database(shop, to, LoadChoice(**choice), lambda rows, total: None)
+
+
+async def test_a_copy_has_the_same_values_as_types_of_the_engine(shop: Database, target: Location) -> None:
+    done = load(shop, target)
+    assert (done.outcome, done.tables, done.rows) == ("loaded", 3, 7)
+    copy = open_database(target, "shop")
+    async with SqlWorkers(1) as workers:
+        found = await workers.execute(copy, COPIED.replace('"', "`" if target.engine == "mysql" else '"'))
+        odd = await workers.execute(copy, "SELECT a, b, c, d, e, f FROM odd ORDER BY f")
+    assert found.ok, found.error
+    shown = [
+        tuple(v.rstrip("0") if isinstance(v, str) and "." in v else v for v in row) for row in found.rows
+    ]
+    assert tuple(shown) == ROWS
+    assert set(odd.rows) == {
+        ("1", "2026-02-30", "1", 1, 2, 2.5),
+        ("n/a", "2026-02-01", "x", 9, 0, 3),
+        ("", "2026", "00FF", None, 1, None),
+    }
+
+
+def test_keys_that_hold_and_comments_are_copied_and_the_mark_is_not_shown(
+    shop: Database, target: Location
+) -> None:
+    done = load(shop, target)
+    schema = open_database(target, "shop").schema
+    assert sorted(table.name for table in schema.tables) == ["odd", "shop", "town"]
+    assert {table.name: table.primary_key for table in schema.tables} == {
+        "odd": (),
+        "shop": ("id",),
+        "town": ("id",),
+    }
+    keys = {(key.table, key.columns, key.parent) for key in schema.foreign_keys}
+    assert ("shop", ("town",), "town") in keys
+    assert (("shop", ("partner",), "shop") in keys) == (target.engine != "duckdb")
+    town = schema.table("town")
+    assert town is not None and town.columns[1].description == "the name of the town; it's short; in English"
+    assert [note for note in done.notes if "odd (d) to town (id), which 1 of 3 rows break" in note]
+
+
+def test_a_complete_copy_is_not_made_again_and_one_of_other_content_is_replaced(
+    shop: Database, target: Location
+) -> None:
+    assert load(shop, target, dry_run=True).outcome == "would be loaded"
+    assert load(shop, target).outcome == "loaded"
+    assert load(shop, target).outcome == "unchanged"
+    assert load(replace(shop, digest="other"), target, dry_run=True).outcome == "would be replaced"
+    assert load(replace(shop, digest="other"), target).outcome == "replaced"
+    assert load(shop, target, invalid="null").outcome == "replaced"
+
+
+def test_what_was_interrupted_is_replaced(
+    shop: Database, target: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Source.rows
+
+    def broken(self: Source, table: Any) -> Iterator[Any]:
+        yield from rows(self, table)
+        if table.name == "shop":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Source, "rows", broken)
+        with pytest.raises(KeyboardInterrupt):
+            load(shop, target)
+    assert load(shop, target).outcome in ("loaded", "replaced")
+    assert load(shop, target).outcome == "unchanged"
+
+
+def test_tables_of_others_are_never_dropped_unless_that_is_asked_for(
+    shop: Database, target: Location
+) -> None:
+    execute: Callable[[str], object] = {
+        "duckdb": lambda sql: on_duckdb(target, sql),
+        "postgresql": lambda sql: postgres.execute(target.address, sql),
+        "mysql": lambda sql: mariadb.execute(sql, database=target.address.rpartition("/")[2]),
+    }[target.engine]
+    execute("CREATE TABLE mine (a INT)")
+    with pytest.raises(
+        ConfigurationError, match=r"holds tables that `crosscheck load` has not created: mine.*--replace"
+    ):
+        load(shop, target)
+    assert load(shop, target, replace=True).outcome == "replaced"
+    execute("CREATE TABLE mine (a INT)")
+    with pytest.raises(ConfigurationError, match="mine"):
+        load(replace(shop, digest="other"), target)
+
+
+def on_duckdb(target: Location, sql: str) -> None:
+    target.path.parent.mkdir(exist_ok=True)
+    with duckdb.connect(str(target.path)) as connection:
+        connection.execute(sql)
+
+
+def test_values_that_do_not_fit_can_become_null(shop: Database) -> None:
+    with Source(shop, "postgres", "null") as source:
+        plan = source.plan()
+        odd = next(table for table in plan.tables if table.name == "odd")
+        assert {column.name: column.kind for column in odd.columns} == {
+            "a": "integer",
+            "b": "date",
+            "c": "text",
+            "d": "integer",
+            "e": "integer",
+            "f": "real",
+        }
+        assert list(source.rows(odd))[1:] == [
+            (None, "2026-02-01", "x", 9, 0, 3.0),
+            (None, None, "00FF", None, 1, None),
+        ]
+    assert "odd.a (INTEGER): 2 of 3 values are no integer; they are NULL." in plan.notes
+
+
+def test_names_are_in_lower_case_where_sql_without_quotes_is_read_so(shop: Database) -> None:
+    with Source(shop, "postgres", "text") as source:
+        town = source.plan().tables[0]
+    assert [column.name for column in town.columns] == ["id", "name", "Area (km2)", "founded"]
+
+
+def test_a_reader_may_read_a_copy_and_the_owner_of_nothing_is_told_what_it_needs(shop: Database) -> None:
+    with postgres.new_reader() as url:
+        owner = url.replace(url.partition("@")[0], "postgresql://postgres")
+        reader = url.partition("//")[2].partition("@")[0]
+        load(shop, locate(owner), reader=reader)
+        assert open_database(locate(url), "shop").schema.table("town")
+        with pytest.raises(DataError, match=r"permission denied.*CREATEDB"):
+            load(shop, locate(url.rpartition("/")[0] + "/not_there_yet"))
+    with pytest.raises(
+        ConfigurationError, match=rf"copied into {', '.join(TARGETS.names())}, not into sqlite"
+    ):
+        load(shop, shop.location)

@@ -1,0 +1,208 @@
+"""DAC's figures, worked out by hand for a few questions."""
+
+from typing import Any
+
+import pytest
+from pydantic_core import to_jsonable_python
+
+from tasks.dac_records import Alignment, Entities, Oracle, ParsedSkeleton, Revision
+from tasks.database.schema import Column, Schema, Table
+from tasks.records import Candidate, ColumnName, Outcome, Question, StageRecord
+from tasks.scoring.papers.dac_figures import dac_figures
+from tasks.scoring.papers.dac_oracle import make_oracle
+from tasks.scoring.report import QuestionScore, Ratio, Verdict
+from tasks.settings.dac import DacCorrectionSettings
+from tasks.settings.pipeline import DacSettings, LinkingSettings, RslSqlSettings, oracle_settings
+
+SCHEMA = Schema(
+    "shop",
+    (
+        Table("item", (Column("id"), Column("name"), Column("price"))),
+        Table("sale", (Column("item_id"), Column("day"))),
+    ),
+    dialect="sqlite",
+)
+GOLD = "SELECT name FROM item WHERE price > 5"
+SKELETON = "select _ from _ where _ > _"
+NAME, PRICE, DAY = ColumnName("item", "name"), ColumnName("item", "price"), ColumnName("sale", "day")
+
+
+def record(stage: str, value: Any, error: str = "") -> StageRecord:
+    return StageRecord(stage, stage, to_jsonable_python(value), False, error=error)
+
+
+def linked(*columns: ColumnName, tables: tuple[str, ...] = ("item",)) -> StageRecord:
+    return record("entity_linking", Alignment(entities=Entities(tables, columns)))
+
+
+def parsed(skeleton: str | None) -> StageRecord:
+    return record("skeleton_parsing", ParsedSkeleton(skeleton, note="" if skeleton else "unreadable"))
+
+
+def revised(kind: Any, outcome: Any) -> StageRecord:
+    return record("dac_correction", Revision(kind, "SELECT 1", outcome))
+
+
+def question(
+    number: int,
+    first: str | None,
+    final: str | None,
+    *records: StageRecord,
+    right: tuple[bool, bool] = (False, False),
+    status: str = "ok",
+    gold: str = GOLD,
+    executable: bool = True,
+) -> QuestionScore:
+    def verdict(ok: bool, sql: str | None, status: str = "ok") -> Verdict:
+        return Verdict({"bird": ok}, status if sql else "no_answer", row_count=1)
+
+    candidates = (
+        Candidate("1_initial_sql", first),
+        Candidate("2_dac_entities", final),
+        Candidate("3_dac_skeleton", final),
+    )
+    return QuestionScore(
+        Question(str(number), "?", "shop"),
+        Outcome(str(number), final, candidates, stages=records),
+        verdict(right[1], final),
+        {"1_initial_sql": verdict(right[0], first, status), "2_dac_entities": verdict(right[1], final)},
+        gold,
+        executable,
+    )
+
+
+SCORES = (
+    # fixed: the price was missing, and with it the skeleton
+    question(
+        1, "SELECT name FROM item", GOLD, linked(NAME, PRICE), parsed(SKELETON), revised("entities", "accepted"),
+        right=(False, True),
+    ),
+    # right from the start, although the linker missed a column and the parser another skeleton
+    question(2, GOLD, GOLD, linked(NAME), parsed("select _ from _"), right=(True, True)),
+    # wrong table and column linked, the correction rejected, then unreadable
+    question(
+        3, "SELECT day FROM sales", "SELECT day FROM sale", linked(DAY, tables=("sale",)), parsed(None),
+        revised("entities", "rejected"), revised("entities", "unreadable"), status="error",
+    ),
+    # failed before the sub-tasks
+    question(4, None, None, record("entity_linking", None, "the backbone is down")),
+    # not scored
+    question(5, GOLD, GOLD, linked(DAY), parsed("select _"), right=(True, True), executable=False),
+)  # fmt: skip
+
+
+def test_the_figures_of_five_questions() -> None:
+    assert dac_figures(SCORES, "bird", {"shop": SCHEMA}) == {
+        # gold: item in each of four questions; linked: item, item, sale
+        "dac/linking_tables/precision": Ratio(2, 3),
+        "dac/linking_tables/recall": Ratio(2, 4),
+        "dac/linking_tables/f1": pytest.approx(4 / 7),
+        # by question: 1, 1, 0, nothing linked
+        "dac/linking_tables/macro_precision": Ratio(2, 4),
+        "dac/linking_tables/macro_recall": Ratio(2, 4),
+        "dac/linking_tables/macro_f1": Ratio(2, 4),
+        # gold: name and price in each; linked: name price, name, day
+        "dac/linking_columns/precision": Ratio(3, 4),
+        "dac/linking_columns/recall": Ratio(3, 8),
+        "dac/linking_columns/f1": pytest.approx(2 * 0.75 * 0.375 / 1.125),
+        # by question: 1, 1/2, 0, nothing linked
+        "dac/linking_columns/macro_precision": Ratio(2, 4),
+        "dac/linking_columns/macro_recall": Ratio(1.5, 4),
+        "dac/linking_columns/macro_f1": Ratio(1 + 2 / 3, 4),
+        "dac/parsed_skeleton": Ratio(1, 4),
+        "dac/right_of_right_subtasks": Ratio(1, 1),
+        "dac/before/skeleton": Ratio(1, 4),
+        "dac/before/right_of_right_parts": Ratio(1, 1),
+        "dac/before/errors_table": 1,
+        "dac/before/errors_column": 2,
+        "dac/before/errors_skeleton": 2,
+        "dac/before/errors_execution": 1,
+        "dac/after/skeleton": Ratio(2, 4),
+        "dac/after/right_of_right_parts": Ratio(2, 2),
+        "dac/after/errors_table": 1,
+        "dac/after/errors_column": 1,
+        "dac/after/errors_skeleton": 1,
+        "dac/after/errors_execution": 0,
+        "dac/corrections/entities_accepted": 1,
+        "dac/corrections/entities_rejected": 1,
+        "dac/corrections/entities_unreadable": 1,
+    }
+
+
+def names_of(*records: StageRecord) -> str:
+    return " ".join(dac_figures([question(1, GOLD, GOLD, *records)], "bird", {"shop": SCHEMA}))
+
+
+def test_what_was_not_asked_for_is_absent_and_not_zero() -> None:
+    without_linking, without_parsing = names_of(parsed(SKELETON)), names_of(linked(NAME, PRICE))
+    assert "dac/parsed_skeleton" in without_linking
+    assert "linking" not in without_linking and "right_of_right_subtasks" not in without_linking
+    assert "dac/linking_tables/f1" in without_parsing
+    assert "parsed" not in without_parsing and "right_of_right_subtasks" not in without_parsing
+    assert "corrections" not in without_linking + without_parsing
+
+
+def test_a_run_without_dac_has_no_such_figures() -> None:
+    plain = QuestionScore(
+        Question("1", "?", "shop"),
+        Outcome("1", GOLD, (Candidate("1_preliminary_sql", GOLD),)),
+        Verdict({"bird": True}, "ok"),
+        {},
+        GOLD,
+    )
+    assert dac_figures([plain], "bird", {"shop": SCHEMA}) == {}
+    assert dac_figures([], "bird", {"shop": SCHEMA}) == {}
+    assert dac_figures(SCORES, "bird", {}) == {}
+
+
+def test_a_gold_that_cannot_be_parsed_makes_nothing_right() -> None:
+    scores = [
+        question(1, GOLD, GOLD, linked(NAME), parsed(SKELETON), right=(True, True), gold="SELECT FROM WHERE")
+    ]
+    found = dac_figures(scores, "bird", {"shop": SCHEMA})
+    assert found["dac/before/skeleton"] == found["dac/parsed_skeleton"] == Ratio(0, 1)
+    assert found["dac/linking_tables/recall"] == Ratio(0, 0)
+    assert "dac/linking_tables/f1" not in found
+
+
+@pytest.mark.parametrize(
+    ("which", "entities", "skeleton"),
+    [("entities", True, False), ("skeleton", False, True), ("both", True, True)],
+)
+def test_an_oracle_gives_the_parts_asked_for(which: Any, entities: bool, skeleton: bool) -> None:
+    found = make_oracle(GOLD, SCHEMA, DacSettings(dac=DacCorrectionSettings(oracle=which)))
+    assert found == Oracle(
+        Entities(("item",), (NAME, PRICE)) if entities else None,
+        ParsedSkeleton(SKELETON) if skeleton else None,
+    )
+
+
+def test_no_oracle_is_made_unless_asked_for() -> None:
+    assert make_oracle(GOLD, SCHEMA, DacSettings()) is None
+    assert make_oracle(GOLD, SCHEMA, RslSqlSettings()) is None
+
+
+@pytest.mark.parametrize(
+    ("gold", "columns"),
+    [
+        ("SELECT T.name FROM item AS T WHERE T.price > 3", {"item.name", "item.price"}),
+        ("SELECT COUNT(*) FROM item", {f"item.{column.name}" for column in SCHEMA.tables[0].columns}),
+    ],
+)
+def test_the_gold_link_is_what_the_gold_reads(gold: str, columns: set[str]) -> None:
+    settings = RslSqlSettings(linking=LinkingSettings(directions="gold"))
+    assert oracle_settings(settings) == ("pipeline.linking.directions=gold",)
+    found = make_oracle(gold, SCHEMA, settings)
+    assert found is not None and found.link is not None
+    assert (found.entities, found.skeleton, found.link.tables) == (None, None, ("item",))
+    assert set(map(str, found.link.columns)) == columns
+
+
+def test_the_oracle_skeleton_of_an_unreadable_gold_says_why_there_is_none() -> None:
+    found = make_oracle(
+        "SELECT FROM WHERE", SCHEMA, DacSettings(dac=DacCorrectionSettings(oracle="skeleton"))
+    )
+    assert found is not None
+    assert found.skeleton is not None
+    assert found.skeleton.skeleton is None
+    assert found.skeleton.note

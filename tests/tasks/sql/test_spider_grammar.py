@@ -1,0 +1,69 @@
+"""What the official Spider parser reads, and the exact set match that follows from it."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.benchmarks.benchmark import load_benchmark
+from tasks.benchmarks.predictions.formats import read_predictions
+from tasks.benchmarks.predictions.pairing import pair
+from tasks.database.schema import Column, Schema, Table
+from tasks.scoring.metrics.exact_match import differing_clauses, matches_officially
+from tasks.settings.home import find_conf
+from tasks.settings.load import load_benchmark_settings
+from tasks.sql.spider_grammar import official_parser_reads
+
+SCHEMA = Schema(
+    "d",
+    (
+        Table("Pet", (Column("id"), Column("name"), Column("age"))),
+        Table("Owner", (Column("pet"), Column("town"))),
+    ),
+    dialect="sqlite",
+)
+READ = (
+    "SELECT * FROM pet",
+    "SELECT count(DISTINCT name) ,  max(age) FROM Pet WHERE name = 'it is; (odd)' OR age > = 3;",
+    "SELECT T1.name FROM Pet AS T1 JOIN owner AS T2 ON T1.id = T2.pet AND T1.age = T2.town",
+    'SELECT name FROM pet WHERE id NOT IN (SELECT pet FROM owner WHERE town LIKE "%a%") ORDER BY age DESC LIMIT 3',
+    "SELECT town , count(*) FROM owner GROUP BY town HAVING count(*) BETWEEN 1 AND 3",
+    "SELECT name FROM pet EXCEPT SELECT T1.name FROM pet AS T1 JOIN owner AS T2 ON T1.id = T2.pet",
+    "SELECT age - id FROM pet",
+    "SELECT count(*) FROM (SELECT name FROM pet)",
+)
+UNREAD = (
+    "SELECT T1.name FROM Pet AS T1 INNER JOIN owner AS T2 ON T1.id = T2.pet",
+    "SELECT T1.name FROM Pet T1",
+    "SELECT name FROM Pet WHERE age <> 3",
+    "SELECT `name` FROM pet",
+    'SELECT "name" FROM pet',
+    "SELECT size FROM pet",
+    "SELECT T1.size FROM pet AS T1",
+    "SELECT name FROM nothing",
+    "SELECT length(name) FROM pet",
+    "SELECT max(age) - min(age) FROM pet",
+    "SELECT name FROM pet WHERE name = 'open",
+    "SELECT name",
+    "",
+)
+
+
+@pytest.mark.parametrize("sql", READ)
+def test_its_own_grammar_is_read(sql: str) -> None:
+    assert official_parser_reads(sql, SCHEMA)
+
+
+@pytest.mark.parametrize("sql", UNREAD)
+def test_what_is_outside_of_its_grammar_is_not(sql: str) -> None:
+    assert not official_parser_reads(sql, SCHEMA)
+
+
+def test_dail_sql_matches_681_officially_and_688_by_meaning(shared_data: Path, tmp_path: Path) -> None:
+    settings = load_benchmark_settings(find_conf(), "spider-dev")
+    benchmark = load_benchmark(settings, data=shared_data, home=tmp_path, conf=find_conf())
+    sqls = pair(read_predictions(shared_data / "predictions/spider-dev-dail-sql-gpt-4.txt"), benchmark).sqls
+    asked = [question for question in benchmark.questions if question.database_id not in benchmark.missing]
+    pairs = [(sqls[q.id], benchmark.gold[q.id], benchmark.schemas[q.database_id]) for q in asked]
+    assert all(official_parser_reads(gold, schema) for _, gold, schema in pairs)
+    assert sum(matches_officially(*each) for each in pairs) == 681
+    assert sum(not differing_clauses(*each) for each in pairs) == 688

@@ -1,0 +1,83 @@
+"""Which runs are kept, and which keep their scores alone."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tasks.settings.night import Gate, Keep, age
+from tasks.tracking.night.night import Entry, Judged, Night
+from tasks.tracking.retention.kept_runs import Retention, retention
+from tasks.tracking.warehouse.runs import RunHeader
+
+NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
+KEEP = Keep(age="30d", runs=1)
+
+
+def run(name: str, days: int, pipeline: str = "rsl-sql", status: str = "complete", **tags: str) -> RunHeader:
+    started = (NOW - datetime.timedelta(days=days)).replace(tzinfo=None)
+    return RunHeader(name, "demo", "weak-1", pipeline, started, status, 3, 4, seconds=60.0, tags=tags)
+
+
+def night(days: int, baseline: str | None = None, baselines: Mapping[str, str] | None = None) -> Night:
+    started = NOW - datetime.timedelta(days=days)
+    judged = Judged(Entry("demo", "weak-1", "rsl-sql", run_id="x", baseline=baseline), "no worse", None)
+    matrix: dict[str, Any] = {"baselines": dict(baselines or {})}
+    return Night(f"night {days}", Gate(), (judged,), started, started, matrix)
+
+
+def kept(*runs: RunHeader, nights: tuple[Night, ...] = (), keep: Keep = KEEP) -> Retention:
+    return retention(keep, runs, nights, NOW)
+
+
+def test_young_runs_running_ones_and_the_latest_of_each_combination_are_kept() -> None:
+    found = kept(
+        run("young", 3),
+        run("running", 90, status="running"),
+        run("old", 40),
+        run("latest-of-dac", 50, "dac"),
+        run("killed", 55, "dac", "abandoned"),
+        run("older-dac", 60, "dac"),
+    )
+    assert found.kept == {"young", "running", "latest-of-dac"}
+    assert found.removable == {"old", "killed", "older-dac"}
+
+
+def test_pinned_runs_baselines_and_what_a_kept_run_was_merged_from_are_kept() -> None:
+    found = kept(
+        run("rerun", 3, parent_run_id="once"),
+        run("once", 40, parent_run_id="first"),
+        run("first", 41),
+        run("baseline", 100),
+        run("named", 110),
+        run("pinned", 200, pinned="before the new prompt"),
+        run("baseline-of-an-old-night", 300),
+        nights=(
+            night(2, "baseline", {"demo | weak-1 | rsl-sql": "named"}),
+            night(100, "baseline-of-an-old-night"),
+        ),
+    )
+    assert found.removable == {"baseline-of-an-old-night"}
+
+
+def test_the_baselines_of_the_latest_night_are_kept_whatever_its_age() -> None:
+    runs = (run("latest", 90), run("before", 91), run("long-ago", 200))
+    found = kept(*runs, nights=(night(90, "before", {"x": "no such run"}), night(91, "long-ago")))
+    assert found.kept == {"latest", "before"}
+
+
+def test_what_an_old_kept_run_has_used_stays() -> None:
+    found = kept(run("pinned", 200, pinned="true"), run("latest", 150))
+    during, between = NOW - datetime.timedelta(days=200, seconds=-30), NOW - datetime.timedelta(days=170)
+    assert found.keeps(during)
+    assert not found.keeps(between)
+    assert found.keeps(NOW - datetime.timedelta(days=29))
+
+
+@pytest.mark.parametrize("text", ["30", "d", "-3d", "3w", ""])
+def test_an_age_is_a_number_and_a_unit(text: str) -> None:
+    with pytest.raises(Exception, match="for example 90d"):
+        age(text)
+    with pytest.raises(ValueError, match="for example 90d"):
+        Keep(age=text)

@@ -1,0 +1,91 @@
+"""Every metric of two runs beside each other, from the summaries that the warehouse keeps."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tasks.scoring.metric import METRICS
+from tasks.tracking.comparison.as_json import as_object
+from tasks.tracking.comparison.compare import compare
+from tasks.tracking.comparison.metric_rows import as_table, metric_rows
+from tasks.tracking.warehouse.runs import StoredRun
+from tests.tasks.tracking.comparison_samples import two_runs
+
+SHARE = {"correct": 6, "total": 20, "value": 0.3}
+BETTER = {"correct": 9, "total": 20, "value": 0.45}
+
+
+def summarised(a: dict[str, Any] | None, b: dict[str, Any] | None) -> tuple[StoredRun, StoredRun]:
+    first, second = two_runs(3, 1, 20)
+    return replace(first, summary=a), replace(second, summary=b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "lines"),
+    [
+        (
+            {"exact_match": SHARE | {"by_hardness": {"easy": {"correct": 1, "total": 2, "value": 0.5}}}},
+            {"exact_match": BETTER | {"by_hardness": {}}},
+            [
+                "Exact set match | 30.00 % (6 of 20) | 45.00 % (9 of 20) | +15.00 | higher",
+                "Exact set match: by_hardness easy | 50.00 % (1 of 2) | – | – | higher",
+            ],
+        ),
+        (
+            {"errors": {"no_answer": 2, "timeout": 0}, "unanswered": ["1", "2"]},
+            {"errors": {"no_answer": 0, "timeout": 0}, "unanswered": []},
+            [
+                "Causes of wrong answers: no_answer | 2 | 0 | −2 | lower",
+                "Questions without SQL | 2 | 0 | −2 | lower",
+            ],
+        ),
+        (
+            {"soft_f1": {"sum": 5.0, "total": 20, "value": 0.25}},
+            None,
+            ["Soft-F1 | 25.00 % (5 of 20) | – | – | higher"],
+        ),
+        (
+            {"efficiency": {"measured": 4, "ves": {"mean": 50.0}, "r_ves": None}},
+            {"efficiency": {"measured": 5, "ves": {"mean": 52.5}, "r_ves": None}},
+            [
+                "Efficiency: measured | 4 | 5 | +1 | higher",
+                "Efficiency: ves mean | 50.00 | 52.50 | +2.50 | higher",
+            ],
+        ),
+        ({"selection": None}, {}, []),
+    ],
+)
+def test_a_row_is_a_value_of_a_metric_that_applies_to_one_of_the_runs(
+    a: dict[str, Any] | None, b: dict[str, Any] | None, lines: list[str]
+) -> None:
+    table = as_table(metric_rows(*summarised(a, b)))
+    assert [" | ".join(row or ()) for row in table.rows] == lines
+
+
+def test_every_registered_metric_has_a_row_once_a_summary_has_it() -> None:
+    stored = summarised(dict.fromkeys(METRICS.names(), SHARE), {})
+    assert sorted(row.metric for row in metric_rows(*stored)) == sorted(METRICS.names())
+
+
+def test_a_metric_of_a_users_file_is_shown_without_its_file() -> None:
+    own = {"correct": 17, "total": 2, "value": 8.5, "unit": "characters", "better": "lower"}
+    a, b = summarised({"sql_length": own}, {"sql_length": own | {"correct": 15, "value": 7.5}})
+    settings = {"benchmark": {"metrics": ["/gone/mine.py:sql_length"]}}
+    (row,) = metric_rows(replace(a, run=replace(a.run, settings=settings)), b)
+    assert row.cells == ("sql_length", "8.50", "7.50", "−1.00", "lower")
+
+
+def test_the_object_has_numerators_denominators_and_the_difference() -> None:
+    found = as_object(compare(*summarised({"exact_match": SHARE}, {"exact_match": BETTER})))["metrics"]
+    assert found == [
+        {
+            "name": "exact_match",
+            "part": None,
+            "title": "Exact set match",
+            "better": "higher",
+            "a": SHARE,
+            "b": BETTER,
+            "difference": pytest.approx(0.15),
+        }
+    ]
