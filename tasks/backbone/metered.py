@@ -60,7 +60,7 @@ class MeteredBackbone:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's, the reply format, and every candidate but the first; a recording's also where it is asked.
+        """The inner backbone's, the reply format, and any candidate but the first; a recording's also the place.
 
         So the stages of a candidate that ask a model have keys of their own, and those that ask none are shared.
         """
@@ -83,7 +83,7 @@ class MeteredBackbone:
         )
 
     def for_candidate(self, index: int) -> "MeteredBackbone":
-        """Return a view of the same backbone that writes a candidate: 0 gets the replies of a run without candidates."""
+        """Return a view of the same backbone that writes a candidate; 0 gets the replies of a run without any."""
         return MeteredBackbone(self._inner, self._formats, candidate=index)
 
     def again(self) -> None:
