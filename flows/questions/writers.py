@@ -9,9 +9,11 @@ from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.pricing import prices_for
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.reply_formats import ReplyFormats
 from tasks.errors import ConfigurationError
+from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
@@ -87,6 +89,13 @@ def check_candidates(settings: EvaluationSettings) -> None:
             "pipeline.candidates.demonstrations=shuffled (with at least 2 demonstrations), "
             'or several backbones, "pipeline.candidates.backbones=[a, b]", each of which writes one.'
         )
+
+
+def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
+    """Return how many candidates there are, how one is selected, and what the backbones charge."""
+    wanted, found = settings.pipeline.candidates, writer_settings(settings)
+    prices = tuple(prices_for(writer) for writer in found.writers)
+    return CandidateSetup(wanted.n, wanted.select, prices, prices_for(found.own))
 
 
 def _varied_prompts(pipeline: PipelineSettings) -> bool:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 STEP = "candidate_"
 """Begins the names of the candidates' SQL beside those of a pipeline's steps: "candidate_1" and so on."""
 
-_CLASSES = {"no_answer": 0, "error": 1, "timeout": 1, "too_large": 1, "empty": 2, "ok": 3}
+VOTING = 3
+"""Class of the candidates whose votes are counted: those that return rows."""
+
+_CLASSES = {"no_answer": 0, "error": 1, "timeout": 1, "too_large": 1, "empty": 2, "ok": VOTING}
 
 
 def step_of(number: int) -> str:
@@ -52,7 +55,7 @@ class Ballot:
         classes = self.classes
         sizes = dict.fromkeys(self.leaders, 0)
         for place in places:
-            sizes[self.leaders[place]] += classes[place] == _CLASSES["ok"]
+            sizes[self.leaders[place]] += classes[place] == VOTING
         return max(places, key=lambda place: (classes[place], sizes[self.leaders[place]], -place))
 
     @property

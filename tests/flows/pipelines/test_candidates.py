@@ -11,11 +11,9 @@ import pytest
 from flows.questions.demonstrations import QuestionExtras
 from flows.questions.runner import QuestionInputs, RerunSpec
 from flows.questions.session import Session
-from flows.questions.writers import check_candidates
 from flows.runtime.control import Control, NullProgress
 from tasks.backbone.metered import SAMPLES_PER_CANDIDATE
 from tasks.database.database import Database
-from tasks.errors import ConfigurationError
 from tasks.records import Outcome, Question
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
