@@ -3,8 +3,8 @@
 A sample of questions goes through each pipeline with the free offline backbone; all prompts and replies are measured,
 four characters a token. Prompts ask for the cell's reply formats; a format that reasons adds `ASSUMED_REASONING` tokens
 to each reply, since the offline backbone reasons in none. A real model's replies change the length of later prompts and
-the number of corrections. Cached replies are not subtracted. Candidates are written as often as they will be, by each of
-their backbones; calls that select among them are not in the estimate, since the offline backbone writes equal ones.
+the number of corrections. Cached replies are not subtracted. Every candidate is written, by its own backbone; calls
+that select among them are not in the estimate, since those of the offline backbone are equal.
 """
 
 from collections.abc import Sequence

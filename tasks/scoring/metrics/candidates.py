@@ -7,7 +7,7 @@ from statistics import NormalDist, fmean, pstdev
 from typing import Any
 
 from tasks.scoring.at_k import majority_at_k, pass_at_k
-from tasks.scoring.candidate_bill import CandidateBill, CandidateSetup, bill_of
+from tasks.scoring.candidate_bill import UNITS, CandidateBill, CandidateSetup, bill_of
 from tasks.scoring.candidates import Ballot, step_of
 from tasks.scoring.grades import by_grade
 from tasks.scoring.metric import METRICS, ScoredRun, metric
@@ -17,8 +17,6 @@ from tasks.tables import TextTable
 from tasks.wording import DASH, counts, interval, percent, points
 
 VOTE = "vote"
-UNITS = ("usd", "tokens", "calls")
-"""What a question's candidates cost, the most telling unit first."""
 
 
 @dataclass(frozen=True, slots=True)
