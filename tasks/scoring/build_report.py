@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from tasks.database.schema import Schema
 from tasks.records import StageRecord
-from tasks.scoring.candidates import is_candidate
+from tasks.scoring.candidates import bill_line, is_candidate
 from tasks.scoring.cost import total_cost
 from tasks.scoring.grades import by_grade
 from tasks.scoring.linking import score_links
 from tasks.scoring.report import NO_GOLD, QuestionScore, Ratio, Report, StageScore, is_right
 from tasks.sql.elements import GoldElements
-from tasks.trail import split_label
 
 NO_ANSWER = "no_answer"
 
@@ -43,7 +42,7 @@ def build_report(
     stage_records = [record for score in scores for record in score.outcome.stages]
     by_label: dict[str, list[StageRecord]] = defaultdict(list)
     for record in stage_records:
-        by_label[split_label(record.label)[0]].append(record)
+        by_label[bill_line(record.label)].append(record)
     return Report(
         rule=rule,
         questions=len(scores),

@@ -3,8 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tasks.trail import split_label
+
 STEP = "candidate_"
 """Begins the names of the candidates' SQL beside those of a pipeline's steps: "candidate_1" and so on."""
+
+COMPARING = "compare_candidates"
+"""Stage that compares two candidates, up to thousands of times per question."""
 
 VOTING = 3
 """Class of the candidates whose votes are counted: those that return rows."""
@@ -24,6 +29,15 @@ def step_of(number: int) -> str:
 def is_candidate(step: str) -> bool:
     """Return whether a step is a candidate's SQL, not one of the pipeline's own steps."""
     return step.removeprefix(STEP).isdigit() and step.startswith(STEP)
+
+
+def bill_line(label: str) -> str:
+    """Return under which name a stage's calls are billed: those of all candidates, and all comparisons, together.
+
+    >>> bill_line("self_correction 2 (candidate 3)"), bill_line("compare_candidates 7")
+    ('self_correction 2', 'compare_candidates')
+    """
+    return COMPARING if label.startswith(COMPARING) else split_label(label)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,8 +156,8 @@ def _point(found: Sequence[CandidateScore], k: int, setup: CandidateSetup) -> di
 def _gain(found: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, Any]:
     """Return what the selected answers gain on one candidate alone, with a 95 % interval, and what that costs.
 
-    The interval is the normal one of the mean of the questions' differences. `usd_per_point` is what a question costs
-    more than one candidate alone, for each point gained; None where nothing is gained or money is unknown.
+    The interval is the normal one of the mean of the questions' differences. `extra` is what a question costs more than
+    one candidate alone, of money 1,000 questions; for each point gained None where nothing is gained.
     """
     differences = [one.selected - one.passed(1) for one in found]
     mean, half = (
@@ -166,14 +166,14 @@ def _gain(found: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, A
     )
     bill = sum((one.bill for one in found), CandidateBill())
     more = {unit: _more(bill, unit, setup.n, len(found)) for unit in UNITS}
-    usd = more["usd"]
+    usd = None if more["usd"] is None else 1000 * more["usd"]
     return {
         "points": 100 * mean,
         "interval": [100 * (mean - half), 100 * (mean + half)],
-        "extra_usd": usd,
+        "extra_usd_per_1000": usd,
         "extra_tokens": more["tokens"],
         "extra_calls": more["calls"],
-        "usd_per_point": None if usd is None or mean <= 0 else usd / (100 * mean),
+        "usd_per_1000_and_point": None if usd is None or mean <= 0 else usd / (100 * mean),
     }
 
 
@@ -214,14 +214,14 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
         f"({interval(*wilson(voted.correct, voted.total))}), pass@{n} (oracle) {percent(passed[-1])} "
         f"({counts(passed[-1])})"
     )
-    unit = next((unit for unit in UNITS if gain[f"extra_{unit}"]), "calls")
+    usd, per_point = gain["extra_usd_per_1000"], gain["usd_per_1000_and_point"]
+    more = f"{gain['extra_tokens'] or 0:,.0f} tokens and {gain['extra_calls']:,.1f} calls more per question"
+    paid = f"${usd:,.2f} more per 1,000 questions" if usd else more
     low, high = (points(bound / 100) for bound in gain["interval"])
-    per_point = gain["usd_per_point"]
     selected = (
         f"Selection by {data['select']}: right in {counts(selection)} where candidates disagree; "
         f"{points(gain['points'] / 100)} points on one candidate (95 % interval {low} to {high}) "
-        f"for {_money(gain[f'extra_{unit}'], unit)} more per question"
-        + ("" if per_point is None else f", {_money(per_point, 'usd')} per question and point")
+        f"for {paid}" + (f", ${per_point:,.2f} for each point" if usd and per_point else "")
     )
     return written, selected
 

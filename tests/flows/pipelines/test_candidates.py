@@ -8,18 +8,25 @@ from typing import Any
 
 import pytest
 
+from flows.pipelines.candidates import Candidates
+from flows.pipelines.context import Context
 from flows.questions.demonstrations import QuestionExtras
 from flows.questions.runner import QuestionInputs, RerunSpec
 from flows.questions.session import Session
+from flows.questions.writers import check_candidates
 from flows.runtime.control import Control, NullProgress
-from tasks.backbone.metered import SAMPLES_PER_CANDIDATE
+from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
 from tasks.database.database import Database
-from tasks.records import Outcome, Question
+from tasks.errors import ConfigurationError
+from tasks.records import Demonstration, Outcome, Question
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
+from tasks.settings.pipeline import PipelineSettings
+from tasks.stages.candidates.vote import vote
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.stage_bench import ENDLESS, Bench
 
 __all__ = ["prefect_api", "prefect_home"]
 
@@ -145,3 +152,193 @@ async def test_eight_after_four_asks_for_four_and_the_first_is_what_one_run_gave
     assert steps == ["1_preliminary_sql", *(f"candidate_{place}" for place in range(1, 9)), "vote"]
     labels = [record.label for record in four[0].stages]
     assert labels == [*(f"preliminary_sql (candidate {place})" for place in range(1, 5)), "vote"]
+
+
+async def test_every_way_to_select_asks_what_it_has_to_and_a_repetition_asks_nothing(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    model.better = lambda prompt: 1 + (f"### SQL 2\n{TWO}\n" in prompt)
+    model.merged = TWO
+
+    def select(how: str) -> EvaluationSettings:
+        return settings_of(n(4), WARM, f"pipeline.candidates.select={how}")
+
+    chosen = {}
+    calls = {}
+    for how in ("vote", "pairwise", "tournament", "merge"):
+        before = len(model.comparisons)
+        outcomes = await answered(select(how), museum)
+        chosen[how] = [outcome.sql for outcome in outcomes]
+        calls[how] = len(model.comparisons) - before
+        assert [outcome.candidates[-1].stage for outcome in outcomes] == [how, how]
+    # The results are THREE twice, TWO, and no row: three groups.
+    assert chosen == {"vote": [THREE] * 2, "pairwise": [TWO] * 2, "tournament": [TWO] * 2, "merge": [TWO] * 2}
+    assert calls == {"vote": 0, "pairwise": 2 * 4, "tournament": 0, "merge": 2}
+    assert sum(candidate for candidate, _ in model.asked[:8]) == 2 * (1 + 2 + 3), (
+        "candidates are asked for once"
+    )
+    assert {temperature for _, temperature in model.asked[8:]} == {0.0}, "selection has the backbone's own"
+    requests = len(model.server.requests)
+    for how in calls:
+        await answered(select(how), museum)
+    assert len(model.server.requests) == requests
+
+
+async def test_a_judge_that_cannot_be_read_leaves_the_votes_choice(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    model.better = lambda prompt: 7
+    model.merged = "SELECT nothing"
+    for how in ("pairwise", "tournament", "merge"):
+        outcomes = await answered(settings_of(n(4), WARM, f"pipeline.candidates.select={how}"), museum)
+        assert [outcome.sql for outcome in outcomes] == [THREE] * 2
+        assert all(record.notes for outcome in outcomes for record in outcome.stages[5:])
+
+
+async def test_backbones_take_turns_and_each_begins_with_what_it_answers_alone(
+    settings_of: Callable[..., EvaluationSettings],
+    model: Model,
+    museum: Database,
+    prefect_home: Home,
+    tmp_path: Path,
+) -> None:
+    settings_of()
+    await answered(settings_of(WARM, backbone=str(tmp_path / "b.yaml")), museum)
+    both = f"pipeline.candidates.backbones=[{tmp_path / 'a.yaml'}, {tmp_path / 'b.yaml'}]"
+    outcomes = await answered(settings_of(both, n(4), WARM), museum)
+    asked = [(each.body["model"], candidate_of(each.body)) for each in model.server.requests[2:]]
+    assert sorted(asked) == sorted(2 * [("model-a", 0), ("model-a", 1), ("model-b", 1)])
+    models = [record.calls[0].model for record in outcomes[0].stages if record.calls]
+    assert models == ["model-a", "model-b"] * 2
+
+
+async def test_a_refused_candidate_is_none_and_a_failure_that_may_pass_is_asked_again(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    def fails(body: Body) -> str:
+        if candidate_of(body) == 1:
+            raise ConnectionError
+        return ordinary(body)
+
+    ordinary, model.server.answer = model.server.answer, fails
+    failed = await answered(settings_of(n(3), WARM), museum)
+    assert [outcome.failure and outcome.failure.mendable for outcome in failed] == [True, True]
+    paid = len([each for each in model.asked if each[0] != 1])
+    assert paid == 4
+    model.server.answer = ordinary
+    mended = await answered(settings_of(n(3), WARM), museum)
+    assert [outcome.failure for outcome in mended] == [None, None]
+    assert len([each for each in model.asked if each[0] != 1]) == paid, "what was answered is not asked again"
+
+
+async def test_a_fresh_rerun_asks_every_candidate_anew(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    settings = settings_of(n(2), WARM)
+    await answered(settings, museum)
+    await answered(settings, museum, reruns={"1": RerunSpec(attempt=1)})
+    assert [candidate for candidate, _ in model.asked[4:]] == [0, 1]
+    seeds = [each.body["seed"] for each in model.server.requests]
+    assert len(set(seeds[4:]) & set(seeds[:4])) == 0
+    await answered(settings, museum, reruns={"1": RerunSpec(attempt=1)})
+    assert len(model.asked) == 6
+
+
+DEMONSTRATED = ("pipeline.candidates.demonstrations=shuffled",)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "choice", "message"),
+    [
+        ((n(0),), {}, "pipeline.candidates.n"),
+        ((n(65),), {}, "pipeline.candidates.n"),
+        ((n(4),), {}, "a is asked at temperature 0, so its candidates would be the same"),
+        ((n(4),), {"backbone": "offline"}, "offline answers a question always alike"),
+        ((n(4), *DEMONSTRATED), {}, "at least 2 demonstrations"),
+        ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
+        ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "set n to at least 2"),
+        ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "stands twice"),
+        (
+            (n(3), "pipeline.candidates.backbones=[offline, vllm]"),
+            {},
+            "offline answers a question always alike",
+        ),
+        ((n(2), "pipeline.candidates.backbones=[vllm, replay]"), {}, "serves a recording"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_candidates_that_cannot_be_made_are_refused(
+    settings_of: Callable[..., EvaluationSettings],
+    overrides: Sequence[str],
+    choice: Mapping[str, Any],
+    message: str,
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        check_candidates(settings_of(*overrides, **choice))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "choice"),
+    [
+        ((n(4), WARM), {}),
+        ((n(4), *DEMONSTRATED), {"pipeline": "few-shot"}),
+        ((n(4), *DEMONSTRATED), {"pipeline": "dac", "backbone": "offline"}),
+        ((n(4), "backbone.temperature=null"), {}),
+        ((n(2), "pipeline.candidates.backbones=[offline, vllm]"), {}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_candidates_that_can_differ_are_taken(
+    settings_of: Callable[..., EvaluationSettings], overrides: Sequence[str], choice: Mapping[str, Any]
+) -> None:
+    check_candidates(settings_of(*overrides, **choice))
+
+
+def test_shuffled_demonstrations_differ_by_candidate_and_never_by_run() -> None:
+    shown = tuple(Demonstration(f"q{place}", "SELECT 1", "zoo") for place in range(6))
+    settings = PipelineSettings.model_validate(
+        {"kind": "few-shot", "name": "x", "candidates": {"n": 4, "demonstrations": "shuffled"}}
+    )
+    nothing: Any = None
+    context = Context(settings, nothing, shown, MeteredBackbone(nothing))
+    made = Candidates(nothing, (MeteredBackbone(nothing),), "bird")
+    orders = [made.context_of(place, context).demonstrations for place in range(4)]
+    assert orders[0] == shown
+    assert len(set(orders)) == 4
+    assert all(sorted(order, key=str) == sorted(shown, key=str) for order in orders)
+    assert orders == [made.context_of(place, context).demonstrations for place in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "groups"),
+    [
+        # sets of rows: duplicates and order ignored, column order matters
+        ("bird", [0, 0, 0, 3, 4]),
+        # multisets, DISTINCT stripped; order matters where either has ORDER BY; columns in any order
+        ("spider", [0, 1, 0, 0, 4]),
+        # multisets; order matters where either has it outermost; column order matters
+        ("strict", [0, 1, 2, 3, 4]),
+        # each a subset of the other's columns, order ignored
+        ("subset", [0, 0, 2, 0, 4]),
+    ],
+)
+async def test_a_vote_under_each_rule(bench: Bench, rule: str, groups: list[int]) -> None:
+    written = (
+        "SELECT museum_id, id FROM 'order' WHERE museum_id = 1 UNION ALL SELECT 3, 3",
+        "SELECT museum_id, id FROM 'order' ORDER BY id DESC",
+        "SELECT DISTINCT museum_id, id FROM (SELECT museum_id, id FROM 'order' UNION ALL SELECT 1, 1)",
+        "SELECT id, museum_id FROM 'order'",
+        "SELECT museum_id FROM 'order'",
+    )
+    ballot = await bench.run(vote(written, rule, bench.runner))
+    assert set(ballot.statuses) == {"ok"}
+    assert list(ballot.leaders) == groups
+
+
+async def test_a_query_that_ends_its_worker_costs_no_other_candidate_its_vote(bench: Bench) -> None:
+    huge = "SELECT a.id, hex(zeroblob(300000000)), hex(zeroblob(300000001)) FROM museum AS a"
+    ballot = await bench.run(vote((THREE, huge, ENDLESS, ALSO_THREE, None), "bird", bench.runner))
+    assert ballot.statuses[0] == ballot.statuses[3] == "ok"
+    assert ballot.statuses[1] in ("too_large", "error") and ballot.statuses[2:3] == ("timeout",)
+    assert ballot.statuses[4] == "no_answer"
+    assert ballot.leaders == (0, 1, 2, 0, 4)
