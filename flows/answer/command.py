@@ -38,7 +38,6 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
     demonstrations: str = options.option(
         "--demonstrations",
         default=DEFAULT_BENCHMARK,
-        show_default=True,
         metavar="NAME",
         help='Benchmark whose training questions are the pool of demonstrations, or "none".',
     )
@@ -46,7 +45,6 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
         "--rows",
         type=click.IntRange(min=1),
         default=20,
-        show_default=True,
         help="Number of result rows to show.",
     )
 

@@ -24,7 +24,6 @@ class ListOptions(options.Output):
         "--limit",
         type=click.IntRange(min=1),
         default=10,
-        show_default=True,
         metavar="N",
         help="Number of the latest replies to show.",
     )

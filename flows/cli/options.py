@@ -37,8 +37,9 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
     Args:
         names: names of the option, for example `--limit`.
         last: whether `--help` lists it after the command's own options.
-        attributes: further keyword arguments of `click.option`.
+        attributes: further keyword arguments of `click.option`; `--help` shows a default.
     """
+    attributes.setdefault("show_default", bool(attributes.get("default")))
     return field(
         metadata={
             "make": click.option,
@@ -96,7 +97,6 @@ class Benchmark:
     benchmark: str = option(
         "--benchmark",
         default=DEFAULT_BENCHMARK,
-        show_default=True,
         metavar="NAME",
         help="The benchmark, of `crosscheck list benchmarks`.",
     )
@@ -109,7 +109,6 @@ class Backbone:
     backbone: str = option(
         "--backbone",
         default=DEFAULT_BACKBONE,
-        show_default=True,
         metavar="NAME",
         help="The model, of `crosscheck list backbones`.",
     )
@@ -122,7 +121,6 @@ class Pipeline:
     pipeline: str = option(
         "--pipeline",
         default=DEFAULT_PIPELINE,
-        show_default=True,
         metavar="NAME",
         help="`crosscheck list pipelines`, a YAML file, or path/to/file.py:function of your own.",
     )

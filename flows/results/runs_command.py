@@ -26,7 +26,6 @@ class RunsOptions(options.Output):
         "--limit",
         type=click.IntRange(min=1),
         default=20,
-        show_default=True,
         metavar="N",
         help="List only the latest N runs.",
     )

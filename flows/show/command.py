@@ -24,7 +24,6 @@ class ShowOptions(options.Data, options.Output):
         "--limit",
         type=click.IntRange(min=1),
         default=20,
-        show_default=True,
         metavar="N",
         help="List at most N questions of each kind.",
     )
@@ -35,7 +34,6 @@ class ShowOptions(options.Data, options.Output):
         "--rows",
         type=click.IntRange(min=1),
         default=5,
-        show_default=True,
         metavar="N",
         help="With QUESTION: rows of each result.",
     )
