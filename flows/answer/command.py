@@ -41,9 +41,8 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
         metavar="NAME",
         help='Benchmark whose training questions are the pool of demonstrations, or "none".',
     )
-    rows: int = options.option(
+    rows: int = options.number(
         "--rows",
-        type=click.IntRange(min=1),
         default=20,
         help="Number of result rows to show.",
     )

@@ -50,6 +50,11 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
     )
 
 
+def number(*names: str, **attributes: Any) -> Any:
+    """Declare an option that takes a number of things, at least 1."""
+    return option(*names, type=click.IntRange(min=1), metavar="N", **attributes)
+
+
 def argument(**attributes: Any) -> Any:
     """Declare a positional argument as a field of a record; `attributes` are those of `click.argument`."""
     return field(
@@ -130,9 +135,7 @@ class Pipeline:
 class Questions:
     """Options that select questions of the benchmark."""
 
-    limit: int | None = option(
-        "--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N questions."
-    )
+    limit: int | None = number("--limit", help="Use only the first N questions.")
     questions: str | None = option(
         "--questions",
         metavar="IDS",

@@ -56,9 +56,8 @@ class ScoreOptions(
         is_flag=True,
         help="Also measure the run time of correct answers: VES, R-VES and ves_steps.",
     )
-    trials: int = options.option(
+    trials: int = options.number(
         "--trials",
-        type=click.IntRange(min=1),
         default=3,
         help="Number of time measurements of --efficiency, which show the spread.",
     )

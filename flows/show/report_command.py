@@ -28,11 +28,9 @@ class ReportOptions(options.Data, options.Output):
         default="all",
         help="Questions whose stages, prompts, replies and results are on the page.",
     )
-    rows: int = options.option(
+    rows: int = options.number(
         "--rows",
-        type=click.IntRange(min=1),
         default=5,
-        metavar="N",
         help="Rows of each result.",
     )
     mlflow: bool = options.option(
