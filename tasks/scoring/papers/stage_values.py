@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def stage_values(score: QuestionScore, stage: str, adapter: TypeAdapter[T]) -> list[T]:
-    """Return what a stage returned on a question, each time that it did not fail; of several candidates, in the first."""
+    """Return what a stage returned on a question, each time that it did not fail; of several candidates, the first."""
     found = (
         record.value
         for record in score.outcome.stages
