@@ -177,7 +177,8 @@ async def test_every_way_to_select_asks_what_it_has_to_and_a_repetition_asks_not
         assert [outcome.candidates[-1].stage for outcome in outcomes] == [how, how]
     # The results are THREE twice, TWO, and no row: three groups.
     assert chosen == {"vote": [THREE] * 2, "pairwise": [TWO] * 2, "tournament": [TWO] * 2, "merge": [TWO] * 2}
-    assert calls == {"vote": 0, "pairwise": 2 * 4, "tournament": 0, "merge": 2}
+    # All six ordered pairs, of which the tournament needs two.
+    assert calls == {"vote": 0, "pairwise": 2 * 6, "tournament": 0, "merge": 2}
     assert sum(candidate for candidate, _ in model.asked[:8]) == 2 * (1 + 2 + 3), (
         "candidates are asked for once"
     )
