@@ -40,14 +40,15 @@ class Cell:
 
     @property
     def backbones(self) -> tuple[BackboneSettings, ...]:
-        """The backbones that are asked: its own, and those that write candidates."""
+        """Its own backbone, and those that write candidates."""
         found = writer_settings(self.settings)
         return (found.own, *(writer for writer in found.writers if writer.name != found.own.name))
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """Names of the backbones whose calls have no price, and are not free."""
-        return tuple(one.name for one in self.backbones if kind_of(one).paid and prices_for(one) is None)
+        """Names of the backbones that are asked, whose calls have no price and are not free."""
+        asked = self.backbones if self.selecting_calls else writer_settings(self.settings).writers
+        return tuple(one.name for one in asked if kind_of(one).paid and prices_for(one) is None)
 
     @property
     def free(self) -> bool:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from flows.runtime.control import NullProgress
 from flows.sweep.estimate import ASSUMED_REASONING, estimate
 from flows.sweep.plan import Cell
@@ -33,3 +35,29 @@ async def test_reply_formats_change_the_estimate_of_input_and_output(tmp_path: P
     assert fenced.input_tokens != plain.input_tokens
     assert reasoning.output_tokens == fenced.output_tokens == plain.output_tokens + 2 * ASSUMED_REASONING
     assert by_stage == plain
+
+
+async def test_every_candidate_is_estimated_at_the_price_of_its_backbone(tmp_path: Path) -> None:
+    for name, price in (("cheap", 1.0), ("dear", 3.0)):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"model: {name}\nprices: {{input: {price}, output: {price}, as_of: 2026-11-01}}\n"
+        )
+    cheap, dear = (f"[{tmp_path / name}.yaml]" for name in ("cheap", "dear"))
+    both = f"[{tmp_path / 'cheap'}.yaml, {tmp_path / 'dear'}.yaml]"
+    warm, four = "pipeline.candidates.temperature=0.8", "pipeline.candidates.n=4"
+    cells = [
+        cell(tmp_path),
+        cell(tmp_path, warm, four),
+        *(
+            cell(tmp_path, warm, four, f"pipeline.candidates.backbones={named}")
+            for named in (cheap, dear, both)
+        ),
+    ]
+    one, own, in_cheap, in_dear, in_both = await estimate(cells, NullProgress())
+    assert one.calls == 2 and own.calls == in_both.calls == 8
+    assert one.input_tokens and own.input_tokens == 4 * one.input_tokens
+    assert in_cheap.cost_usd and in_dear.cost_usd == pytest.approx(3 * in_cheap.cost_usd)
+    assert in_both.cost_usd == pytest.approx(2 * in_cheap.cost_usd)
+    assert own.cost_usd is None, "vllm has no price"
+    assert [each.selecting_calls for each in cells] == [0] * 5
+    assert cell(tmp_path, warm, four, "pipeline.candidates.select=pairwise").selecting_calls == 12

@@ -10,6 +10,7 @@ from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message
 from tasks.backbone.replies.json_schema import is_strict, reply_schema
 from tasks.errors import BackboneError
@@ -183,3 +184,10 @@ async def test_an_open_map_is_asked_for_without_strictness(
         found = await MeteredBackbone(client).ask_json(ASK, DescribedReply)
     assert found == DescribedReply(descriptions={"a": "the a"})
     assert fake_openai.requests[0].body["response_format"]["json_schema"]["strict"] is False
+
+
+def test_only_candidates_behind_the_first_have_a_key_of_their_own() -> None:
+    alone = MeteredBackbone(OfflineBackbone())
+    views = [alone.for_candidate(index).fresh(None, attempt=0) for index in range(3)]
+    assert views[0].identity == alone.identity
+    assert len({str(sorted(view.identity.items())) for view in views}) == 3
