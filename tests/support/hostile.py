@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from tasks.records import Execution
+
 CORPUS = Path(__file__).parents[1] / "tasks" / "database" / "hostile"
 SIGNS = {"\\n": "\n", "\\0": "\0", "\\ud800": "\ud800", "\\udfff": "\udfff"}
 _REPEATED = re.compile(r"\{([^|{}]*)\|([^|{}]*)\|(\d+)\|([^|{}]*)\}")
@@ -14,6 +16,19 @@ class Statement(NamedTuple):
 
     expected: str
     sql: str
+
+
+def held(expected: str, execution: Execution, timeout_s: float) -> bool:
+    """Whether the outcome is the expected one.
+
+    What must be stopped may be refused, or may end before its deadline on a fast machine; what is harmless may be
+    refused or stopped.
+    """
+    stopped = execution.status in ("timeout", "too_large")
+    found = "stopped" if stopped else "refused" if execution.status == "error" else "harmless"
+    if expected == "stopped":
+        return found != "harmless" or execution.seconds < timeout_s
+    return found == expected or expected == "harmless"
 
 
 def statements(engine: str) -> list[Statement]:

@@ -19,10 +19,10 @@ def ask(url: str, body: Any = None, **headers: str) -> Any:
 
     While its SQLite database is locked it answers 503; as Prefect's own client does, ask again.
     """
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         method = "GET" if body is None else "POST"
-        response = httpx.request(method, url, json=body, headers=headers, timeout=30)
+        response = httpx.request(method, url, json=body, headers=headers, timeout=120)
         if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
             return response.raise_for_status().json()
         time.sleep(0.5)
@@ -42,6 +42,6 @@ def fired(api: str, deployment: str, parameters: Mapping[str, Any]) -> dict[str,
             found.update(run)
         return found.get("state_type") in ENDED
 
-    wait_until(ended, timeout=120)
+    wait_until(ended)
     assert found["auto_scheduled"]
     return found
