@@ -116,14 +116,18 @@ async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
     fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache
 ) -> None:
     fake_openai.script(reply("in time", delay=1.0), hang())
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as client:
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2, "timeout_s": 3600.0})) as client:
         backbone = CachedBackbone(client, cache)
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(20)]
         await asyncio.to_thread(fake_openai.wait_for, 2)
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-        assert await backbone.drain(5) == 1
+        drained = asyncio.create_task(backbone.drain(3600))
+        while cache.stats().entries < 1:
+            await asyncio.sleep(0.01)
+        assert await backbone.drain(0.1) == 1
+        assert await drained == 0
     assert len(fake_openai.requests) == 2
     assert [entry.text for entry in cache.entries()] == ["in time"]
 
