@@ -61,6 +61,12 @@ PROMISES: dict[str, Promise] = {
         606,
         "test_hostile_sql.py",
     ),
+    "query": Promise(
+        "`crosscheck query`, asked to read files, to attach, copy, install, load, change settings or the results, to reach "
+        "the network: nothing but the warehouse is read, nothing is changed, no file is made",
+        111,
+        "test_query.py",
+    ),
     "death": Promise(
         "An evaluation that is killed (SIGKILL), terminated or stopped for a while goes on with the same command, to "
         "the table of an undisturbed run",
