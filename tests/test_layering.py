@@ -34,8 +34,8 @@ FLOORS = (
     tasks.stages tasks.tracking.pages""",
     "tasks.backbone.offline.clauses tasks.benchmarks tasks.stages.rsl_sql tasks.stages.sea_sql",
     "tasks.backbone.offline tasks.benchmarks.predictions tasks.retrieval tasks.scoring.execution",
-    """flows.cli tasks.backbone.kinds tasks.finetuning tasks.scoring.metrics tasks.stages.dac
-    tasks.tracking""",
+    """flows.cli tasks.backbone.kinds tasks.finetuning tasks.scoring.metrics tasks.stages.candidates
+    tasks.stages.dac tasks.tracking""",
     "flows.benchmarks flows.gold flows.pipelines tasks.tracking.mlflow tasks.tracking.warehouse",
     "flows.orchestration flows.scoring tasks.tracking.comparison",
     "flows.deployed flows.questions flows.results flows.servers tasks.tracking.night",

@@ -12,6 +12,7 @@ from flows.questions.pool import Answers, Score, answer_all
 from flows.questions.preparation import Preparation
 from flows.questions.runner import INTERNAL, RerunSpec
 from flows.questions.session import Session
+from flows.questions.writers import candidate_setup
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
 from flows.scoring.scorer import Scorable, Scorer
@@ -106,7 +107,11 @@ class ScoredSession:
         recorded += await self.session.recorded(answers.task_runs - elsewhere)
         measured = self.preparation.settings.benchmark.efficiency
         efficiency = await self.scorer.measure_efficiency() if measured else None
-        report = self.scorer.report(efficiency, link_all=bool(self.preparation.schema_only))
+        report = self.scorer.report(
+            efficiency,
+            link_all=bool(self.preparation.schema_only),
+            candidates=candidate_setup(self.preparation.settings),
+        )
         end = RunEnd(answers, recorded, time.monotonic() - self.started, facts)
         return await self.tracking.finish(report, end)
 

@@ -13,6 +13,7 @@ from tasks.digests import file_digest
 from tasks.errors import ConfigurationError, DatabaseUnavailableError
 from tasks.records import Failure, Outcome, Question
 from tasks.scoring.build_report import build_report
+from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.scoring.execution.accepted import read_accepted
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results
@@ -200,12 +201,19 @@ class Scorer:
             self._judge.workers, answers, trials=trials, timeout_s=self._settings.timeout_s, on_measured=tell
         )
 
-    def report(self, efficiency: Measured | None = None, *, link_all: bool = False) -> Report:
+    def report(
+        self,
+        efficiency: Measured | None = None,
+        *,
+        link_all: bool = False,
+        candidates: CandidateSetup | None = None,
+    ) -> Report:
         """Return the report over all selected questions, with every metric.
 
         Args:
             efficiency: measured run times; None: not measured.
             link_all: also score schema links of missing databases, which needs only their schemas.
+            candidates: how candidates were made; None: there are none.
         """
         schemas = {name: database.schema for name, database in self._scorable.databases.items()}
         known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
@@ -222,6 +230,7 @@ class Scorer:
                 **self._measured,
                 **({"efficiency": efficiency} if efficiency else {}),
                 **({"test_suite": self._suite_run} if self._first_right else {}),
+                **({"candidates": candidates} if candidates else {}),
             },
         )
         if self._translation:

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tasks.settings.base import Settings
 from tasks.settings.dac import DacCorrectionSettings
@@ -144,6 +144,39 @@ class CorrectionSettings(CorrectionTurns):
         return CorrectionTurns(**{name: getattr(self, name) for name in CorrectionTurns.model_fields})
 
 
+class CandidateSettings(Settings):
+    """Candidates: several runs of the pipeline for each question, of whose answers one is selected."""
+
+    n: int = Field(1, ge=1, le=64)
+    """Answers per question; 1: the pipeline's only one."""
+    temperature: float | None = Field(None, ge=0, le=2)
+    """Temperature of the backbones that write candidates; null: each backbone's own."""
+    demonstrations: Literal["same", "shuffled"] = "same"
+    """"shuffled": candidates from the second on see the training questions in a random order."""
+    seed: int = 0
+    """Which random orders these are."""
+    backbones: tuple[str, ...] = Field((), strict=False)
+    """Backbones that write candidates in turns: names in `conf/backbones`, or paths; none: the run's own."""
+    select: Literal["vote", "pairwise", "tournament", "merge"] = "vote"
+    """How one is selected: the most frequent result; each result against each other, or against the best so far, by
+    the run's backbone; or a query that the backbone writes from the most frequent ones."""
+    rows_shown: int = Field(5, ge=1)
+    """Rows of each result that the run's backbone is shown."""
+    merged: int = Field(2, ge=2)
+    """Most frequent results that "merge" shows."""
+
+    @model_validator(mode="after")
+    def _all_backbones_write(self) -> "CandidateSettings":
+        if twice := [name for name in self.backbones if self.backbones.count(name) > 1]:
+            raise ValueError(f'"{twice[0]}" stands twice among the backbones, which take turns: name it once')
+        if len(self.backbones) > self.n:
+            raise ValueError(
+                f"{len(self.backbones)} backbones cannot each write one of {self.n}: set n to at least "
+                f"{len(self.backbones)}"
+            )
+        return self
+
+
 class PipelineSettings(Settings):
     """Settings that every pipeline has; the settings of a pipeline are a subclass with the pipeline's own."""
 
@@ -155,6 +188,7 @@ class PipelineSettings(Settings):
     """One line for `crosscheck list`."""
     prompt: PromptSettings = PromptSettings()
     demonstrations: DemonstrationSettings = DemonstrationSettings()
+    candidates: CandidateSettings = CandidateSettings()
 
 
 class FewShotSettings(PipelineSettings):

@@ -13,6 +13,7 @@ from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_s
 from tasks.tracking.comparison.metric_rows import metric_rows
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison, SettingChange, Side
 from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.pages.candidate_curve import candidate_chart
 from tasks.tracking.parameters import flatten
 from tasks.tracking.warehouse.runs import StoredRun
 
@@ -69,6 +70,12 @@ def compare(
         not_ranked=why_not_ranked(a, b),
         without_quarantine=_without(right_a, right_b, quarantined, confidence),
         metrics=metric_rows(a, b),
+        candidates=candidate_chart(
+            [
+                (letter, letter.upper(), (each.summary or {}).get("candidates"))
+                for letter, each in (("a", a), ("b", b))
+            ]
+        ),
     )
 
 

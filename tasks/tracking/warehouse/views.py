@@ -57,6 +57,8 @@ _VIEWS: Mapping[str, View] = {
             "calls": f"CAST({_summary('calls')} AS BIGINT)",
             "cached_calls": f"CAST({_summary('cached_calls')} AS BIGINT)",
             "cost_usd": f"CAST({_summary('cost_usd')} AS DOUBLE)",
+            "candidates": f"CAST({_summary('candidates.n')} AS BIGINT)",
+            "candidate_curve": _summary("candidates.curve"),
             "mlflow_run_id": _summary("mlflow.run_id"),
             "parent_run_id": "t.tags['parent_run_id']",
             "rerolled": "t.tags['rerolled'] IS NOT NULL",

@@ -39,6 +39,7 @@ class Task(StrEnum):
     QUERY = "query"
     CONTINUATION = "the rest of a query behind SELECT"
     SELECTION = "one of several queries"
+    COMPARISON = "the number of the better of two queries"
     CORRECTION = "a query that has not been tried"
     REFLECTION = "why a query fails"
     ELIMINATION = "a query, unchanged if it runs"
@@ -54,6 +55,7 @@ class Task(StrEnum):
 _REPLY_KEYS = {
     "sql": Task.QUERY, "tables": Task.LINK, "columns": Task.LINK, "sql_keywords": Task.KEYWORDS,
     "conditions": Task.CONDITIONS, "descriptions": Task.DESCRIPTIONS, "alignment": Task.ALIGNMENT,
+    "better": Task.COMPARISON,
 }  # fmt: skip
 _FREE_TEXT = {
     Heading.QUERY: Task.CONTINUATION,

@@ -17,7 +17,14 @@ from tasks.database.rendering import PromptParts
 from tasks.records import Demonstration
 from tasks.settings.home import CHECKOUT
 from tasks.stages.dac.examples import ShownExample
-from tasks.stages.replies import ConditionsReply, DescriptionsReply, KeywordsReply, LinkReply, SqlReply
+from tasks.stages.replies import (
+    BetterReply,
+    ConditionsReply,
+    DescriptionsReply,
+    KeywordsReply,
+    LinkReply,
+    SqlReply,
+)
 from tasks.stages.sea_sql.execution_adjustment import Mistake
 from tasks.stages.shown_results import Tried
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
@@ -40,7 +47,7 @@ EVERYTHING = {
     "candidates": [TRIED, TRIED], "current": TRIED, "mistakes": MISTAKES, "examples": EXAMPLES, "sql": TRIED.sql,
     "alignment": ["a"], "missing": ["the column baker.Name"], "kind": "entities", "error": "", "skeleton": "",
     "table": "baker", "columns": ["Age"], "hints": ["baker.Age"], "max_columns_per_table": 15, "candidate": TRIED,
-    "strict": False,    "demonstrations_first": False, "empty_counts": True,
+    "strict": False,    "demonstrations_first": False, "empty_counts": True, "votes": [5, 1],
 }  # fmt: skip
 
 
@@ -76,6 +83,8 @@ SHIPPED = {
     "initial_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples[0].sql == "SELECT 1"),
     "zero_shot_sql": Shipped(Task.CONTINUATION, None, ASKED),
     "binary_selection": Shipped(Task.SELECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "compare_candidates": Shipped(Task.COMPARISON, BetterReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "merge_candidates": Shipped(Task.SELECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
     "self_correction": Shipped(Task.CORRECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 1),
     "execution_correction": Shipped(Task.CORRECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
     "execution_reflection": Shipped(Task.REFLECTION, None, lambda p: ASKED(p) and len(p.attempts) == 2),
