@@ -1,4 +1,4 @@
-"""Verdicts by corrected golds, beside the official ones; and the check of the corrected golds before anything is asked."""
+"""Verdicts by corrected golds, beside the official ones, and the check of these golds before anything is asked."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -70,9 +70,12 @@ class Corrections:
 
 
 async def check_corrections(
-    benchmark: Benchmark, questions: Collection[Question], databases: Mapping[str, Database], workers: SqlWorkers
+    benchmark: Benchmark,
+    questions: Collection[Question],
+    databases: Mapping[str, Database],
+    workers: SqlWorkers,
 ) -> None:
-    """Run every corrected gold of some questions; entries that are undecided, or whose database is missing, are not run.
+    """Run every corrected gold of some questions, but for undecided ones and those whose database is missing.
 
     Args:
         benchmark: the whole split.

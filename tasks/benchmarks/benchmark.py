@@ -43,7 +43,7 @@ class Benchmark:
         other_revision: those of the notes that say which files differ from the stated revision.
         translated: what was done where the gold SQL was translated into the databases' dialect; "" elsewhere.
         written_gold: gold SQL by question id as the files have it.
-        further_gold: further gold SQL by question id, as right as the first; never translated. For `tasks.scoring` only.
+        further_gold: further gold SQL by question id, as right as the first, never translated. For scoring only.
         overlay: corrected golds for a second score; None: there are none. For `tasks.scoring` only.
     """
 

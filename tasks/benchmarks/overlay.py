@@ -31,7 +31,9 @@ SHOWN_PROBLEMS = 30
 
 _Text = Annotated[str, BeforeValidator(lambda text: storable(text) if isinstance(text, str) else text)]
 _Texts = Annotated[
-    tuple[_Text, ...], Field(strict=False), BeforeValidator(lambda sql: [sql] if isinstance(sql, str) else sql)
+    tuple[_Text, ...],
+    Field(strict=False),
+    BeforeValidator(lambda sql: [sql] if isinstance(sql, str) else sql),
 ]
 
 
@@ -94,8 +96,8 @@ class Overlay:
         raise DataError(
             f"The corrected golds of {self.file} cannot be used, {counted}:\n"
             + "\n".join(f"  {line}" for line in lines)
-            + '\n"crosscheck verify-gold --overlay FILE" checks the file; without benchmark.golds there is the official '
-            "score alone."
+            + '\n"crosscheck verify-gold --overlay FILE" checks the file; without benchmark.golds there is only the '
+            "official score."
         )
 
 

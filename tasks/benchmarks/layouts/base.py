@@ -167,9 +167,7 @@ class Layout:
             f"second time as {', '.join(repeated)}.",
         )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return Split(
-            tuple(questions), gold, digest, notes=notes if repeated else (), further_gold=further
-        )
+        return Split(tuple(questions), gold, digest, notes=notes if repeated else (), further_gold=further)
 
     def question(self, row: Row, identity: str) -> Question:
         """Return one question of the split.

@@ -96,7 +96,7 @@ def ex_corrected(run: ScoredRun) -> Measurement:
             f"On corrected golds: {percent(ratio)} ({counts(ratio)}), official {percent(run.report.ex)} "
             f"({counts(run.report.ex)}); {done or 'no question asked is corrected'}",
             *([f"Corrected golds differ: {found.in_words()}"] if found.count else []),
-            *([f"{golds.undecided} corrections are undecided and change nothing"] if golds.undecided else []),
+            *([f"Undecided corrections, which change nothing: {golds.undecided}"] if golds.undecided else []),
         ),
         tables=(_by_rule(run, rules), *([_by_question(run, list(changed.values()))] if changed else [])),
     )

@@ -6,6 +6,7 @@ from typing import Literal
 from tasks.records import Question
 from tasks.scoring.report import Cost, QuestionScore, Ratio
 from tasks.scoring.significance import PairedTest
+from tasks.tracking.comparison.corrected import CorrectedComparison
 from tasks.tracking.comparison.metric_rows import MetricRow
 from tasks.tracking.evaluation import EvaluationRun
 
@@ -135,6 +136,7 @@ class RunComparison:
         without_quarantine: the test without these; None where there are none, or nothing else.
         not_ranked: why these runs must not be ranked, independent of the test; "" if they may be.
         metrics: the values of every metric that applies to one of the runs.
+        corrected: both runs on corrected golds; None where neither was scored with any.
     """
 
     rule: str
@@ -152,6 +154,7 @@ class RunComparison:
     without_quarantine: PairedTest | None = None
     not_ranked: str = ""
     metrics: tuple[MetricRow, ...] = ()
+    corrected: CorrectedComparison | None = None
 
     @property
     def better(self) -> Literal["A", "B"] | None:

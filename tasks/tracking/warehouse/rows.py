@@ -68,7 +68,7 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
         **_verdict_row(score.final),
         "question": clean(question.text),
         "database": question.database_id,
-        "correction": clean(json.dumps(asdict(score.correction))) if score.correction else None,
+        "correction": json.dumps(asdict(score.correction)) if score.correction else None,
         "links": json.dumps({name: asdict(link) for name, link in outcome.links.items()}),
         "failure": json.dumps(asdict(failure)) if failure else None,
         "failure_kind": failure.kind if failure else None,
