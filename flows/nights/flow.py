@@ -23,7 +23,6 @@ from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
 from flows.storage.folder import clean, open_folder
 from tasks.errors import CrosscheckError
-from tasks.scoring.metrics.corrected import corrected_ex, differing
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
 from tasks.tracking.night.baseline import compared, named_run
@@ -144,8 +143,6 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -
         p95_s=report.cost.p95_s,
         seconds=summary["seconds"],
         efficiency=_efficiency(summary.get("efficiency") or {}),
-        corrected=corrected_ex(report.rows, report.rule) if summary.get("golds_sha256") else None,
-        corrected_differs=differing(report.rows, report.rule).in_words(),
         notes=evaluated.notes,
     )
 
