@@ -42,6 +42,7 @@ from tasks.stages.rsl_sql.forward_link import forward_link
 from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
 from tasks.stages.rsl_sql.self_correction import self_correction
 from tests.support.dac_prompts import DAC_CASES
+from tests.support.native_prompts import NATIVE_CASES
 from tests.support.sea_prompts import SEA_CASES
 from tests.support.stage_bench import (
     DEMONSTRATIONS,
@@ -214,6 +215,7 @@ CASES: dict[str, Case] = {
     "describe_columns.odd_names": description("museum", "city, or town", renamed="a `b`"),
     **DAC_CASES,
     **SEA_CASES,
+    **NATIVE_CASES,
 }
 
 
