@@ -1,6 +1,6 @@
 """Settings of the pipelines: every switch of the papers is a field here, an ablation is a value."""
 
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -258,22 +258,22 @@ class NativePromptSettings(PromptSettings):
         return content
 
 
+class NoDemonstrations(DemonstrationSettings):
+    """No demonstrations: the layouts of open models have no place for any."""
+
+    k: int = Field(0, ge=0, le=0)
+    """Demonstrations per prompt: none."""
+
+
 class NativeSettings(PipelineSettings):
     """One call in the prompt layout that a model was trained with: schema with values, reasoning, one fenced query."""
 
     kind: str = "native"
     name: str = "native"
     prompt: NativePromptSettings = NativePromptSettings()
-    demonstrations: DemonstrationSettings = DemonstrationSettings(k=0)
-    """None: these layouts have no place for any."""
+    demonstrations: NoDemonstrations = NoDemonstrations()
     descriptions: bool = True
     """Show column descriptions."""
-
-    @model_validator(mode="after")
-    def _without_demonstrations(self) -> Self:
-        if self.demonstrations.k:
-            raise ValueError("the pipeline native shows no demonstrations: leave demonstrations.k at 0")
-        return self
 
 
 P = TypeVar("P", bound=PipelineSettings)

@@ -15,7 +15,7 @@ import re
 
 from tasks import prompts
 from tasks.backbone.metered import READINGS, MeteredBackbone
-from tasks.backbone.protocol import Message
+from tasks.backbone.protocol import Message, Role
 from tasks.backbone.replies.json_text import fenced
 from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
 from tasks.database.schema_view import SchemaView
@@ -34,11 +34,9 @@ async def native_sql(
 ) -> Answer:
     """Write a SQL in a layout; ask once again where the reply holds none."""
     name = f"native_{layout}"
+    roles: tuple[Role, ...] = ("system", "user") if layout in _WITH_SYSTEM else ("user",)
     shown = {"question": question, "dialect": view.dialect_name, "parts": view.render()}
-    text = prompts.render(name, **shown).rstrip()
-    messages = (Message("user", text),)
-    if layout in _WITH_SYSTEM:
-        messages = (Message("system", prompts.render(name, "system", **shown).rstrip()), *messages)
+    messages = [Message(role, prompts.render(name, block=role, **shown).rstrip()) for role in roles]
     reply = ""
     for sample in range(READINGS):
         reply = await backbone.ask_text(messages, sample=sample)

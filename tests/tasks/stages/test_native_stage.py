@@ -30,8 +30,8 @@ async def test_thoughts_are_not_the_answer_and_a_reply_without_sql_is_asked_for_
     bench.says(
         "<think>```sql\nSELECT 0\n```</think> hm", "<think>so</think><answer>SELECT name FROM museum</answer>"
     )
-    record = await bench.run(native("arctic")(bench))
-    assert record.value["sql"] == "SELECT name FROM museum"
+    answer = await bench.run(native("arctic")(bench))
+    assert answer.sql == "SELECT name FROM museum"
     assert len(bench.conversations) == 2
     assert [message["role"] for message in bench.conversations[-1]] == ["system", "user"]
 
@@ -48,5 +48,5 @@ def test_a_layout_brings_its_schema_format_unless_one_is_named() -> None:
 
 
 def test_demonstrations_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no demonstrations"):
+    with pytest.raises(ConfigurationError, match="less than or equal to 0, not 3"):
         load_pipeline_settings(find_conf(), "native", ("pipeline.demonstrations.k=3",))
