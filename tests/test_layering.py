@@ -36,8 +36,8 @@ FLOORS = (
     "tasks.backbone.offline tasks.benchmarks.predictions tasks.retrieval tasks.scoring.execution",
     """flows.cli tasks.backbone.kinds tasks.finetuning tasks.scoring.metrics tasks.stages.candidates
     tasks.stages.dac tasks.tracking""",
-    "flows.benchmarks flows.gold flows.pipelines tasks.tracking.mlflow tasks.tracking.warehouse",
-    "flows.orchestration flows.scoring tasks.tracking.comparison",
+    "flows.benchmarks flows.pipelines tasks.tracking.mlflow tasks.tracking.warehouse",
+    "flows.gold flows.orchestration flows.scoring tasks.tracking.comparison",
     "flows.deployed flows.questions flows.results flows.servers tasks.tracking.night",
     """flows.answer flows.descriptions flows.finetuning flows.reproduction flows.sharding
     flows.show tasks.tracking.retention""",

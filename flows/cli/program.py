@@ -42,6 +42,10 @@ COMMANDS = {
         "flows.gold.command",
         "Run every gold query of a benchmark and list those that fail, are slow or return nothing.",
     ),
+    "golds": Command(
+        "flows.gold.golds_command",
+        "List golds that may be wrong: models agree with each other and not with them.",
+    ),
     "init-benchmark": Command(
         "flows.benchmarks.command",
         "Make a benchmark of your own from questions with their SQL and a database.",

@@ -93,6 +93,7 @@ class Tracking:
             engine=product_of(preparation.databases),
             questions_in_benchmark=len(benchmark.questions),
             tags={**tags, **_changed(settings), **_warnings(settings)},
+            golds_sha256=benchmark.overlay.sha256 if benchmark.overlay else "",
         )
         tracking = cls(run, preparation, home, session)
         await tracking._start()

@@ -49,6 +49,7 @@ class EvaluationRun:
         questions_in_benchmark: how many questions the file has; None when unknown.
         layout: how the benchmark's files are laid out ("bird", "spider"): the form of the submission.
         user: login name of the user who started it; None when unknown.
+        golds_sha256: sha256 of the file of corrected golds; "" where there is only the official score.
         tags: further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}; `name`, `note` and `changed` among them.
     """
 
@@ -70,6 +71,7 @@ class EvaluationRun:
     questions_in_benchmark: int | None = None
     layout: str = "bird"
     user: str | None = None
+    golds_sha256: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -135,6 +137,7 @@ def describe(
     engine: str,
     questions_in_benchmark: int | None = None,
     tags: Mapping[str, str] | None = None,
+    golds_sha256: str = "",
 ) -> EvaluationRun:
     """Describe an evaluation by its settings.
 
@@ -144,6 +147,7 @@ def describe(
         engine: name and version of what executes the queries, "" where unknown.
         questions_in_benchmark: how many questions the file has; None when unknown.
         tags: further MLflow tags.
+        golds_sha256: sha256 of the file of corrected golds.
 
     Raises:
         DataError: a question file cannot be read.
@@ -169,6 +173,7 @@ def describe(
         questions_in_benchmark=questions_in_benchmark,
         layout=str(benchmark.get("layout", "bird")),
         user=_user(),
+        golds_sha256=golds_sha256,
         tags={**(tags or {}), **translated},
     )
 

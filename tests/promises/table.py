@@ -63,7 +63,7 @@ PROMISES: dict[str, Promise] = {
     ),
     "query": Promise(
         "`crosscheck query`, asked to read files, to attach, copy, install, load, change settings or the results, to reach "
-        "the network: nothing but the warehouse is read, nothing is changed, no file is made",
+        "the network: only the warehouse is read, nothing is changed, no file is made",
         111,
         "test_query.py",
     ),

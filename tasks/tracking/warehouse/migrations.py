@@ -92,6 +92,12 @@ def m005_tags_and_removed_rows(connection: "DuckDBPyConnection") -> None:
     )
 
 
+@migration
+def m006_corrections(connection: "DuckDBPyConnection") -> None:
+    """Add what corrected golds say of a question, as JSON text; NULL where they leave its gold as it is."""
+    connection.execute("ALTER TABLE questions ADD COLUMN IF NOT EXISTS correction VARCHAR")
+
+
 def missing(connection: "DuckDBPyConnection") -> list[str]:
     """Return the names of the migrations that have not been applied to a file, in their order.
 

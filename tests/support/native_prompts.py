@@ -1,0 +1,28 @@
+"""The layouts of open models, for the golden files."""
+
+from collections.abc import Awaitable, Callable
+
+from tasks.records import Question
+from tasks.settings.pipeline import NativeLayout, NativePromptSettings
+from tasks.stages.native_sql import native_sql
+from tests.support.sea_prompts import valued
+from tests.support.stage_bench import PLAIN, QUESTION, Bench
+
+Case = Callable[[Bench], Awaitable[object]]
+
+
+def native(layout: NativeLayout, question: Question = QUESTION, *, descriptions: bool = True) -> Case:
+    """A question in a layout, with values that it may mean."""
+    prompt = NativePromptSettings.model_validate({"layout": layout})
+    return lambda bench: native_sql(
+        question, valued(bench, prompt, descriptions=descriptions), layout, bench.backbone
+    )
+
+
+NATIVE_CASES: dict[str, Case] = {
+    "native_omnisql.full": native("omnisql"),
+    "native_omnisql.plain": native("omnisql", PLAIN, descriptions=False),
+    "native_arctic.full": native("arctic"),
+    "native_xiyan.full": native("xiyan"),
+    "native_xiyan.plain": native("xiyan", PLAIN, descriptions=False),
+}
