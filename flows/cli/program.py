@@ -60,6 +60,9 @@ COMMANDS = {
         "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."
     ),
     "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
+    "baseline": Command(
+        "flows.nights.baseline_command", "Pin the run that nightly runs are compared with, or move it."
+    ),
     "query": Command("flows.results.query_command", "Run SQL on the results of all runs."),
     "tables": Command(
         "flows.results.tables_command",

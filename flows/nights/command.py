@@ -30,7 +30,7 @@ class NightOptions(options.Page, options.Output):
     "  crosscheck night latest~1 --html night.html\n"
     "      the run before the latest, as one page with every broken question\n"
     "  crosscheck night 2026-11-21T01:30Z --json\n"
-    "\b\nExit codes: 0 green, or the list was printed; 1 red; 2 bad input.",
+    "\b\nExit codes: 0 green or amber, or the list was printed; 1 red; 2 bad input.",
 )
 @options.record(NightOptions)
 def command(given: NightOptions) -> int:
@@ -73,10 +73,12 @@ def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
     listed = [
         {
             "night": night.name,
-            "green": not night.red,
+            "green": night.colour == "Green",
+            "colour": night.colour.lower(),
             "verdict": night.verdict,
             "started": night.started.isoformat(),
             "evaluations": len(night.entries),
+            "missed": [moment.isoformat() for moment in night.missed],
         }
         for night in nights
     ]

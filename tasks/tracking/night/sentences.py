@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Iterator
 
-from tasks.tracking.night.night import Entry, Night
-from tasks.wording import DASH, counted, duration
+from tasks.tracking.night.night import Entry, Judged, Night
+from tasks.wording import DASH, counted, duration, p_value, points
 
 
 def facts(night: Night) -> Iterator[tuple[str, str]]:
@@ -19,17 +19,36 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
     yield "answers", "the models were asked again" if night.asked_again else "known answers were reused"
     if night.cleaned:
         yield "working folder", night.cleaned
+    if night.expected:
+        yield "next", f"expected {night.expected:%Y-%m-%d %H:%M} UTC"
 
 
 def gate_in_words(night: Night) -> str:
-    """State when a nightly run is red."""
+    """State when a nightly run is red, amber and green."""
     gate = night.gate
     return (
-        f"A nightly run is red for a regression: a loss of at least {gate.threshold:g} points with p < {gate.level:g} "
+        f"Red, a regression: a loss of at least {gate.threshold:g} points with p < {gate.level:g} "
         "in the exact McNemar test on the questions that both runs have an answer to, adjusted for the number of "
-        "comparisons of the nightly run (Holm). It is red for infrastructure: an evaluation that could not start or "
-        f"stopped, or more than {100 * gate.tolerated_failures:g} % of its questions without an answer. Questions that "
-        "an endpoint left unanswered count as wrong in EX and are left out of the test."
+        "comparisons of the nightly run (Holm). Red, infrastructure: an evaluation that could not start or "
+        f"stopped, or more than {100 * gate.tolerated_failures:g} % of its questions without an answer. "
+        f"Amber, possibly worse: a loss of at least {gate.threshold:g} points with p < {gate.doubt_level:g} in the "
+        f"same test without the adjustment. Amber, declining: the last scores, {gate.trend_nights} at most, lose at "
+        f"least {gate.threshold:g} points by Sen's slope, with p < {gate.trend_level:g} in the one-sided Mann-Kendall "
+        "test, adjusted for the number of trends (Holm). Green: everything else. Questions that an endpoint left unanswered "
+        "count as wrong in EX and are left out of the McNemar test. A red or amber run never becomes the next baseline "
+        "by itself: nightly runs are compared with the last that was not worse, until they are as good again or "
+        '"crosscheck baseline RUN --reason TEXT" moves the baseline.'
+    )
+
+
+def decline(judged: Judged) -> str:
+    """Describe the trend of an evaluation's last scores; "" where there are too few."""
+    found = judged.entry.decline
+    if found is None:
+        return ""
+    return (
+        f"{points(found.change)} points over the last {found.scores} scores (Sen's slope), "
+        f"p = {p_value(judged.trend_p)} that they do not decline (Mann-Kendall, Holm)"
     )
 
 
