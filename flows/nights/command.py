@@ -1,5 +1,6 @@
 """`crosscheck night`."""
 
+import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -59,10 +60,15 @@ def command(given: NightOptions) -> int:
 
 def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
     from flows.nights.display import print_nights
+    from tasks.tracking.night.sentences import overdue
+
+    late = overdue(nights[0], datetime.datetime.now(datetime.UTC)) if nights else ""
 
     def show(stream: TextIO) -> None:
         if nights:
             print_nights(nights, stream)
+            if late:
+                click.echo(f"\n{late}", stream)
             return
         click.echo(
             f'There is no nightly run in {given.folder.nights} yet. The deployment "nightly" starts them, see '
@@ -82,4 +88,4 @@ def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
         }
         for night in nights
     ]
-    emit({"nights": listed}, show, as_json=given.as_json, text_too=False)
+    emit({"nights": listed, "overdue": late or None}, show, as_json=given.as_json, text_too=False)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from prefect.client.orchestration import get_client
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.server.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
 
 from tasks.tracking.night.night import Night
@@ -40,11 +40,11 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
         before: earlier nightly runs, the latest first.
         name: of the present one.
     """
-    if flow_run.deployment_id is None or flow_run.scheduled_start_time is None:
+    if deployment.id is None or flow_run.scheduled_start_time is None:
         return Timetable()
     async with get_client() as client:
-        deployment = await client.read_deployment(flow_run.deployment_id)
-    schedules = [each.schedule for each in deployment.schedules if each.active]
+        found = await client.read_deployment(deployment.id)
+    schedules = [each.schedule for each in found.schedules if each.active]
     now = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= now), default=now)
     known = {name, *(night.name for night in before)}
