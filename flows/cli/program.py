@@ -55,6 +55,7 @@ COMMANDS = {
         "Test whether one run is better than another, and list the questions on which they differ.",
     ),
     "runs": Command("flows.results.runs_command", "List all runs."),
+    "leaderboard": Command("flows.leaderboard.command", "Rank the latest run of each backbone and pipeline."),
     "show": Command("flows.show.command", "Show a run, or one of its questions with prompts, SQL and gold."),
     "report": Command(
         "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."

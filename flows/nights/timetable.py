@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from prefect.client.orchestration import get_client
 from prefect.runtime import deployment, flow_run
@@ -12,7 +13,7 @@ from tasks.tracking.night.night import Night
 
 MOST = 100
 """How many missed nightly runs are listed."""
-_SCHEDULES = {"cron": CronSchedule, "interval": IntervalSchedule, "rrule": RRuleSchedule}
+_SCHEDULES: dict[str, Any] = {"cron": CronSchedule, "interval": IntervalSchedule, "rrule": RRuleSchedule}
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,8 +250,8 @@ class Night:
 
 def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Judged, ...]:
     """Judge every entry; p-values of comparisons and of trends are adjusted for the number of each (Holm)."""
-    compared = _adjusted([entry.comparison and entry.comparison.p_value for entry in entries])
-    trends = _adjusted([entry.decline and entry.decline.p_value for entry in entries])
+    compared = _adjusted([entry.comparison.p_value if entry.comparison else None for entry in entries])
+    trends = _adjusted([entry.decline.p_value if entry.decline else None for entry in entries])
     return tuple(
         Judged(entry, _verdict(entry, p_value, trend_p, gate), p_value, trend_p)
         for entry, p_value, trend_p in zip(entries, compared, trends, strict=True)

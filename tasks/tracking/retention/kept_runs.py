@@ -59,7 +59,9 @@ def retention(
     cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
     by_id = {run.run_id: run for run in runs}
     kept = {run.run_id for run in runs if _utc(run.started) >= cutoff or run.status == "running"}
-    kept |= {run.run_id for run in runs if PINNED in run.tags} | {pin.run_id for pin in pins} & by_id.keys()
+    kept |= {run.run_id for run in runs if PINNED in run.tags} | {
+        pin.run_id for pin in pins if pin.run_id in by_id
+    }
     kept |= _latest(runs, keep.runs) | set(_baselines(nights, runs, cutoff))
     for run_id in list(kept):
         while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept:
