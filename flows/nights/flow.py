@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,8 @@ from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
 from tasks.tracking.evaluation import NIGHT
+from tasks.tracking.leaderboard.leaderboard import leaderboard
+from tasks.tracking.leaderboard.page import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Entry, Night, judge
@@ -199,7 +202,7 @@ def _command(evaluation: EvaluationForm, epoch: str | None) -> str:
 
 async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     file = await asyncio.to_thread(write, found, home)
-    page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), warehouse)
+    page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), home)
     report = await asyncio.to_thread(markdown, found, warehouse, page)
     await acreate_markdown_artifact(report, key=ARTIFACT, description=found.verdict)
     log = get_run_logger()
@@ -207,8 +210,12 @@ async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     levels[found.colour]("%s The report is %s.", found.verdict, page)
 
 
-def _write_page(found: Night, page: Path, warehouse: Warehouse) -> Path:
-    page.write_text(render(found, warehouse), encoding="utf-8")
+def _write_page(found: Night, page: Path, home: Home) -> Path:
+    """Write the page of a nightly run, and the leaderboard to which it links."""
+    warehouse = Warehouse(home.warehouse)
+    board = write_leaderboard(leaderboard(warehouse), home)
+    address = os.path.relpath(board, page.parent)
+    page.write_text(render(found, warehouse, address), encoding="utf-8")
     return page
 
 

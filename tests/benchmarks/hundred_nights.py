@@ -59,7 +59,7 @@ def stored_run(pipeline: str, started: datetime.datetime, right: Sequence[bool])
     name = f"{started:%Y-%m-%dT%H:%MZ}"
     run = make_run(
         run_id=f"{started:%Y%m%d-%H%M%S}-{PIPELINES.index(pipeline):06x}",
-        started=started, benchmark="demo", backbone="offline", pipeline=pipeline, tags={NIGHT: name},
+        started=started, benchmark="demo", backbone="offline", pipeline=pipeline, questions_in_benchmark=len(right), tags={NIGHT: name},
     )  # fmt: skip
     return StoredRun(run, "complete", None, rows), build_report(rows, rule=run.rule, schemas={})
 

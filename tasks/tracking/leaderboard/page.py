@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from math import ceil, floor
+from pathlib import Path
 
+from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board
 from tasks.tracking.pages.template import Scale, fill
 
@@ -16,12 +18,24 @@ def render(boards: Sequence[Board], page_of: Callable[[str], str] = lambda run_i
     """
     return fill(
         "leaderboard.html.jinja",
-        ["page.css", "leaderboard.css"],
+        ["page.css", "cards.css", "leaderboard.css"],
         boards=boards,
         page_of=page_of,
         scale=_scale,
         confidence=f"{100 * CONFIDENCE:g} %",
     )
+
+
+def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
+    """Write the page beside the pages of runs, to which it links, and return its path."""
+    file = home.reports / "leaderboard.html"
+    file.parent.mkdir(parents=True, exist_ok=True)
+
+    def page_of(run_id: str) -> str:
+        return f"{run_id}.html" if (home.reports / f"{run_id}.html").exists() else ""
+
+    file.write_text(render(boards, page_of), encoding="utf-8")
+    return file
 
 
 def _scale(board: Board) -> Scale:

@@ -25,18 +25,20 @@ LEAST_REACH = 20.0
 _ORDER = {"Red": 0, "Amber": 1, "Green": 2}
 
 
-def render(night: Night, warehouse: Warehouse) -> str:
+def render(night: Night, warehouse: Warehouse, board: str = "") -> str:
     """Return the HTML page.
 
     Args:
         night: the nightly run with its scores and verdicts.
         warehouse: the runs' questions, stages and causes; the page lists missing runs.
+        board: address of the leaderboard, relative to the page; "": there is none.
     """
     placed = list(enumerate(details(night.entries, warehouse), 1))
     return fill(
         "night.html.jinja",
-        ["page.css", "night.css"],
+        ["page.css", "cards.css", "night.css"],
         night=night,
+        board=board,
         facts=list(words.facts(night)),
         worst_first=sorted(placed, key=lambda each: _ORDER[each[1].judged.colour]),
         scale=_score_scale(night.entries),

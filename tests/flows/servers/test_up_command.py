@@ -171,7 +171,7 @@ class TestUp:
     def test_a_night_waits_while_another_one_runs(self, up: Up) -> None:
         api = up.ready["environment"]["PREFECT_API_URL"]
         first, second = (_planned_night(api) for _ in "12")
-        assert _set_state(api, first, "RUNNING")["status"] == "ACCEPT"
+        assert _set_state(api, first, "PENDING")["status"] == "ACCEPT"
         answer = _set_state(api, second, "PENDING")
         assert answer["status"] == "REJECT" and answer["state"]["name"] == "AwaitingConcurrencySlot"
         assert _set_state(api, first, "COMPLETED")["status"] == "ACCEPT"
