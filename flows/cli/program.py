@@ -59,11 +59,15 @@ COMMANDS = {
         "Test whether one run is better than another, and list the questions on which they differ.",
     ),
     "runs": Command("flows.results.runs_command", "List all runs."),
+    "leaderboard": Command("flows.leaderboard.command", "Rank the latest run of each backbone and pipeline."),
     "show": Command("flows.show.command", "Show a run, or one of its questions with prompts, SQL and gold."),
     "report": Command(
         "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."
     ),
     "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
+    "baseline": Command(
+        "flows.nights.baseline_command", "Pin the run that nightly runs are compared with, or move it."
+    ),
     "query": Command("flows.results.query_command", "Run SQL on the results of all runs."),
     "tables": Command(
         "flows.results.tables_command",

@@ -23,6 +23,8 @@ KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
 """Kinds of settings that an evaluation has."""
 REROLLED, ORACLE, TRANSLATED = "rerolled", "oracle", "gold_translated"
 """Tags of runs that must not be ranked, as flows write them."""
+NIGHT = "night"
+"""Tag of the runs of a nightly run: its name."""
 
 
 def _named(engine: str) -> str:
@@ -172,7 +174,7 @@ def describe(
         engine=engine,
         questions_in_benchmark=questions_in_benchmark,
         layout=str(benchmark.get("layout", "bird")),
-        user=_user(),
+        user=user_name(),
         golds_sha256=golds_sha256,
         tags={**(tags or {}), **translated},
     )
@@ -185,10 +187,11 @@ def _version() -> str | None:
         return None
 
 
-def _user() -> str | None:
+def user_name() -> str | None:
+    """Return the login name of the user; None where there is none, as in some containers."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container's user may have no name
+    except (KeyError, OSError, ImportError):
         return None
 
 

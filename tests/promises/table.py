@@ -62,8 +62,8 @@ PROMISES: dict[str, Promise] = {
         "test_hostile_sql.py",
     ),
     "query": Promise(
-        "`crosscheck query`, asked to read files, to attach, copy, install, load, change settings or the results, to reach "
-        "the network: only the warehouse is read, nothing is changed, no file is made",
+        "`crosscheck query`, asked to read files, to attach, copy, install, load, change settings or the results, to "
+        "reach the network: only the warehouse is read, nothing is changed, no file is made",
         111,
         "test_query.py",
     ),

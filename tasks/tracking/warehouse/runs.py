@@ -126,6 +126,32 @@ class Warehouse:
             ).fetchall()
         return tuple(RunHeader(*row) for row in rows)
 
+    def finished_runs(self) -> tuple[StoredRun, ...]:
+        """Read the finished runs without their questions, newest first."""
+        if not self._file.path.exists():
+            return ()
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT run, status, summary FROM runs WHERE status IN ('complete', 'partial') "
+                "ORDER BY started DESC, run_id DESC"
+            ).fetchall()
+        return tuple(
+            StoredRun(run_from_json(run), status, json.loads(summary) if summary else None, ())
+            for run, status, summary in rows
+        )
+
+    def asked(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """Return a digest of the ids of each run's questions; a run whose questions were removed has none."""
+        if not self._file.path.exists():
+            return {}
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT run_id, md5(string_agg(question_id, chr(10) ORDER BY question_id)) FROM questions "
+                "WHERE list_contains(?::VARCHAR[], run_id) GROUP BY run_id",
+                [list(run_ids)],
+            ).fetchall()
+        return dict(rows)
+
     def last_sample(self, like: EvaluationRun) -> int:
         """Return the highest sampling of the model in finished runs of the same benchmark, backbone and pipeline.
 
