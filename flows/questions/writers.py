@@ -45,7 +45,7 @@ def writer_settings(settings: EvaluationSettings) -> WriterSettings:
     own, wanted = settings.backbone, settings.pipeline.candidates
     if kind_of(own).replays:
         return WriterSettings(own, (own,))
-    named = {name: load_backbone_settings(find_conf(), name) for name in wanted.backbones if name != own.name}
+    named = {name: _load(name) for name in wanted.backbones if name != own.name}
     if wanted.temperature is not None:
         warm = {"temperature": wanted.temperature}
         named = {name: one.model_copy(update=warm) for name, one in named.items()}
@@ -54,6 +54,13 @@ def writer_settings(settings: EvaluationSettings) -> WriterSettings:
             writers = tuple(named.get(name, changed) for name in wanted.backbones or (own.name,))
             return WriterSettings(changed, writers, own.temperature)
     return WriterSettings(own, tuple(named.get(name, own) for name in wanted.backbones or (own.name,)))
+
+
+def _load(name: str) -> BackboneSettings:
+    try:
+        return load_backbone_settings(find_conf(), name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"pipeline.candidates.backbones: {error}") from None
 
 
 def check_candidates(settings: EvaluationSettings) -> None:
@@ -67,7 +74,13 @@ def check_candidates(settings: EvaluationSettings) -> None:
     names = [writer.name for writer in found.writers]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
-            f'pipeline.candidates.backbones: two files are of the backbone "{twice[0]}". Give each a name of its own.'
+            f'pipeline.candidates.backbones: "{twice[0]}" is there twice. They take turns: name each once, and give '
+            "two files two names."
+        )
+    if wanted.n < len(wanted.backbones):
+        raise ConfigurationError(
+            f"pipeline.candidates.n={wanted.n}: {len(wanted.backbones)} backbones are to write candidates. Set "
+            f"pipeline.candidates.n to at least {len(wanted.backbones)}."
         )
     for name, writer in zip(wanted.backbones, found.writers, strict=False):
         check_backbone(writer)

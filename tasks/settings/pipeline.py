@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from tasks.settings.base import Settings
 from tasks.settings.dac import DacCorrectionSettings
@@ -166,17 +166,6 @@ class CandidateSettings(Settings):
     """Rows of each result that the run's backbone is shown."""
     merged: int = Field(2, ge=2)
     """Most frequent results that "merge" shows."""
-
-    @model_validator(mode="after")
-    def _all_backbones_write(self) -> "CandidateSettings":
-        if twice := [name for name in self.backbones if self.backbones.count(name) > 1]:
-            raise ValueError(f'"{twice[0]}" stands twice among the backbones, which take turns: name it once')
-        if len(self.backbones) > self.n:
-            raise ValueError(
-                f"{len(self.backbones)} backbones cannot each write one of {self.n}: set n to at least "
-                f"{len(self.backbones)}"
-            )
-        return self
 
 
 class PipelineSettings(Settings):

@@ -1,7 +1,9 @@
 """Several candidates per question: what is asked, what is paid, and which one is selected."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,18 @@ from flows.questions.runner import QuestionInputs, RerunSpec
 from flows.questions.session import Session
 from flows.questions.writers import check_candidates
 from flows.runtime.control import Control, NullProgress
+from tasks import task_runs
 from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
 from tasks.database.database import Database
 from tasks.errors import ConfigurationError
 from tasks.records import Demonstration, Outcome, Question
+from tasks.scoring.candidates import is_candidate
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PipelineSettings
 from tasks.stages.candidates.vote import vote
-from tests.support.fake_openai import Body, FakeOpenAI
+from tests.support.fake_openai import Body, FakeOpenAI, error
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.support.stage_bench import ENDLESS, Bench
 
@@ -212,9 +216,15 @@ async def test_backbones_take_turns_and_each_begins_with_what_it_answers_alone(
     assert models == ["model-a", "model-b"] * 2
 
 
-async def test_a_refused_candidate_is_none_and_a_failure_that_may_pass_is_asked_again(
-    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+async def test_a_candidate_that_fails_for_now_is_asked_again_and_the_others_are_not(
+    settings_of: Callable[..., EvaluationSettings],
+    model: Model,
+    museum: Database,
+    prefect_home: Home,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(task_runs, "TASK_RETRY_DELAYS_S", ())
+
     def fails(body: Body) -> str:
         if candidate_of(body) == 1:
             raise ConnectionError
@@ -229,6 +239,39 @@ async def test_a_refused_candidate_is_none_and_a_failure_that_may_pass_is_asked_
     mended = await answered(settings_of(n(3), WARM), museum)
     assert [outcome.failure for outcome in mended] == [None, None]
     assert len([each for each in model.asked if each[0] != 1]) == paid, "what was answered is not asked again"
+
+
+async def test_a_candidate_that_is_refused_for_good_has_no_sql_unless_all_are(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    refusal = error(400, "too long", code="context_length_exceeded")
+    model.server.script(refusal)
+    one, _ = await answered(settings_of(n(3), WARM), museum)
+    sqls = [each.sql for each in one.candidates if is_candidate(each.stage)]
+    assert sqls.count(None) == 1 and one.failure is None
+    assert any("was refused" in note for note in one.notes)
+    model.server.script(*[refusal] * 3)
+    none, other = await answered(settings_of(n(3), WARM, "backbone.seed=9"), museum)
+    assert none.failure is not None and not none.failure.mendable
+    assert other.failure is None
+
+
+async def test_a_run_that_is_cut_off_is_continued_and_pays_for_nothing_twice(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    settings = settings_of(n(8), WARM, "backbone.concurrency=2")
+    model.server.latency = 0.05
+    cut = asyncio.create_task(answered(settings, museum))
+    while len(model.server.requests) < 5:
+        await asyncio.sleep(0.005)
+    cut.cancel()
+    with suppress(asyncio.CancelledError):
+        await cut
+    assert len(model.server.requests) < 2 * 8
+    model.server.latency = 0.0
+    outcomes = await answered(settings, museum)
+    assert [outcome.sql for outcome in outcomes] == [THREE] * 2
+    assert sorted(model.asked) == [(candidate, 0.8) for candidate in range(8) for _ in QUESTIONS]
 
 
 async def test_a_fresh_rerun_asks_every_candidate_anew(
@@ -256,8 +299,8 @@ DEMONSTRATED = ("pipeline.candidates.demonstrations=shuffled",)
         ((n(4),), {"backbone": "offline"}, "offline answers a question always alike"),
         ((n(4), *DEMONSTRATED), {}, "at least 2 demonstrations"),
         ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
-        ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "set n to at least 2"),
-        ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "stands twice"),
+        ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "n to at least 2"),
+        ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "is there twice"),
         (
             (n(3), "pipeline.candidates.backbones=[offline, vllm]"),
             {},
@@ -313,22 +356,23 @@ def test_shuffled_demonstrations_differ_by_candidate_and_never_by_run() -> None:
     ("rule", "groups"),
     [
         # sets of rows: duplicates and order ignored, column order matters
-        ("bird", [0, 0, 0, 3, 4]),
+        ("bird", [0, 0, 0, 3, 4, 4]),
         # multisets, DISTINCT stripped; order matters where either has ORDER BY; columns in any order
-        ("spider", [0, 1, 0, 0, 4]),
+        ("spider", [0, 1, 2, 0, 4, 4]),
         # multisets; order matters where either has it outermost; column order matters
-        ("strict", [0, 1, 2, 3, 4]),
+        ("strict", [0, 1, 2, 3, 4, 5]),
         # each a subset of the other's columns, order ignored
-        ("subset", [0, 0, 2, 0, 4]),
+        ("subset", [0, 0, 2, 0, 4, 5]),
     ],
 )
 async def test_a_vote_under_each_rule(bench: Bench, rule: str, groups: list[int]) -> None:
     written = (
         "SELECT museum_id, id FROM 'order' WHERE museum_id = 1 UNION ALL SELECT 3, 3",
         "SELECT museum_id, id FROM 'order' ORDER BY id DESC",
-        "SELECT DISTINCT museum_id, id FROM (SELECT museum_id, id FROM 'order' UNION ALL SELECT 1, 1)",
+        "SELECT museum_id, id FROM 'order' UNION ALL SELECT 1, 1",
         "SELECT id, museum_id FROM 'order'",
         "SELECT museum_id FROM 'order'",
+        "SELECT DISTINCT museum_id FROM 'order'",
     )
     ballot = await bench.run(vote(written, rule, bench.runner))
     assert set(ballot.statuses) == {"ok"}
