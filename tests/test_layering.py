@@ -39,7 +39,7 @@ FLOORS = (
     "flows.benchmarks flows.pipelines tasks.tracking.mlflow tasks.tracking.warehouse",
     "flows.gold flows.orchestration flows.scoring tasks.tracking.comparison",
     "flows.deployed flows.questions flows.results flows.servers tasks.tracking.night",
-    """flows.answer flows.descriptions flows.finetuning flows.reproduction flows.sharding
+    """flows.answer flows.descriptions flows.finetuning flows.judging flows.reproduction flows.sharding
     flows.show tasks.tracking.retention""",
     "flows.evaluation flows.storage",
     "flows.nights flows.rerun flows.sweep",

@@ -63,6 +63,10 @@ COMMANDS = {
     "report": Command(
         "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."
     ),
+    "judge": Command(
+        "flows.judging.command",
+        "Ask a model whether the wrong answers of a run are wrong: a column beside the verdict, never a score.",
+    ),
     "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
     "query": Command("flows.results.query_command", "Run SQL on the results of all runs."),
     "tables": Command(
