@@ -142,7 +142,7 @@ def judge_run(
         Interrupted: the user asked to stop; replies so far are kept in the cache.
     """
     control.progress.step(f"Reading {stored.run.benchmark}")
-    plain = stored_benchmark(stored.run.settings["benchmark"]).model_copy(update={"golds": None})
+    plain = stored_benchmark(stored.run.settings["benchmark"])
     benchmark = load_benchmark(plain, data=settings.data, home=settings.home.path, conf=find_conf())
     names = dict.fromkeys(row.question.database_id for row in rows)
     if missing := [name for name in names if not benchmark.exists(name)]:
