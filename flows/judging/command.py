@@ -56,19 +56,16 @@ def command(given: JudgeOptions) -> int:
     ranking depends on it. It is asked when everything is answered, so that no stage ever sees it.
     """
     from flows.cli.progress import open_progress
-    from flows.judging.judging import JudgeSettings, judge_run
+    from flows.judging.judging import JudgeSettings, judge_run, judging_backbone
     from flows.judging.keeping import answers_of, keep, print_judged
     from flows.runtime.budget import Budget
     from flows.runtime.control import Control
     from flows.runtime.logs import logging_to
-    from tasks.backbone.kinds.kind import check_backbone
-    from tasks.settings.home import find_conf, find_data
-    from tasks.settings.load import load_backbone_settings
+    from tasks.settings.home import find_data
     from tasks.tracking.warehouse.run_names import find_run
     from tasks.tracking.warehouse.runs import Warehouse
 
-    backbone = load_backbone_settings(find_conf(), given.backbone, given.overrides)
-    check_backbone(backbone)
+    backbone = judging_backbone(given.backbone, given.overrides, budget=given.budget)
     warehouse = Warehouse(given.folder.warehouse)
     stored = warehouse.read_run(find_run(given.run, warehouse.runs()).run_id)
     rows = answers_of(stored, limit=given.limit, ids=given.questions, everything=given.everything)

@@ -11,14 +11,16 @@ from flows.runtime.budget import Budget, with_budget
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.pricing import prices_for
 from tasks.backbone.reply_formats import ReplyFormats
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import BackboneError, DataError
+from tasks.errors import BackboneError, ConfigurationError, DataError
 from tasks.records import Call, StageRecord
 from tasks.scoring.cost import total_cost
 from tasks.scoring.execution.opinion import ask_opinion
@@ -26,6 +28,7 @@ from tasks.scoring.report import Cost, Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.assemble import stored_benchmark
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import Home, find_conf
+from tasks.settings.load import load_backbone_settings, parse_override
 from tasks.settings.stores import find_replies
 from tasks.stages.shown_results import Tried, show_result
 from tasks.tracking.warehouse.runs import StoredRun
@@ -124,6 +127,32 @@ class Judged:
             "tokens": {"input": cost.input_tokens, "output": cost.output_tokens},
             "cost_usd": cost.cost_usd,
         }
+
+
+def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | None) -> BackboneSettings:
+    """Return the settings of the model that judges, after checking that it can be asked.
+
+    Args:
+        name: name or path of its settings.
+        overrides: texts as `--set` takes them.
+        budget: limit on the cost; None: there is none.
+
+    Raises:
+        ConfigurationError: there is no such model, a setting is of something else, or a budget has no prices.
+    """
+    for override in overrides:
+        if parse_override(override)[0] != "backbone":
+            raise ConfigurationError(
+                f"--set {override}: only backbone.* can be set here: the answers are given."
+            )
+    settings = load_backbone_settings(find_conf(), name, overrides)
+    check_backbone(settings)
+    if budget is not None and kind_of(settings).paid and prices_for(settings) is None:
+        raise ConfigurationError(
+            f"--budget {budget:g}: the backbone {settings.name} has no prices, so nothing could be counted. Give it "
+            "some with --set backbone.prices, or leave the budget out."
+        )
+    return settings
 
 
 def judge_run(

@@ -97,6 +97,7 @@ def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake
         ((name, "--backbone", "nobody"), 'There is no backbone "nobody"'),
         ((name, "--backbone", judged.backbone, "--questions", "4"), "no wrong answer"),
         (("nothing", "--backbone", judged.backbone), "There is no run"),
+        ((name, "--backbone", judged.backbone, "--set", "pipeline.name=x"), "only backbone.*"),
     ):
         refused = run("judge", *arguments)
         assert refused.code == 2 and said in refused.err
