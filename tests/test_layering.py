@@ -39,8 +39,8 @@ FLOORS = (
     "flows.benchmarks flows.pipelines tasks.tracking.mlflow tasks.tracking.warehouse",
     "flows.gold flows.orchestration flows.scoring tasks.tracking.comparison",
     "flows.deployed flows.questions flows.results flows.servers tasks.tracking.leaderboard tasks.tracking.night",
-    """flows.answer flows.descriptions flows.finetuning flows.leaderboard flows.reproduction flows.sharding
-    flows.show tasks.tracking.retention""",
+    """flows.answer flows.descriptions flows.finetuning flows.judging flows.leaderboard flows.reproduction
+    flows.sharding flows.show tasks.tracking.retention""",
     "flows.evaluation flows.storage",
     "flows.nights flows.rerun flows.sweep",
 )

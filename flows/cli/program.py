@@ -64,6 +64,10 @@ COMMANDS = {
     "report": Command(
         "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."
     ),
+    "judge": Command(
+        "flows.judging.command",
+        "Ask a model whether the wrong answers of a run are wrong: a column beside the verdict, never a score.",
+    ),
     "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
     "baseline": Command(
         "flows.nights.baseline_command", "Pin the run that nightly runs are compared with, or move it."

@@ -27,22 +27,8 @@ class SuggestOptions(options.Page, options.Data, options.Output):
         type=click.Path(dir_okay=False, path_type=Path),
         help="Also write a file of corrections in which every entry is undecided.",
     )
-    limit: int = options.option(
-        "--limit",
-        type=click.IntRange(min=1),
-        default=20,
-        show_default=True,
-        metavar="N",
-        help="Print at most N questions.",
-    )
-    rows: int = options.option(
-        "--rows",
-        type=click.IntRange(min=1),
-        default=5,
-        show_default=True,
-        metavar="N",
-        help="Rows of each result, on the page and with --json.",
-    )
+    limit: int = options.number("--limit", default=20, help="Print at most N questions.")
+    rows: int = options.number("--rows", default=5, help="Rows of each result, on the page and with --json.")
 
 
 @click.group(

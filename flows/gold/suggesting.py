@@ -124,7 +124,7 @@ def suggest(
         CrosscheckError: the benchmark cannot be read.
     """
     progress.step(f"Reading {runs[0].run.benchmark}")
-    settings = stored_benchmark(runs[0].run.settings["benchmark"]).model_copy(update={"golds": None})
+    settings = stored_benchmark(runs[0].run.settings["benchmark"])
     benchmark = load_benchmark(settings, data=data, home=home.path, conf=find_conf(), progress=progress.step)
     found = [each for each in map(_Answers.of, _by_question(runs)) if len(each.backbones) >= least]
     wanted = [each for each in found if len(each.wrong) >= least]

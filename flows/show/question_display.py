@@ -173,6 +173,10 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
         if others:
             console.print(f"other rules: {', '.join(others)}")
     _print_correction(console, view)
+    if opinion := score.opinion:
+        console.print(
+            f"opinion of {_text(opinion.model)}: {_mark(right=opinion.right)}, {_text(opinion.reason)}"
+        )
     if view.causes:
         console.print(f"causes: {', '.join(view.causes)}")
     if score.final.gold_status != "ok":

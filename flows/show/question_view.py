@@ -194,6 +194,7 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "sql": outcome.sql,
         "gold_sql": score.gold_sql,
         "correction": asdict(score.correction) if score.correction else None,
+        "opinion": asdict(score.opinion) if score.opinion else None,
         "correct_on_corrected": is_right_corrected(score, run.rule) if run.golds_sha256 else None,
         "predicted_result": _execution(view.predicted),
         "gold_result": _execution(view.gold),

@@ -84,6 +84,21 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a model thinks of an answer, beside its verdict: no score depends on it.
+
+    Attributes:
+        model: name of the backbone.
+        right: whether it calls the answer right.
+        reason: why, in its words.
+    """
+
+    model: str
+    right: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionScore:
     """One question, its outcome, and the verdicts on the SQL of each stage.
 
@@ -96,6 +111,7 @@ class QuestionScore:
         executable: False when the database or the gold (status NO_GOLD) is missing: such a question is counted apart,
             never scored.
         correction: what corrected golds say of it; None where they leave its gold as it is, or there are none.
+        opinion: what a model thinks of the answer; None where none was asked.
     """
 
     question: Question
@@ -105,6 +121,7 @@ class QuestionScore:
     gold_sql: str
     executable: bool = True
     correction: Correction | None = None
+    opinion: Opinion | None = None
 
 
 def is_right_corrected(score: QuestionScore, rule: str) -> bool | None:

@@ -1,10 +1,12 @@
-"""The layouts of open models, for the golden files."""
+"""The layouts of open models, and the question for an opinion, for the golden files."""
 
 from collections.abc import Awaitable, Callable
 
 from tasks.records import Question
+from tasks.scoring.execution.opinion import ask_opinion
 from tasks.settings.pipeline import NativeLayout, NativePromptSettings
 from tasks.stages.native_sql import native_sql
+from tasks.stages.shown_results import Tried
 from tests.support.sea_prompts import valued
 from tests.support.stage_bench import PLAIN, QUESTION, Bench
 
@@ -20,6 +22,13 @@ def native(layout: NativeLayout, question: Question = QUESTION, *, descriptions:
 
 
 NATIVE_CASES: dict[str, Case] = {
+    "opinion.full": lambda bench: ask_opinion(
+        QUESTION,
+        "SQLite",
+        (Tried("SELECT name FROM museum", "name\nToy Hall\n(1 row)"), Tried("SELECT 1", "No rows.")),
+        bench.backbone,
+        "m",
+    ),
     "native_omnisql.full": native("omnisql"),
     "native_omnisql.plain": native("omnisql", PLAIN, descriptions=False),
     "native_arctic.full": native("arctic"),

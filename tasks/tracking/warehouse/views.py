@@ -90,6 +90,9 @@ _VIEWS: Mapping[str, View] = {
             "failure": "json_extract_string(t.failure, '$.message')",
             "correction": "json_extract_string(t.correction, '$.change')",
             "correct_on_corrected": _CORRECTED,
+            "opinion": "CAST(json_extract_string(t.opinion, '$.right') AS BOOLEAN)",
+            "opinion_by": "json_extract_string(t.opinion, '$.model')",
+            "opinion_reason": "json_extract_string(t.opinion, '$.reason')",
         }
         | _own("attempts", "notes"),
         _ORDER,

@@ -17,6 +17,7 @@ from tasks.backbone.replies.json_schema import reply_schema
 from tasks.database.rendering import PromptParts, render
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.records import Demonstration
+from tasks.scoring.execution.opinion import OpinionReply
 from tasks.settings.home import CHECKOUT
 from tasks.settings.pipeline import SchemaFormat
 from tasks.stages.dac.examples import ShownExample
@@ -105,11 +106,12 @@ SHIPPED = {
         Task.DESCRIPTIONS, DescriptionsReply, lambda p: p.described_columns == ("Age",)
     ),
     "entity_linking": Shipped(Task.ALIGNMENT, AlignmentReply, ASKED),
+    "opinion": Shipped(Task.REFLECTION, OpinionReply, lambda p: ASKED(p) and len(p.attempts) == 2),
     "native_omnisql": Shipped(Task.QUERY, None, ASKED),
     "native_arctic": Shipped(Task.QUERY, None, ASKED),
     "native_xiyan": Shipped(Task.QUERY, None, ASKED),
 }
-WITHOUT_SCHEMA = ("augmentation_conditions", "skeleton_parsing")
+WITHOUT_SCHEMA = ("augmentation_conditions", "skeleton_parsing", "opinion")
 
 
 def bakery() -> Schema:
