@@ -1,6 +1,10 @@
-"""Colours of the pages: every text has the contrast that WCAG 2.2 asks of text, on paper, on screens light and dark."""
+"""Pages can be read by everybody: contrast as WCAG 2.2 asks of text, headings, landmarks, headers of tables.
+
+`tests/benchmarks/check_pages.py` runs axe-core on pages in a browser.
+"""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +65,27 @@ def test_every_text_can_be_read(scheme: int) -> None:
         if (found := contrast(colours[text], colours[ground])) < LEAST
     }
     assert not poor
+
+
+PAGES = sorted(
+    path for path in TEMPLATES.glob("*.jinja") if "<!DOCTYPE html>" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_has_a_language_a_title_one_first_heading_and_landmarks(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert '<html lang="en">' in text and "<title>" in text
+    for element in ("h1", "header", "main", "footer"):
+        assert len(re.findall(rf"<{element}\b", text)) == 1, element
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_tables_scroll_inside_themselves_and_their_headers_are_named(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.findall(r"<th(?![^>]*scope)[ >]", text), "a header without a scope"
+    assert not re.findall(r"<th[^>]*></th>", text), "a header without a name"
+    before = [text[max(0, found.start() - 200) : found.start()] for found in re.finditer("<table", text)]
+    assert all('class="scroll"' in part or 'class="panel"' in part for part in before)
+    for region in re.findall(r'<div class="scroll"[^>]*>', text):
+        assert 'tabindex="0" role="region" aria-label="' in region, "it is scrolled with the keyboard"
