@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flows.judging.opinion import ask_opinion
 from flows.runtime.budget import Budget, with_budget
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.signals import stopping_on_signals
@@ -23,7 +24,6 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import BackboneError, ConfigurationError, DataError
 from tasks.records import Call, StageRecord
 from tasks.scoring.cost import total_cost
-from tasks.scoring.execution.opinion import ask_opinion
 from tasks.scoring.report import Cost, Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.assemble import stored_benchmark
 from tasks.settings.backbone import BackboneSettings

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tasks.settings.base import Settings
 from tasks.settings.dac import DacCorrectionSettings

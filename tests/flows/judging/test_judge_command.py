@@ -104,7 +104,7 @@ def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake
 
 
 def test_nothing_but_the_command_can_ask_for_an_opinion() -> None:
-    asking = "tasks.scoring.execution.opinion"
+    asking = "flows.judging.opinion"
     assert {each.module for each in all_imports() if each.imported.startswith(asking)} == {
         "flows.judging.judging"
     }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from flows.judging.opinion import OpinionReply
 from tasks import prompts
 from tasks.backbone.offline.prompt.reading import read_prompt
 from tasks.backbone.offline.prompt.schema_text import read_schema
@@ -17,7 +18,6 @@ from tasks.backbone.replies.json_schema import reply_schema
 from tasks.database.rendering import PromptParts, render
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.records import Demonstration
-from tasks.scoring.execution.opinion import OpinionReply
 from tasks.settings.home import CHECKOUT
 from tasks.settings.pipeline import SchemaFormat
 from tasks.stages.dac.examples import ShownExample
