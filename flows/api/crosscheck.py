@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from flows.api.records import Answer, Comparison, Run, frame
 from flows.api.threads import in_thread, restored_environment
 from flows.runtime.control import Control, NullProgress, Progress
-from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, Home, find_data, find_home
+from tasks.settings.home import (
+    DEFAULT_BACKBONE,
+    DEFAULT_BENCHMARK,
+    DEFAULT_PIPELINE,
+    Home,
+    find_data,
+    find_home,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -69,7 +76,9 @@ class Crosscheck:
         """Evaluate a pipeline on a benchmark, as `crosscheck evaluate` does.
 
         Args:
-            benchmark, backbone, pipeline: names of `available`, or paths of files of one's own.
+            benchmark: a name of `available`, or the path of a file of one's own.
+            backbone: likewise.
+            pipeline: likewise.
             questions: ids, or a text such as "717-845,900"; None: all.
             limit: only the first so many of them.
             settings: values by key, as `--set` takes them: `{"pipeline.augmentation.keywords": False}`.
@@ -78,7 +87,9 @@ class Crosscheck:
             CrosscheckError: bad input, or a service that does not answer.
             Interrupted: the user stopped it (a subclass).
         """
-        chosen = self._settings(benchmark, backbone, pipeline, settings, questions=_ids(questions), limit=limit)
+        chosen = self._settings(
+            benchmark, backbone, pipeline, settings, questions=_ids(questions), limit=limit
+        )
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
@@ -99,7 +110,8 @@ class Crosscheck:
         Args:
             question: the question.
             database: a SQLite or DuckDB file, a folder of Parquet or CSV files, or a URL; it is only read.
-            backbone, pipeline: as in `evaluate`.
+            backbone: as in `evaluate`.
+            pipeline: as in `evaluate`.
             evidence: a hint that explains terms of the question.
             settings: as in `evaluate`.
 
@@ -135,10 +147,11 @@ class Crosscheck:
         (2, 'mine')
 
         Args:
-            predictions: a file in one of the formats of `crosscheck score --help`, or the SQL of each question by its id.
+            predictions: a file in one of the formats of `crosscheck score --help`, or each question's SQL by its id.
             benchmark: as in `evaluate`.
             name: name of the system; None: the file's name, or "predictions".
-            questions, settings: as in `evaluate`; only `benchmark.*` can be set.
+            questions: as in `evaluate`.
+            settings: as in `evaluate`, of `benchmark.*` only.
 
         Raises:
             CrosscheckError: bad input.
@@ -175,7 +188,8 @@ class Crosscheck:
         (0.0, 1.0, None, 0)
 
         Args:
-            a, b: runs, or what names one: an id, the beginning of it, "latest", "latest~1".
+            a: a run, or what names one: an id, the beginning of it, "latest", "latest~1".
+            b: likewise.
             rule: comparison rule; None: the headline rule of both.
 
         Raises:

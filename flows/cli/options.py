@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from flows.cli import completion
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
         metadata={
             "make": click.option,
             "names": names,
-            "attributes": attributes,
+            "attributes": _completed(attributes),
             "place": (last, next(_place)),
         }
     )
@@ -55,10 +56,16 @@ def argument(**attributes: Any) -> Any:
         metadata={
             "make": click.argument,
             "names": (),
-            "attributes": attributes,
+            "attributes": _completed(attributes),
             "place": (False, next(_place)),
         }
     )
+
+
+def _completed(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Add how the shell completes values, where the option does not say it and its metavar tells."""
+    known = completion.BY_METAVAR.get(attributes.get("metavar", ""))
+    return {"shell_complete": known, **attributes} if known and "type" not in attributes else attributes
 
 
 def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[..., int | None]]:
@@ -95,6 +102,7 @@ class Benchmark:
 
     benchmark: str = option(
         "--benchmark",
+        shell_complete=completion.names("benchmark"),
         default=DEFAULT_BENCHMARK,
         show_default=True,
         metavar="NAME",
@@ -108,6 +116,7 @@ class Backbone:
 
     backbone: str = option(
         "--backbone",
+        shell_complete=completion.names("backbone"),
         default=DEFAULT_BACKBONE,
         show_default=True,
         metavar="NAME",
@@ -121,6 +130,7 @@ class Pipeline:
 
     pipeline: str = option(
         "--pipeline",
+        shell_complete=completion.names("pipeline"),
         default=DEFAULT_PIPELINE,
         show_default=True,
         metavar="NAME",

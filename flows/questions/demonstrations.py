@@ -189,13 +189,17 @@ def _retrieval(settings: DemonstrationSettings) -> tuple[DemonstrationSettings, 
     """Return how demonstrations are retrieved, and a sentence where the settings leave that open."""
     if settings.retriever != "auto":
         return settings, ""
-    from tasks.retrieval.encoder_files import is_on_disk
+    from tasks.retrieval.encoder_files import INSTALL, is_installed, is_on_disk
 
     if is_on_disk(settings.encoder):
         return settings.model_copy(
             update={"retriever": "embedding"}
         ), f"Demonstrations: by {settings.encoder}."
+    why = (
+        'which is not on this disk; "--set pipeline.demonstrations.retriever=embedding" fetches it.'
+        if is_installed()
+        else f"because sentence-transformers is not installed. {INSTALL}"
+    )
     return settings.model_copy(update={"retriever": "bm25"}), (
-        f"Demonstrations: BM25 stands in for {settings.encoder}, which is not on this disk; "
-        '"--set pipeline.demonstrations.retriever=embedding" fetches it.'
+        f"Demonstrations: BM25 stands in for {settings.encoder}, {why}"
     )

@@ -48,7 +48,7 @@ def stopped_by_signals(
 def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Let the first signal ask for a stop and the second for an immediate one, while the loop runs.
 
-    Only the main thread of a process gets signals; in another thread, `control.ask_to_stop` alone stops the loop's work.
+    Only the main thread of a process gets signals; in another, `control.ask_to_stop` alone stops the loop's work.
     """
     control.loop = loop
     if threading.current_thread() is not threading.main_thread():

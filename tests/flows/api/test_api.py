@@ -24,9 +24,7 @@ __all__ = ["prefect_api", "prefect_home"]
 
 
 @pytest.fixture
-def home(
-    prefect_home: Home, built_demo: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def home(prefect_home: Home, built_demo: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working folder with the demo, which CROSSCHECK_HOME names."""
     shutil.copytree(built_demo, prefect_home.path, dirs_exist_ok=True)
     monkeypatch.setenv("CROSSCHECK_HOME", str(prefect_home.path))
