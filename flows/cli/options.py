@@ -38,8 +38,9 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
     Args:
         names: names of the option, for example `--limit`.
         last: whether `--help` lists it after the command's own options.
-        attributes: further keyword arguments of `click.option`.
+        attributes: further keyword arguments of `click.option`; `--help` shows a default.
     """
+    attributes.setdefault("show_default", bool(attributes.get("default")))
     return field(
         metadata={
             "make": click.option,
@@ -48,6 +49,11 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
             "place": (last, next(_place)),
         }
     )
+
+
+def number(*names: str, **attributes: Any) -> Any:
+    """Declare an option that takes a number of things, at least 1."""
+    return option(*names, type=click.IntRange(min=1), metavar="N", **attributes)
 
 
 def argument(**attributes: Any) -> Any:
@@ -104,7 +110,6 @@ class Benchmark:
         "--benchmark",
         shell_complete=completion.names("benchmark"),
         default=DEFAULT_BENCHMARK,
-        show_default=True,
         metavar="NAME",
         help="The benchmark, of `crosscheck list benchmarks`.",
     )
@@ -118,7 +123,6 @@ class Backbone:
         "--backbone",
         shell_complete=completion.names("backbone"),
         default=DEFAULT_BACKBONE,
-        show_default=True,
         metavar="NAME",
         help="The model, of `crosscheck list backbones`.",
     )
@@ -132,7 +136,6 @@ class Pipeline:
         "--pipeline",
         shell_complete=completion.names("pipeline"),
         default=DEFAULT_PIPELINE,
-        show_default=True,
         metavar="NAME",
         help="`crosscheck list pipelines`, a YAML file, or path/to/file.py:function of your own.",
     )
@@ -142,9 +145,7 @@ class Pipeline:
 class Questions:
     """Options that select questions of the benchmark."""
 
-    limit: int | None = option(
-        "--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N questions."
-    )
+    limit: int | None = number("--limit", help="Use only the first N questions.")
     questions: str | None = option(
         "--questions",
         metavar="IDS",
