@@ -85,10 +85,11 @@ def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_documented_example_runs(home: Path) -> None:
-    page = (ROOT / "deployments" / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
     queries = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    assert len(queries) == 10
     queries += re.findall(r'crosscheck query "(.+?)"', run("query", "--help").out, re.DOTALL)
-    assert len(queries) >= 9
+    assert len(queries) > 13
     for query in queries:
         ran = run("query", query)
         assert ran.code == 0, ran.err
