@@ -42,9 +42,11 @@ def check_demonstrations(settings: EvaluationSettings) -> None:
     """Check, before anything is opened, that the benchmark has training questions if the pipeline shows any.
 
     Raises:
-        DataError: it has none.
+        DataError: it has none; or its files are missing, which comes first.
     """
     if _most(settings) and settings.benchmark.train is None:
+        data, home = Path(settings.data), Path(settings.home)
+        check_files(settings.benchmark, data=data, home=home, conf=find_conf())
         raise _no_training_questions(settings)
 
 

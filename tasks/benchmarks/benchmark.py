@@ -255,6 +255,16 @@ def load_benchmark(
     return replace(benchmark, schemas=schemas, missing={name: per_database[name] for name in absent})
 
 
+def check_files(settings: BenchmarkSettings, *, data: Path, home: Path, conf: Path) -> None:
+    """Check that a benchmark's files are there, without reading them.
+
+    Raises:
+        ConfigurationError: there is no such layout.
+        DataError: a file is missing.
+    """
+    _demand_files(settings, layout_of(settings.layout).folder(settings, Places(data, home, conf, None)))
+
+
 def _schemas(layout: Layout, settings: BenchmarkSettings, folder: Path) -> Mapping[str, Schema]:
     path = folder / settings.tables
     return layout.read_schemas(path) if settings.tables and (path.is_file() or not settings.url) else {}

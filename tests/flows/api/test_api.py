@@ -33,9 +33,13 @@ def home(prefect_home: Home, built_demo: Path, monkeypatch: pytest.MonkeyPatch) 
     yield prefect_home.path
 
 
+def prefect_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("PREFECT_")}
+
+
 async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) -> None:
     assert asyncio.get_running_loop()
-    before = dict(os.environ)
+    before = prefect_variables()
     runner, shared = doctest.DocTestRunner(), dict(vars(documented))
     page = ROOT / "docs" / "python.md"
     text = page.read_text(encoding="utf-8")
@@ -49,7 +53,7 @@ async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) 
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), shared)
     assert shared["comparison"].details["questions"] == 3
-    assert dict(os.environ) == before
+    assert prefect_variables() == before
 
 
 async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) -> None:
