@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.runtime.control import Progress
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.benchmark import Benchmark, check_files, load_benchmark
 from tasks.dac_records import Oracle
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question
