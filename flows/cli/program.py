@@ -163,7 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             # A terminal's encoding may lack a character of the summary; it prints a replacement then.
             stream.reconfigure(errors="replace")
     try:
-        code = crosscheck.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        given = list(arguments) if arguments is not None else None
+        code = crosscheck.main(args=given, prog_name="crosscheck", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("crosscheck: stopped.", err=True)
         code = 130

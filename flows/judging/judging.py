@@ -213,8 +213,8 @@ async def _judge(
                     done = len(judged.opinions) + len(judged.failures)
                     control.progress.step(f"Judged {done:,} of {len(judged.rows):,} answers")
 
-            asking = asyncio.ensure_future(asyncio.gather(*map(one, judged.rows)))
-            stopping = asyncio.ensure_future(control.stop_now.wait())
+            asking: asyncio.Future[Any] = asyncio.gather(*map(one, judged.rows))
+            stopping: asyncio.Future[Any] = asyncio.ensure_future(control.stop_now.wait())
             await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if not asking.done():

@@ -61,6 +61,9 @@ def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
 
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
+    file = read_predictions(
+        settings.predictions, settings.reading
+    )  # first: it takes no time, the benchmark may
     benchmark = load_benchmark(
         settings.benchmark,
         data=settings.data,
@@ -73,7 +76,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
             f"{settings.benchmark.name} has no gold, so nothing can be scored. `crosscheck evaluate` makes predictions "
             "and `crosscheck export RUN --submission FILE` writes what its official evaluator takes."
         )
-    predictions = pair(read_predictions(settings.predictions, settings.reading), benchmark)
+    predictions = pair(file, benchmark)
     for note in (*benchmark.other_revision, *filter(None, [benchmark.translated])):
         progress.note(note)
     questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)

@@ -272,6 +272,16 @@ def _overlay(settings: BenchmarkSettings, split: Split) -> Overlay | None:
     return read_overlay(Path(settings.golds), {question.id for question in split.questions})
 
 
+def check_files(settings: BenchmarkSettings, *, data: Path, home: Path, conf: Path) -> None:
+    """Check that a benchmark's files are there, without reading them.
+
+    Raises:
+        ConfigurationError: there is no such layout.
+        DataError: a file is missing.
+    """
+    _demand_files(settings, layout_of(settings.layout).folder(settings, Places(data, home, conf, None)))
+
+
 def _schemas(layout: Layout, settings: BenchmarkSettings, folder: Path) -> Mapping[str, Schema]:
     path = folder / settings.tables
     return layout.read_schemas(path) if settings.tables and (path.is_file() or not settings.url) else {}

@@ -60,7 +60,7 @@ def compare(
         a=_side("A", a, [pair.a for pair in pairs], result, result.only_a),
         b=_side("B", b, [pair.b for pair in pairs], result, result.only_b),
         result=result,
-        by_difficulty=by_difficulty(pairs, chosen),
+        by_difficulty=by_difficulty(pairs, hardness="spider" in (chosen, a.run.rule)),
         by_database=by_database(pairs),
         stages=by_stage(pairs, chosen),
         flips=tuple(pair for pair in pairs if pair.change),
