@@ -56,7 +56,7 @@ class Measured:
 def measure(command: CommandLine, *arguments: str) -> Measured:
     """Run a command; the CPU time of Prefect's server is counted apart."""
     started = time.monotonic()
-    process = command.start(*arguments)
+    process = command.start_anew(*arguments)
     seen: dict[int, tuple[bool, float]] = {}
     parent = psutil.Process(process.pid)
     with tempfile.TemporaryFile("w+") as out:

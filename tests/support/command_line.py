@@ -52,6 +52,10 @@ class CommandLine:
         """Start a command and return its process, forked where the system has process file descriptors."""
         if hasattr(os, "pidfd_open"):
             return start(arguments, self.all_of_environment, self.cwd)
+        return self.start_anew(*arguments)
+
+    def start_anew(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start a command in a Python process of its own, which imports everything, as a user's does."""
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.cwd,
