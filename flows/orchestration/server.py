@@ -181,7 +181,7 @@ def _free_port() -> int:
 
 def _serve(port: int) -> None:
     """Serve Prefect's API until standard input closes, which the parent process closes, or its end."""
-    server: "Server | None" = None
+    server: Server | None = None
 
     def watch() -> None:
         os.read(0, 1)
