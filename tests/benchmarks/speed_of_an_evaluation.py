@@ -51,6 +51,8 @@ class Measured:
     seconds: float
     cpu_s: float
     server_cpu_s: float
+    memory_mb: float
+    """Highest resident memory of the evaluating process."""
 
 
 def measure(command: CommandLine, *arguments: str) -> Measured:
@@ -58,10 +60,11 @@ def measure(command: CommandLine, *arguments: str) -> Measured:
     started = time.monotonic()
     process = command.start_anew(*arguments)
     seen: dict[int, tuple[bool, float]] = {}
-    parent = psutil.Process(process.pid)
+    parent, memory = psutil.Process(process.pid), 0
     with tempfile.TemporaryFile("w+") as out:
         while process.poll() is None:
             with suppress(psutil.Error):
+                memory = max(memory, parent.memory_info().rss)
                 for each in (parent, *parent.children(recursive=True)):
                     with suppress(psutil.Error):
                         times = each.cpu_times()
@@ -75,7 +78,7 @@ def measure(command: CommandLine, *arguments: str) -> Measured:
         result = json.loads(out.read())
     here = sum(cpu for server, cpu in seen.values() if not server)
     there = sum(cpu for server, cpu in seen.values() if server)
-    return Measured(result, seconds, here, there)
+    return Measured(result, seconds, here, there, memory / 1e6)
 
 
 def requests_in(home: Path) -> list[Request]:

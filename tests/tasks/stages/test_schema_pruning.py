@@ -33,7 +33,7 @@ def factory() -> Schema:
         )
         for n in range(TABLES)
     )
-    keys = tuple(ForeignKey(f"t{n}", ("attribute%dx1" % n,), "t0", ("id",)) for n in range(1, TABLES))
+    keys = tuple(ForeignKey(f"t{n}", (f"attribute{n}x1",), "t0", ("id",)) for n in range(1, TABLES))
     return Schema("factory", tables, keys, dialect="sqlite")
 
 
