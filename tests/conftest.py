@@ -39,6 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Collector(path))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than there are processors: many tests wait for other processes."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what uses the shared data, so that `-m "not shared_data"` leaves all of it out."""
     for item in items:

@@ -38,15 +38,12 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
     demonstrations: str = options.option(
         "--demonstrations",
         default=DEFAULT_BENCHMARK,
-        show_default=True,
         metavar="NAME",
         help='Benchmark whose training questions are the pool of demonstrations, or "none".',
     )
-    rows: int = options.option(
+    rows: int = options.number(
         "--rows",
-        type=click.IntRange(min=1),
         default=20,
-        show_default=True,
         help="Number of result rows to show.",
     )
 

@@ -36,7 +36,6 @@ class InitOptions(options.Json):
         "--rule",
         type=click.Choice(["bird", "spider", "strict", "subset"]),
         default="bird",
-        show_default=True,
         help="Rule of the headline score.",
     )
 

@@ -35,7 +35,6 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Data, o
         "--invalid",
         type=click.Choice(["text", "null"]),
         default="text",
-        show_default=True,
         help="Where values do not fit their column's declared type: text makes it a column of text, "
         "which loses nothing; null keeps the type and makes these values NULL.",
     )

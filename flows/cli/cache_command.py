@@ -20,12 +20,9 @@ class ListOptions(options.Output):
     """Options of `crosscheck cache list`."""
 
     model: str | None = options.option("--model", metavar="NAME", help="Only replies of this model.")
-    limit: int = options.option(
+    limit: int = options.number(
         "--limit",
-        type=click.IntRange(min=1),
         default=10,
-        show_default=True,
-        metavar="N",
         help="Number of the latest replies to show.",
     )
 

@@ -37,8 +37,9 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
     Args:
         names: names of the option, for example `--limit`.
         last: whether `--help` lists it after the command's own options.
-        attributes: further keyword arguments of `click.option`.
+        attributes: further keyword arguments of `click.option`; `--help` shows a default.
     """
+    attributes.setdefault("show_default", bool(attributes.get("default")))
     return field(
         metadata={
             "make": click.option,
@@ -47,6 +48,11 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
             "place": (last, next(_place)),
         }
     )
+
+
+def number(*names: str, **attributes: Any) -> Any:
+    """Declare an option that takes a number of things, at least 1."""
+    return option(*names, type=click.IntRange(min=1), metavar="N", **attributes)
 
 
 def argument(**attributes: Any) -> Any:
@@ -96,7 +102,6 @@ class Benchmark:
     benchmark: str = option(
         "--benchmark",
         default=DEFAULT_BENCHMARK,
-        show_default=True,
         metavar="NAME",
         help="The benchmark, of `crosscheck list benchmarks`.",
     )
@@ -109,7 +114,6 @@ class Backbone:
     backbone: str = option(
         "--backbone",
         default=DEFAULT_BACKBONE,
-        show_default=True,
         metavar="NAME",
         help="The model, of `crosscheck list backbones`.",
     )
@@ -122,7 +126,6 @@ class Pipeline:
     pipeline: str = option(
         "--pipeline",
         default=DEFAULT_PIPELINE,
-        show_default=True,
         metavar="NAME",
         help="`crosscheck list pipelines`, a YAML file, or path/to/file.py:function of your own.",
     )
@@ -132,9 +135,7 @@ class Pipeline:
 class Questions:
     """Options that select questions of the benchmark."""
 
-    limit: int | None = option(
-        "--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N questions."
-    )
+    limit: int | None = number("--limit", help="Use only the first N questions.")
     questions: str | None = option(
         "--questions",
         metavar="IDS",

@@ -59,7 +59,6 @@ class DatasetOptions(TrainingSplits, options.Evaluation):
     pipeline: str = options.option(
         "--pipeline",
         default="sea-sql",
-        show_default=True,
         metavar="NAME",
         help="A pipeline of the kind sea-sql.",
     )
@@ -70,7 +69,6 @@ class DatasetOptions(TrainingSplits, options.Evaluation):
         "--held-out",
         type=click.FloatRange(0, 0.9),
         default=0.05,
-        show_default=True,
         metavar="SHARE",
         help="Share of the questions whose pairs are written to a second file, for the evaluation.",
     )
@@ -130,7 +128,6 @@ class MergeOptions(options.Json):
         "--precision",
         type=click.Choice(["auto", "float32", "bfloat16"]),
         default="auto",
-        show_default=True,
         help="Type of the weights; auto: bfloat16 on a GPU that has it, else float32.",
     )
 

@@ -21,7 +21,6 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.D
         "--split",
         type=click.Choice(["dev", "train"]),
         default="dev",
-        show_default=True,
         help="dev: the evaluated questions; train: the training questions.",
     )
     gold: str | None = options.option(
@@ -33,7 +32,6 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.D
         "--slow",
         type=click.FloatRange(min=0),
         default=5.0,
-        show_default=True,
         metavar="SECONDS",
         help="Queries that take longer are listed as slow.",
     )

@@ -22,7 +22,6 @@ class RerunOptions(options.Labels, options.Details, options.Data, options.Output
         "--only",
         type=click.Choice(["errors", "wrong", "empty", "timeouts"]),
         default="errors",
-        show_default=True,
         help="Questions to ask again. errors: failed, and can be retried; wrong: scored wrong; empty: the SQL returned "
         "no row; timeouts: the SQL exceeded the time limit.",
     )

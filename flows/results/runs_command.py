@@ -22,12 +22,9 @@ class RunsOptions(options.Output):
         metavar="KEY[=VALUE]",
         help="List only runs with this tag. May be given several times.",
     )
-    limit: int = options.option(
+    limit: int = options.number(
         "--limit",
-        type=click.IntRange(min=1),
         default=20,
-        show_default=True,
-        metavar="N",
         help="List only the latest N runs.",
     )
 

@@ -56,11 +56,9 @@ class ScoreOptions(
         is_flag=True,
         help="Also measure the run time of correct answers: VES, R-VES and ves_steps.",
     )
-    trials: int = options.option(
+    trials: int = options.number(
         "--trials",
-        type=click.IntRange(min=1),
         default=3,
-        show_default=True,
         help="Number of time measurements of --efficiency, which show the spread.",
     )
     soft_f1: bool = options.option("--soft-f1", is_flag=True, help="Also compute soft-F1 (BIRD mini-dev).")

@@ -23,10 +23,10 @@ class UpOptions(options.Output):
     """Options of `crosscheck up`."""
 
     prefect_port: int = options.option(
-        "--prefect-port", type=PORT, default=4200, show_default=True, help="Port of Prefect's server."
+        "--prefect-port", type=PORT, default=4200, help="Port of Prefect's server."
     )
     mlflow_port: int = options.option(
-        "--mlflow-port", type=PORT, default=5000, show_default=True, help="Port of MLflow's server."
+        "--mlflow-port", type=PORT, default=5000, help="Port of MLflow's server."
     )
     only_check: bool = options.option("--check", is_flag=True, help="Show what is running; start nothing.")
 

@@ -20,23 +20,17 @@ class ShowOptions(options.Data, options.Output):
     unanswered: bool = options.option(
         "--unanswered", is_flag=True, help="List the questions without an answer."
     )
-    limit: int = options.option(
+    limit: int = options.number(
         "--limit",
-        type=click.IntRange(min=1),
         default=20,
-        show_default=True,
-        metavar="N",
         help="List at most N questions of each kind.",
     )
     prompts: bool = options.option(
         "--prompts", is_flag=True, help="With QUESTION: print whole prompts and replies."
     )
-    rows: int = options.option(
+    rows: int = options.number(
         "--rows",
-        type=click.IntRange(min=1),
         default=5,
-        show_default=True,
-        metavar="N",
         help="With QUESTION: rows of each result.",
     )
 

@@ -26,15 +26,11 @@ class ReportOptions(options.Data, options.Output):
         "--details",
         type=click.Choice(["all", "wrong", "none"]),
         default="all",
-        show_default=True,
         help="Questions whose stages, prompts, replies and results are on the page.",
     )
-    rows: int = options.option(
+    rows: int = options.number(
         "--rows",
-        type=click.IntRange(min=1),
         default=5,
-        show_default=True,
-        metavar="N",
         help="Rows of each result.",
     )
     mlflow: bool = options.option(

@@ -24,7 +24,6 @@ class CleanOptions(options.Output):
     keep: str = options.option(
         "--keep",
         default="30d",
-        show_default=True,
         metavar="AGE",
         help="Keep what was used by runs that are younger: a number and d, h or m.",
     )
@@ -32,7 +31,6 @@ class CleanOptions(options.Output):
         "--keep-runs",
         type=click.IntRange(min=0),
         default=2,
-        show_default=True,
         metavar="N",
         help="Keep the latest N runs of each benchmark, backbone and pipeline whatever their age.",
     )

@@ -12,9 +12,7 @@ from flows.cli.output import emit
 class StatusOptions(options.Output):
     """Options of `crosscheck status`."""
 
-    keep: str = options.option(
-        "--keep", default="30d", show_default=True, metavar="AGE", help="As of `crosscheck clean`."
-    )
+    keep: str = options.option("--keep", default="30d", metavar="AGE", help="As of `crosscheck clean`.")
 
 
 @click.command("status", epilog="\b\nExamples:\n  crosscheck status\n  crosscheck status --json")

@@ -23,14 +23,12 @@ class SweepOptions(
     backbones: str = options.option(
         "--backbones",
         default=DEFAULT_BACKBONE,
-        show_default=True,
         metavar="NAMES",
         help="Names or files, separated by commas.",
     )
     pipelines: str = options.option(
         "--pipelines",
         default=DEFAULT_PIPELINE,
-        show_default=True,
         metavar="NAMES",
         help="Names or files, separated by commas.",
     )

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,8 @@ class CommandLine:
         return [sys.executable, "-m", "flows.cli", *arguments]
 
     def start(self, *arguments: str) -> "Forked | subprocess.Popen[str]":
-        """Start a command and return its process, forked where the system has process file descriptors."""
-        if hasattr(os, "pidfd_open"):
-            return start(arguments, self.all_of_environment, self.cwd)
-        return self.start_anew(*arguments)
+        """Start a command and return its process."""
+        return start_module("flows.cli", arguments, self.all_of_environment, self.cwd)
 
     def start_anew(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start a command in a Python process of its own, which imports everything, as a user's does."""
@@ -68,13 +66,34 @@ class CommandLine:
 
     def run(self, *arguments: str, timeout: float = 480) -> Ran:
         """Run a command to its end."""
-        process = self.start(*arguments)
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)
-            raise
-        return Ran(process.returncode, out, err)
+        return finish(self.start(*arguments), timeout)
+
+
+def start_module(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path = ROOT
+) -> "Forked | subprocess.Popen[str]":
+    """Start `python -m module`, forked where the system has process file descriptors."""
+    if hasattr(os, "pidfd_open"):
+        return start(arguments, environment, cwd, module)
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def finish(process: "Forked | subprocess.Popen[str]", timeout: float = 480) -> Ran:
+    """Wait for the end of a process."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        raise
+    return Ran(process.returncode, out, err)
+
+
+def prefect(*arguments: str, environment: Mapping[str, str]) -> Ran:
+    """Run Prefect's command line in the checkout."""
+    return finish(start_module("prefect", arguments, environment), timeout=200)
 
 
 def end(process: "Forked | subprocess.Popen[str]", how: signal.Signals, timeout: float = 60) -> Ran:

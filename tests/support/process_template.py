@@ -28,6 +28,10 @@ ROOT = Path(__file__).parents[2]
 PRELOADED = (
     "flows.evaluation.command", "flows.evaluation.flow", "flows.rerun.flow", "flows.results.runs_command", "openai",
     "mlflow.store.tracking.sqlalchemy_store", "prefect.client.orchestration", "sqlglot.optimizer", "duckdb", "pandas",
+    "alembic.command", "alembic.config", "prefect.task_engine", "prefect.flow_engine", "pyarrow.pandas_compat",
+    "flows.questions.launch", "flows.orchestration.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
+    "flows.pipelines.sea_sql", "flows.report.summary", "flows.cli.progress", "tasks.backbone.offline.model",
+    "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo.build_once",
 )  # fmt: skip
 
 
@@ -95,12 +99,16 @@ class Forked:
         return self.returncode
 
 
-def start(arguments: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Forked:
-    """Start `crosscheck` with these arguments."""
+def start(
+    arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, module: str = "flows.cli"
+) -> Forked:
+    """Start a module with these arguments; `flows.cli` is `crosscheck`."""
     out, out_end = os.pipe()
     err, err_end = os.pipe()
     status, status_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    job = json.dumps({"arguments": list(arguments), "environment": dict(environment), "cwd": str(cwd)})
+    job = json.dumps(
+        {"module": module, "arguments": [*arguments], "environment": {**environment}, "cwd": str(cwd)}
+    )
     socket.send_fds(_template(), [job.encode()], [out_end, err_end, status_end.fileno()])
     for end in (out_end, err_end):
         os.close(end)
@@ -138,12 +146,13 @@ def _become(job: dict[str, object], descriptors: list[int]) -> None:
     os.environ.update(job["environment"])  # type: ignore[arg-type]
     os.chdir(str(job["cwd"]))
     sys.path[0] = str(job["cwd"])
-    sys.argv = ["crosscheck", *job["arguments"]]  # type: ignore[misc]
+    module = str(job["module"])
+    sys.argv = [module, *job["arguments"]]  # type: ignore[misc]
     random.seed()
     from prefect.context import refresh_global_settings_context
 
     refresh_global_settings_context()
-    runpy.run_module("flows.cli", run_name="__main__", alter_sys=True)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _serve(connection: socket.socket) -> None:

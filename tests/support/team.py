@@ -15,7 +15,7 @@ import httpx
 
 from flows.orchestration.settings import SERVER
 from flows.servers.services import POOL, WORKER
-from tests.support.command_line import ROOT, CommandLine, wait_until
+from tests.support.command_line import ROOT, CommandLine, prefect, wait_until
 from tests.support.schedule import ask
 
 UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "CANCELLING"]
@@ -69,11 +69,8 @@ class Team:
         """Deploy what prefect.yaml lists, with the command that it names."""
         self.post("/work_pools/", {"name": POOL, "type": "process"})
         words = ("--no-prompt", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
-        ran = subprocess.run(
-            [sys.executable, "-m", "prefect", *words],
-            cwd=ROOT, env=self.environment("server"), capture_output=True, text=True, timeout=200,
-        )  # fmt: skip
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        ran = prefect(*words, environment=self.environment("server"))
+        assert ran.code == 0, ran.out + ran.err
 
     def start_worker(self, machine: str, **more: str) -> None:
         options = ("--pool", POOL, "--type", "process", "--name", machine, "--limit", "2")

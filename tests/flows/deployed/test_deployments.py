@@ -14,19 +14,12 @@ import yaml
 
 from flows.servers.services import POOL, WORKER
 from tasks.settings.home import Home
-from tests.support.command_line import ROOT, CommandLine, stop, wait_until
+from tests.support.command_line import ROOT, CommandLine, prefect, stop, wait_until
 from tests.support.kept_results import kept_results
 from tests.support.schedule import ask
 
 FILE = ROOT / "deployments" / "prefect.yaml"
 pytestmark = pytest.mark.slow
-
-
-def prefect(*arguments: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "prefect", *arguments],
-        cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +32,7 @@ def environment(
         "PREFECT_API_URL": prefect_server,
         "PREFECT_HOME": str(home / "prefect"),
         "CROSSCHECK_HOME": str(home),
+        "CROSSCHECK_STAGES": (home.parent / "stages").as_uri(),
     }
     return {**os.environ, **WORKER, **ours, "PWD": str(ROOT)}
 
@@ -52,7 +46,7 @@ def deployed(environment: dict[str, str]) -> dict[str, dict]:
         line for line in FILE.read_text(encoding="utf-8").splitlines() if "prefect deploy --all" in line
     ]
     ran = prefect(*command.removeprefix("#").split()[1:], environment=environment)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.code == 0, ran.out + ran.err
     return {found["name"]: found for found in ask(f"{api}/deployments/filter", {})}
 
 
@@ -121,18 +115,17 @@ def test_a_name_that_is_not_offered_is_refused_before_anything_runs(
     assert refused.value.response.status_code in (409, 422)
 
 
-def test_a_worker_evaluates_by_names_and_keeps_the_results_in_its_working_folder(
+def test_a_worker_evaluates_by_names_and_persists_stages_where_the_variable_says(
     deployed: dict, environment: dict[str, str], worker: None
 ) -> None:
     ended = run(deployed["evaluate"], {"evaluation": {"pipeline": "zero-shot", "limit": 3}}, environment)
     assert ended["state"]["message"].startswith("EX ")
     home = Path(environment["CROSSCHECK_HOME"])
-    assert [key.partition("/")[0] for key in kept_results(Home(home))] == ["preliminary_sql"] * 3
+    assert len(list((home.parent / "stages").glob("preliminary_sql/*"))) == 3
+    assert kept_results(Home(home)) == {}
     shell = CommandLine(home)
     (listed,) = shell.run("runs", "--json").json["runs"]
     assert listed["status"] == "complete"
-    again = run(deployed["rerun"], {}, environment)
-    assert "has no question to ask again" in again["state"]["message"]
     again = run(deployed["rerun"], {"choice": {"only": "wrong", "fresh": True}}, environment)
     assert again["state"]["message"].startswith("EX ")
     assert len(shell.run("runs", "--json").json["runs"]) == 2

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,6 +71,14 @@ async def test_a_rerun_started_by_hand_is_no_nightly_run(registered: dict[str, A
     with pytest.raises(SeenError):
         await rerun_deployment._rerun(Rerun())
     assert set(registered) == {"host", "pid", "parent", "flow_run"}
+
+
+async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
+    plan = SimpleNamespace(again={}, parent=parent, selection="errors")
+    monkeypatch.setattr(rerun_deployment, "plan_rerun", lambda settings: plan)
+    state = await rerun_deployment._rerun(Rerun())
+    assert state.is_completed() and state.message == "Run r1 has no question to ask again (errors)."
 
 
 async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:

@@ -1,21 +1,16 @@
 """Stores that machines share, through the command line: what one of them paid for, no other pays for again."""
 
 import json
-import os
 import shutil
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from flows.servers.services import POOL, WORKER
 from tasks.backbone.cache.store import open_reply_cache
-from tests.support.command_line import ROOT, CommandLine, Ran
+from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.gateway import gateway_to
 from tests.support.postgres import postgres_database
@@ -120,48 +115,3 @@ def test_a_database_that_goes_away_ends_the_run_and_no_reply_is_paid_for_twice(
     assert len(asked) == len(set(asked)) == 6
     with open_reply_cache(postgres_database) as cache:
         assert cache.stats().entries == 5  # the third was lost; what its stage made of it was not
-
-
-@pytest.fixture
-def deployed(machine: Machine, prefect_server: str) -> Iterator[dict[str, str]]:
-    """The environment of a worker that keeps stage results at a URL, for which everything is deployed."""
-    home = machine("worker").home
-    ours = {
-        "CROSSCHECK_HOME": str(home),
-        "CROSSCHECK_STAGES": "memory://bucket/stages",
-        "PREFECT_API_URL": prefect_server,
-        "PREFECT_HOME": str(home / "prefect"),
-        "PWD": str(ROOT),
-    }
-    environment = {**os.environ, **WORKER, **ours}
-    httpx.post(f"{prefect_server}/work_pools/", json={"name": POOL, "type": "process"})
-    words = ("--no-prompt", "deploy", "--name", "evaluate", "--prefect-file", "deployments/prefect.yaml")
-    ran = prefect(*words, environment=environment)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    yield environment
-
-
-def prefect(*words: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "prefect", *words],
-        cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
-
-
-def test_a_deployed_run_persists_where_the_variable_says(
-    deployed: dict[str, str], prefect_server: str
-) -> None:
-    (evaluate,) = httpx.post(
-        f"{prefect_server}/deployments/filter", json={"deployments": {"name": {"any_": ["evaluate"]}}}
-    ).json()
-    created = httpx.post(
-        f"{prefect_server}/deployments/{evaluate['id']}/create_flow_run",
-        json={"parameters": {"evaluation": {"limit": 3, "pipeline": "few-shot"}}},
-    ).json()
-    ran = subprocess.run(
-        [sys.executable, "-m", "prefect.engine"],
-        cwd=ROOT, env={**deployed, "PREFECT__FLOW_RUN_ID": created["id"]}, capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
-    state = httpx.get(f"{prefect_server}/flow_runs/{created['id']}").json()["state"]
-    assert state["type"] == "COMPLETED", state["message"] + ran.stderr
-    assert not (Path(deployed["CROSSCHECK_HOME"]) / "stages.sqlite").exists()

@@ -3,15 +3,13 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.command_line import ROOT
+from tests.support.command_line import ROOT, prefect
 from tests.support.compose import read_compose
 from tests.support.schedule import ask
 
@@ -46,18 +44,15 @@ def test_a_pool_is_made_from_it_and_a_deployment_names_it(
 ) -> None:
     ours = {"PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(tmp_path), "PWD": "/crosscheck"}
 
-    def prefect(*words: str) -> None:
-        ran = subprocess.run(
-            [sys.executable, "-m", "prefect", "--no-prompt", *words],
-            cwd=ROOT, env={**os.environ, **ours}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+    def run(*words: str) -> None:
+        ran = prefect("--no-prompt", *words, environment={**os.environ, **ours})
+        assert ran.code == 0, ran.out + ran.err
 
     file = f"deployments/pools/{kind}.json"
-    prefect("work-pool", "create", f"in-{kind}", "--type", kind, "--base-job-template", file)
+    run("work-pool", "create", f"in-{kind}", "--type", kind, "--base-job-template", file)
     (pool,) = ask(f"{prefect_server}/work_pools/filter", {"work_pools": {"name": {"any_": [f"in-{kind}"]}}})
     assert (pool["type"], pool["base_job_template"]) == (kind, template(kind))
-    prefect(
+    run(
         "deploy", "flows/evaluation/deployment.py:evaluate_by_name", "--prefect-file", "deployments/prefect.yaml",
         "--name", f"in-{kind}", "--pool", f"in-{kind}", "--job-variable", "image=crosscheck:2",
     )  # fmt: skip

@@ -1,13 +1,11 @@
 """How many of the project's own frames lie between a command and a request to the model."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, finish, start_module
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.frames import counted
 
@@ -19,12 +17,9 @@ def test_the_path_from_the_command_to_the_request_is_short(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path, pipeline: str
 ) -> None:
     log = tmp_path / "frames.jsonl"
-    command = demo.command("evaluate", "--backbone", backbone_file, "--pipeline", pipeline, "--limit", "1")
-    arguments = [sys.executable, "-m", "tests.support.frames", str(log), *command[3:]]
-    ran = subprocess.run(
-        arguments, cwd=demo.cwd, env=demo.all_of_environment, capture_output=True, text=True, timeout=300
-    )
-    assert ran.returncode == 0, ran.stderr
+    words = ("evaluate", "--backbone", backbone_file, "--pipeline", pipeline, "--limit", "1")
+    ran = finish(start_module("tests.support.frames", (str(log), *words), demo.all_of_environment))
+    assert ran.code == 0, ran.err
     paths = [counted(json.loads(line)) for line in log.read_text(encoding="utf-8").splitlines()]
     assert len(paths) == len(model.requests) > 0
     longest = max(paths, key=len)
