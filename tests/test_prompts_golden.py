@@ -43,6 +43,7 @@ from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
 from tasks.stages.rsl_sql.self_correction import self_correction
 from tests.support.candidate_prompts import CANDIDATE_CASES
 from tests.support.dac_prompts import DAC_CASES
+from tests.support.native_prompts import NATIVE_CASES
 from tests.support.sea_prompts import SEA_CASES
 from tests.support.stage_bench import (
     DEMONSTRATIONS,
@@ -216,6 +217,7 @@ CASES: dict[str, Case] = {
     **CANDIDATE_CASES,
     **DAC_CASES,
     **SEA_CASES,
+    **NATIVE_CASES,
 }
 
 

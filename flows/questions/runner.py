@@ -22,6 +22,7 @@ from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.sql.parsing import remarks
+from tasks.stages.schema_pruning import schema_room
 from tasks.task_runs import TaskRuns
 from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
 
@@ -192,6 +193,7 @@ class QuestionRunner:
 
     def _context(self, question: Question) -> Context[Any]:
         database, extras = self.inputs.databases[question.database_id], self.inputs.extras[question.id]
+        backbone = self.settings.backbone
         return Context(
             settings=self.settings.pipeline,
             runner=DatabaseRunner(database, self.tools.workers, self.settings.benchmark.timeout_s),
@@ -203,6 +205,9 @@ class QuestionRunner:
             record=PipelineRecord(),
             values=DatabaseValues(database, Home(File(self.settings.home)).values),
             eliminator=self.tools.eliminator,
+            schema_room=schema_room(backbone.context_tokens, backbone.reply_tokens)
+            if backbone.context_tokens
+            else None,
         )
 
 

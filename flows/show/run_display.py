@@ -35,6 +35,10 @@ def print_run(view: RunView, stream: TextIO) -> None:
         console.print(f"[bold]{_text(sentence)}[/]")
     if report.ex.total:
         console.print(f"{CONFIDENCE} {interval(*view.interval)} (Wilson)")
+    if view.corrected is not None:
+        console.print(f"on corrected golds [bold]{percent(view.corrected)}[/] ({counts(view.corrected)})")
+        if differ := view.corrected_differs.in_words():
+            console.print(f"corrected golds differ: {_text(differ)}", soft_wrap=True)
     for line in _settings(view):
         console.print(line)
     show_all(console, _tables(view))

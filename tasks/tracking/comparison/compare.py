@@ -10,6 +10,7 @@ from tasks.scoring.report import QuestionScore, Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs, wilson
 from tasks.tracking.comparison.comparability import common_rule, warnings, why_not_ranked
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
+from tasks.tracking.comparison.corrected import compare_corrected
 from tasks.tracking.comparison.metric_rows import metric_rows
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison, SettingChange, Side
 from tasks.tracking.evaluation import EvaluationRun
@@ -59,7 +60,7 @@ def compare(
         a=_side("A", a, [pair.a for pair in pairs], result, result.only_a),
         b=_side("B", b, [pair.b for pair in pairs], result, result.only_b),
         result=result,
-        by_difficulty=by_difficulty(pairs, chosen),
+        by_difficulty=by_difficulty(pairs, hardness="spider" in (chosen, a.run.rule)),
         by_database=by_database(pairs),
         stages=by_stage(pairs, chosen),
         flips=tuple(pair for pair in pairs if pair.change),
@@ -76,6 +77,7 @@ def compare(
                 for letter, each in (("a", a), ("b", b))
             ]
         ),
+        corrected=compare_corrected(a, b, [(pair.a, pair.b) for pair in pairs], chosen, confidence),
     )
 
 

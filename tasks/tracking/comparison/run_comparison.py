@@ -6,6 +6,7 @@ from typing import Literal
 from tasks.records import Question
 from tasks.scoring.report import Cost, QuestionScore, Ratio
 from tasks.scoring.significance import PairedTest
+from tasks.tracking.comparison.corrected import CorrectedComparison
 from tasks.tracking.comparison.metric_rows import MetricRow
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.pages.candidate_curve import CurveChart
@@ -137,6 +138,7 @@ class RunComparison:
         not_ranked: why these runs must not be ranked, independent of the test; "" if they may be.
         metrics: the values of every metric that applies to one of the runs.
         candidates: accuracy against cost over the number of candidates; None where neither run has several.
+        corrected: both runs on corrected golds; None where neither was scored with any.
     """
 
     rule: str
@@ -155,6 +157,7 @@ class RunComparison:
     not_ranked: str = ""
     metrics: tuple[MetricRow, ...] = ()
     candidates: CurveChart | None = None
+    corrected: CorrectedComparison | None = None
 
     @property
     def better(self) -> Literal["A", "B"] | None:

@@ -159,6 +159,7 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
         "rule": run.rule,
         "benchmark_revision": run.revision,
         "question_sha256": run.question_sha256,
+        "golds_sha256": run.golds_sha256,
         "engine": run.engine,
         "crosscheck_version": run.version,
         "crosscheck_run_id": run.run_id,

@@ -363,6 +363,6 @@ def test_processes_that_name_one_url_at_the_same_time_save_one_block(prefect_hom
         )
         for _ in range(4)
     ]
-    told = [process.communicate(timeout=60) for process in processes]
+    told = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, told
     assert len({out for out, _ in told}) == 1

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from tasks.backbone.offline.prompt.native import native_sections
 from tasks.backbone.protocol import Message, Request
 
 Sections = dict[str, str]
@@ -102,5 +103,7 @@ def task_of(request: Request) -> Task:
 
 def _split(text: str) -> Sections:
     parts = _HEADING.split(text)
+    if len(parts) == 1 and (found := native_sections(text)):
+        return found
     bodies = {heading.lower(): body.strip() for heading, body in zip(parts[1::2], parts[2::2], strict=True)}
     return {"": parts[0].strip()} | bodies
