@@ -35,6 +35,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "calls": "model calls that this run paid for",
         "cached_calls": "model calls that the reply cache answered, or an earlier run",
         "cost_usd": "US dollars of the paid calls; NULL: the price of one is unknown",
+        "candidates": "candidates per question; NULL: the pipeline's only answer",
+        "candidate_curve": "JSON: per k what k candidates are worth and cost; NULL without candidates",
         "mlflow_run_id": "id of the run in MLflow",
         "parent_run_id": "of a re-run: the run whose other answers it keeps",
         "rerolled": "whether a question that had an answer was asked again: not comparable with a single run",
