@@ -126,6 +126,8 @@ async def answered(
             outcomes = [await runner.run(runner.trail(question)) for question in QUESTIONS]
             assert session.task_runs is not None
             await session.task_runs.finish()
+            if session.recorder:
+                session.recorder.write(QUESTIONS, {outcome.question_id: outcome for outcome in outcomes})
             return outcomes
 
     return await in_flow(work)
@@ -215,6 +217,28 @@ async def test_backbones_take_turns_and_each_begins_with_what_it_answers_alone(
     assert sorted(asked) == sorted(2 * [("model-a", 0), ("model-a", 1), ("model-b", 1)])
     models = [record.calls[0].model for record in outcomes[0].stages if record.calls]
     assert models == ["model-a", "model-b"] * 2
+
+
+async def test_a_recording_serves_every_candidate_of_every_backbone(
+    settings_of: Callable[..., EvaluationSettings],
+    model: Model,
+    museum: Database,
+    prefect_home: Home,
+    tmp_path: Path,
+) -> None:
+    sqls = {("model-a", 0): THREE, ("model-b", 0): TWO, ("model-a", 1): NONE, ("model-b", 1): TWO}
+    model.server.answer = lambda body: json.dumps({"sql": sqls[body["model"], candidate_of(body)]})
+    settings_of()
+    file = tmp_path / "recording.jsonl"
+    both = f"pipeline.candidates.backbones=[{tmp_path / 'a.yaml'}, {tmp_path / 'b.yaml'}]"
+    recorded = await answered(settings_of(both, n(4), WARM, record=str(file)), museum)
+    requests = len(model.server.requests)
+    replayed = await answered(
+        settings_of(both, n(4), WARM, f"backbone.recording={file}", backbone="replay"), museum
+    )
+    assert len(model.server.requests) == requests == 8
+    assert [each.candidates for each in replayed] == [each.candidates for each in recorded]
+    assert {each.sql for each in replayed} == {TWO}
 
 
 async def test_a_candidate_that_fails_for_now_is_asked_again_and_the_others_are_not(
