@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flows.report.result import EvaluationResult
 from flows.runtime.control import NullProgress, Progress
+from flows.scoring.corrections import check_corrections
 from flows.scoring.remarks import about_same_failure
 from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.settings import ScoreSettings
@@ -122,7 +123,9 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
     async with SqlWorkers() as workers:
         with VerdictCache(settings.home.verdicts, workers.limits) as cache:
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
-            scorer = Scorer(selected.scorable, judge, headline=settings.headline, progress=judging)
+            scorable = selected.scorable
+            await check_corrections(scorable.benchmark, scorable.questions, scorable.databases, workers)
+            scorer = Scorer(scorable, judge, headline=settings.headline, progress=judging)
             await _score_all(selected, scorer)
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store

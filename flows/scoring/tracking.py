@@ -34,6 +34,7 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
         scorable.benchmark.question_files,
         engine=product_of(scorable.databases),
         questions_in_benchmark=len(scorable.benchmark.questions),
+        golds_sha256=scorable.benchmark.overlay.sha256 if scorable.benchmark.overlay else "",
     )
     return replace(run, rule=settings.headline)
 

@@ -82,6 +82,11 @@ class Home:
         """A summary of each night."""
         return self.path / "nights"
 
+    @property
+    def reports(self) -> Path:
+        """Pages of runs, and the leaderboard."""
+        return self.path / "reports"
+
 
 def find_home(option: str | None = None) -> Home:
     """Return the working folder: `--home`, else CROSSCHECK_HOME, else `.crosscheck` in the current folder.

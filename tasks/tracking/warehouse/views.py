@@ -44,6 +44,13 @@ def _summary(path: str) -> str:
 
 _KEY = _own("run_id", "question_id", "position")
 _RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
+_CORRECTED = (
+    "CASE WHEN json_extract_string(r.summary, '$.golds_sha256') IS NULL THEN NULL "
+    "WHEN t.correction IS NULL THEN t.correct[r.rule] "
+    "WHEN json_extract_string(t.correction, '$.change') = 'withdrawn' THEN NULL "
+    "ELSE coalesce(CAST(json_extract_string(t.correction, '$.correct.' || r.rule) AS BOOLEAN), false) END"
+)
+"""The verdict by corrected golds; NULL where the run has none, and where the question is withdrawn."""
 _ORDER = ("run_id", "question_id", "position")
 
 _VIEWS: Mapping[str, View] = {
@@ -58,6 +65,10 @@ _VIEWS: Mapping[str, View] = {
             "calls": f"CAST({_summary('calls')} AS BIGINT)",
             "cached_calls": f"CAST({_summary('cached_calls')} AS BIGINT)",
             "cost_usd": f"CAST({_summary('cost_usd')} AS DOUBLE)",
+            "candidates": f"CAST({_summary('candidates.n')} AS BIGINT)",
+            "candidate_curve": _summary("candidates.curve"),
+            "ex_corrected": f"CAST({_summary('ex_corrected.value')} AS DOUBLE)",
+            "golds_sha256": _summary("golds_sha256"),
             "mlflow_run_id": _summary("mlflow.run_id"),
             "parent_run_id": "t.tags['parent_run_id']",
             "rerolled": "t.tags['rerolled'] IS NOT NULL",
@@ -78,6 +89,11 @@ _VIEWS: Mapping[str, View] = {
         | _own("status", "error", "row_count", "gold_status", "seconds", "executable", "failure_kind")
         | {
             "failure": "json_extract_string(t.failure, '$.message')",
+            "correction": "json_extract_string(t.correction, '$.change')",
+            "correct_on_corrected": _CORRECTED,
+            "opinion": "CAST(json_extract_string(t.opinion, '$.right') AS BOOLEAN)",
+            "opinion_by": "json_extract_string(t.opinion, '$.model')",
+            "opinion_reason": "json_extract_string(t.opinion, '$.reason')",
         }
         | _own("attempts", "notes"),
         _ORDER,
