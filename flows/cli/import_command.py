@@ -28,8 +28,7 @@ class ImportOptions(options.Data):
     "  crosscheck evaluate --benchmark bird-dev --data ~/text2sql --backbone replay \\\n"
     "      --set backbone.recording=rsl-sql.jsonl\n"
     "  crosscheck import rsl-sql --outputs deepseek/ --model deepseek-chat --output deepseek.jsonl\n"
-    "\b\nThe folder has forward_link.json, augmentation.json and sql1.txt to sql4.txt, an item or line per question\n"
-    "of BIRD dev.",
+    "\b\nThe folder has forward_link.json, augmentation.json and sql1.txt to sql4.txt, an item or line per question.",
 )
 def command() -> None:
     """Convert released outputs of other systems into a recording, for `--backbone replay`."""
@@ -41,8 +40,8 @@ def rsl_sql(given: ImportOptions) -> None:
     """Import outputs of RSL-SQL's released code for BIRD dev; by default its authors', with GPT-4o.
 
     Needs bird/ and, unless --outputs is given, recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A
-    self-correction is recorded only if the authors' final SQL differs from the selected one. If Crosscheck's pipeline
-    needs another self-correction, that question fails, because no reply is recorded for it.
+    self-correction is recorded only if the final SQL differs from the selected one. If Crosscheck's pipeline needs
+    another self-correction, that question fails, because no reply is recorded for it.
     """
     from pathlib import Path
 

@@ -1,5 +1,6 @@
 """Where demonstrations come from: the retriever at hand, and Spider's questions for entity linking."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,8 @@ def test_bm25_stands_in_for_an_encoder_that_is_not_on_disk_and_the_summary_says_
     assert "BM25 stands in for nobody/no-encoder-here" in notes
     by_words, _ = chosen(home, tmp_path, "rsl-sql-acl", "pipeline.demonstrations.retriever=bm25")
     assert [each.demonstrations for each in extras] == [each.demonstrations for each in by_words]
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    _, notes = chosen(home, tmp_path, "rsl-sql-acl")
+    assert (
+        'sentence-transformers is not installed. Install it: pip install "crosscheck-sql[embedding]"' in notes
+    )

@@ -88,7 +88,7 @@ def test_files_that_do_not_belong_together_are_refused(released: Path) -> None:
 
 def test_a_missing_file_says_what_was_looked_for(released: Path) -> None:
     (released / "sql3.txt").unlink()
-    with pytest.raises(DataError, match=r"sql3\.txt.*--data FOLDER"):
+    with pytest.raises(DataError, match=r"sql3\.txt.*--data .*--outputs FOLDER"):
         read_release(released)
 
 

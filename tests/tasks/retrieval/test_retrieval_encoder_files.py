@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -161,3 +162,10 @@ def test_where_the_hub_is_switched_off_it_is_not_asked(serve, monkeypatch):
 def test_a_name_that_is_neither_folder_nor_model_is_an_error(name):
     with pytest.raises(ConfigurationError, match="neither a folder nor"):
         find_encoder(name)
+
+
+def test_without_its_library_an_encoder_is_refused_with_the_extra_that_installs_it(encoder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    assert not encoder_files.is_on_disk(str(encoder))
+    with pytest.raises(ConfigurationError, match=r'crosscheck-sql\[embedding\]".*retriever=bm25'):
+        find_encoder(str(encoder))
