@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefect.client.orchestration import get_client
+from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from prefect.server.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
 
@@ -44,7 +45,10 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
     if deployment.id is None or flow_run.scheduled_start_time is None:
         return Timetable()
     async with get_client() as client:
-        found = await client.read_deployment(deployment.id)
+        try:
+            found = await client.read_deployment(deployment.id)
+        except ObjectNotFound:  # it was deleted while the run waited
+            return Timetable()
     schedules = [each.schedule for each in found.schedules if each.active]
     now = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= now), default=now)

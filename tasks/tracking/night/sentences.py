@@ -29,7 +29,7 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
 def rules(night: Night) -> list[tuple[str, str]]:
     """State what each verdict means, with the test behind it; as verdicts and sentences."""
     gate = night.gate
-    loss = f"at least {gate.threshold:g} points"
+    loss = f"at least {gate.threshold:g} point{'' if gate.threshold == 1 else 's'}"
     mcnemar = "the exact McNemar test on the questions that both runs have an answer to"
     return [
         (

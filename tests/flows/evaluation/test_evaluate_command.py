@@ -34,7 +34,7 @@ def assert_no_traceback(ran: Ran) -> None:
 
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file to which the program that opens addresses on Linux writes the address, in the place of a browser."""
+    """A file to which the program that opens pages on Linux writes the page, in the place of a browser."""
     file, program = tmp_path / "opened", tmp_path / "bin" / "xdg-open"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {file}\n', encoding="utf-8")
@@ -50,8 +50,7 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
     assert ran.code == 0, ran.err
     page = demo.home / "reports" / f"{ran.json['run_id']}.html"
     assert f"The page is {page}." in ran.err and "augmented sql" in page.read_text(encoding="utf-8")
-    wait_until(opened.exists)
-    assert opened.read_text(encoding="utf-8") == page.as_uri()
+    wait_until(lambda: opened.exists() and opened.read_text(encoding="utf-8") == str(page))
     result = ran.json
     assert list(result)[: len(KEYS)] == KEYS
     assert result["questions"] == 6
