@@ -28,6 +28,10 @@ ROOT = Path(__file__).parents[2]
 PRELOADED = (
     "flows.evaluation.command", "flows.evaluation.flow", "flows.rerun.flow", "flows.results.runs_command", "openai",
     "mlflow.store.tracking.sqlalchemy_store", "prefect.client.orchestration", "sqlglot.optimizer", "duckdb", "pandas",
+    "alembic.command", "alembic.config", "prefect.task_engine", "prefect.flow_engine", "pyarrow.pandas_compat",
+    "flows.questions.launch", "flows.orchestration.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
+    "flows.pipelines.sea_sql", "flows.report.summary", "flows.cli.progress", "tasks.backbone.offline.model",
+    "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo.build_once",
 )  # fmt: skip
 
 
