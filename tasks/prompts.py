@@ -25,7 +25,7 @@ from jinja2.defaults import DEFAULT_NAMESPACE
 
 from tasks.backbone.protocol import Message, Role
 from tasks.errors import ConfigurationError, did_you_mean
-from tasks.settings.home import CHECKOUT, find_conf
+from tasks.settings.home import SHIPPED_CONF, find_conf
 
 SECTIONS = "_sections"
 
@@ -114,7 +114,7 @@ def _check_names(folder: Path, name: str) -> None:
         if isinstance(use.node, nodes.Name) and use.node.name == "section" and use.attr not in sections:
             macros = [macro for macro in sections if not macro.startswith("_")]
             raise _error(f'there is no section "{use.attr}"', use.attr, macros, use.lineno, name)
-    shipped = CHECKOUT / "conf" / "prompts" / f"{name}.jinja"
+    shipped = SHIPPED_CONF / "prompts" / f"{name}.jinja"
     if not shipped.is_file() or (text := shipped.read_text(encoding="utf-8")) == source:
         return
     model = environment.parse(text)

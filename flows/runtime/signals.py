@@ -62,17 +62,23 @@ def stopped_by_signals(
 
 @contextmanager
 def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Let the first signal set `control.stop` and the second `control.stop_now`, while the loop runs."""
+    """Let the first signal ask for a stop and the second for an immediate one, while the loop runs.
+
+    Only the main thread of a process gets signals; in another, `control.ask_to_stop` alone stops the loop's work.
+    """
+    control.loop = loop
+    if threading.current_thread() is not threading.main_thread():
+        try:
+            yield
+        finally:
+            control.loop = None
+        return
     numbers = _signals()
 
     def stop(number: signal.Signals) -> None:
         if number == signal.SIGHUP:
             _leave_terminal()
-        if control.stop.is_set():
-            control.stop_now.set()
-        else:
-            control.stop.set()
-            control.progress.step("Stopping: waiting for calls in flight (again to stop at once)")
+        control.ask_to_stop()
 
     def take_signals() -> None:
         for number in numbers:
@@ -84,5 +90,6 @@ def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> It
         yield
     finally:
         control.take_signals = lambda: None
+        control.loop = None
         for number in numbers:
             loop.remove_signal_handler(number)

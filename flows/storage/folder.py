@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from tasks.settings.home import Home
 from tasks.settings.night import Keep
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.night.night_file import all_nights
+from tasks.tracking.night.pins import current_pins, pin_history
 from tasks.tracking.retention.caches import Logs, UsedFiles, UsedRows, Verdicts
 from tasks.tracking.retention.kept_runs import Retention, retention
 from tasks.tracking.retention.mlflow_records import Artifacts, Traces
@@ -42,7 +44,7 @@ class Folder:
     def holdings(self) -> tuple[Holding, ...]:
         """Count everything, the nights, the recordings and the rest of the folder included."""
         home = self.home
-        found = [store.holding(self.retention) for store in self.stores]
+        found = [self._holding(store) for store in self.stores]
         nights = list(home.nights.glob("*.json"))
         recordings = [path for path in home.path.glob("*.jsonl") if path.is_file()]
         found.insert(1, Holding("nights", home.nights, size_of(home.nights), {"nights": len(nights)}))
@@ -52,6 +54,12 @@ class Folder:
         inside = sum(each.size for each in (*found, recorded) if each.path.is_relative_to(home.path))
         rest = Holding("other files", home.path, max(0, size_of(home.path) - inside))
         return (*found, recorded, rest)
+
+    def _holding(self, store: Store) -> Holding:
+        try:
+            return store.holding(self.retention)
+        except sqlite3.Error as error:  # damaged, or locked for longer than others wait for it
+            return Holding(store.name, store.path, size_of(store.path), note=f"It cannot be read: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,9 @@ def open_folder(home: Home, keep: Keep, *, replies: bool = False) -> Folder:
     Raises:
         CrosscheckError: the warehouse or the file of a night cannot be read; without them it is not known what is kept.
     """
-    kept = retention(keep, Warehouse(home.warehouse).runs(), all_nights(home))
+    kept = retention(
+        keep, Warehouse(home.warehouse).runs(), all_nights(home), current_pins(pin_history(home)).values()
+    )
     mlflow = home.path / "mlflow.db"
     stores = (
         WarehouseRows(home.warehouse),

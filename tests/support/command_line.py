@@ -52,6 +52,18 @@ class CommandLine:
         """Start a command and return its process."""
         return start_module("flows.cli", arguments, self.all_of_environment, self.cwd)
 
+    def start_anew(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start a command in a Python process of its own, which imports everything, as a user's does."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.cwd,
+            env=self.all_of_environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def run(self, *arguments: str, timeout: float = 480) -> Ran:
         """Run a command to its end."""
         return finish(self.start(*arguments), timeout)

@@ -22,6 +22,7 @@ from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, 
 from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Outcome, Question
 from tasks.settings.home import Home
+from tasks.settings.pipeline import CandidateSettings
 from tasks.stage import stage
 from tasks.task_runs import TaskRuns
 from tasks.trail import Trail, on_trail
@@ -189,7 +190,8 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
     monkeypatch.setattr(results_module, "RETRY_DELAYS_S", ())
     one_stage = SimpleNamespace(answer=lambda question, context: counted(question))
     monkeypatch.setattr(question_module, "pipeline_of", lambda settings: one_stage)
-    pipeline, benchmark = SimpleNamespace(kind="one-stage"), SimpleNamespace(timeout_s=1.0)
+    pipeline = SimpleNamespace(kind="one-stage", candidates=CandidateSettings())
+    benchmark = SimpleNamespace(timeout_s=1.0)
     settings: Any = SimpleNamespace(pipeline=pipeline, benchmark=benchmark, home=str(prefect_home.path))
     nothing: Any = None
 

@@ -10,12 +10,19 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from flows.orchestration.notifications import WEBHOOK
+from tasks.settings.home import Home
+from tasks.settings.night import Gate
+from tasks.tracking.night.night import Night
+from tasks.tracking.night.night_file import all_nights, write
 from tests.support.command_line import ROOT, CommandLine, wait_until
 from tests.support.in_process import run
+from tests.support.receiver import Receiver, receiving
 from tests.support.schedule import OFTEN, ask, fired
 
 
@@ -26,6 +33,7 @@ class Up:
     shell: CommandLine
     process: "subprocess.Popen[str]"
     ready: dict
+    webhook: Receiver
 
     @property
     def urls(self) -> dict[str, str]:
@@ -62,15 +70,33 @@ def answers(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    shell = CommandLine(tmp_path_factory.mktemp("up") / "home", OFTEN)
     prefect, mlflow = free_ports()
-    process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
-    line = process.stdout.readline()
-    if not line:
-        pytest.fail(f"it did not come up: {process.stderr.read()}")
-    yield Up(shell, process, json.loads(line))
-    process.kill()
-    process.communicate()
+    with receiving() as webhook:
+        shell = CommandLine(tmp_path_factory.mktemp("up") / "home", {**OFTEN, WEBHOOK: webhook.url})
+        process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
+        line = process.stdout.readline()
+        if not line:
+            pytest.fail(f"it did not come up: {process.stderr.read()}")
+        yield Up(shell, process, json.loads(line), webhook)
+        process.kill()
+        process.communicate()
+
+
+def _planned_night(api: str) -> str:
+    """Return the id of a flow run of the nightly deployment that is not due for a day."""
+    id_ = ask(f"{api}/deployments/name/nightly/nightly")["id"]
+    due = {"scheduled_time": (datetime.now(UTC) + timedelta(days=1)).isoformat()}
+    state = {"type": "SCHEDULED", "state_details": due}
+    return str(
+        ask(f"{api}/deployments/{id_}/create_flow_run", {"state": state, "enforce_parameter_schema": False})[
+            "id"
+        ]
+    )
+
+
+def _set_state(api: str, flow_run: str, type_: str, **more: str) -> dict:
+    answer: dict = ask(f"{api}/flow_runs/{flow_run}/set_state", {"state": {"type": type_, **more}})
+    return answer
 
 
 @pytest.mark.slow
@@ -127,10 +153,45 @@ class TestUp:
             cwd=ROOT, env=ours, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+        home, before = Home(up.shell.home), datetime.now(UTC) - timedelta(days=3)
+        write(Night("three days ago", Gate(), (), before, before), home)
         matrix = {"pipelines": ["zero-shot"], "limit": 2}
         ran = fired(ours["PREFECT_API_URL"], "nightly/nightly", {"matrix": matrix})
         assert ran["state_type"] == "COMPLETED", (up.shell.home / "services/worker.log").read_text()
         assert ran["name"].startswith("night 20")
+        night = all_nights(home)[0]
+        assert len(night.missed) == 6, "of the schedule of the file and of that of this test, three each"
+        assert night.expected is not None and night.expected > night.started
+        assert "6 nightly runs were missed" in ran["state"]["message"]
+
+    def test_a_night_waits_while_another_one_runs(self, up: Up) -> None:
+        api = up.ready["environment"]["PREFECT_API_URL"]
+        first, second = (_planned_night(api) for _ in "12")
+        assert _set_state(api, first, "PENDING")["status"] == "ACCEPT"
+        answer = _set_state(api, second, "PENDING")
+        assert answer["status"] == "REJECT" and answer["state"]["name"] == "AwaitingConcurrencySlot"
+        assert _set_state(api, first, "COMPLETED")["status"] == "ACCEPT"
+        wait_until(lambda: _set_state(api, second, "PENDING")["status"] == "ACCEPT")
+
+    def test_a_night_that_fails_and_one_that_is_amber_call_the_webhook_and_a_green_one_does_not(
+        self, up: Up
+    ) -> None:
+        api = up.ready["environment"]["PREFECT_API_URL"]
+        verdict = 'Of 3 evaluations, 1 is significantly worse than its baseline: demo | "weak" | rsl-sql.'
+        for type_, name, message in (
+            ("COMPLETED", "Completed", "All is well."),
+            ("FAILED", "Failed", verdict),
+            ("COMPLETED", "Amber", "Not proven."),
+        ):
+            _set_state(api, _planned_night(api), type_, name=name, message=message)
+        told = {
+            body["state"]: (path, body) for path, body in (up.webhook.received.get(timeout=60) for _ in "12")
+        }
+        assert set(told) == {"Amber", "Failed"} and up.webhook.received.empty()
+        path, body = told["Failed"]
+        assert path == "/hook/s3cret"
+        assert body["text"].endswith(f": Failed. {verdict}")
+        assert body["page"].startswith(f"{up.urls['Prefect']}/")
 
     def test_a_server_that_is_killed_comes_back(self, up: Up) -> None:
         def servers() -> set[int]:
