@@ -1,42 +1,58 @@
-"""Ctrl-C and SIGTERM: the first asks for an orderly stop, the second for an immediate one."""
+"""Ctrl-C, SIGTERM and a terminal that closes: the first asks for an orderly stop, the second for an immediate one."""
 
 import asyncio
+import os
 import signal
+import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from flows.runtime.control import Control
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
+def _signals() -> tuple[signal.Signals, ...]:
+    """Return the signals to handle; not the one of a closing terminal, where `nohup` has it ignored."""
+    hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    return signal.SIGINT, signal.SIGTERM, *hangup
+
+
+def _leave_terminal() -> None:
+    """Print to nowhere what went to the terminal, which has closed: writing to it would be an error."""
+    with open(os.devnull, "w", encoding="utf-8") as null:  # noqa: PTH123 - no path
+        for stream in (1, 2):
+            with suppress(OSError):
+                if stat.S_ISCHR(os.fstat(stream).st_mode):
+                    os.dup2(null.fileno(), stream)
+
+
 @contextmanager
 def stopped_by_signals(
     on_first: Callable[[], None] = lambda: None, on_repeat: Callable[[], None] = _interrupt
 ) -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C or SIGTERM sets, for work outside of an event loop.
+    """Yield an event that the first signal sets, for work outside of an event loop.
 
     Args:
         on_first: called after the event is set.
         on_repeat: called at every further signal; by default it raises KeyboardInterrupt.
     """
     stop = threading.Event()
-    before = {number: signal.getsignal(number) for number in SIGNALS}
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
         if stop.is_set():
             on_repeat()
         else:
             stop.set()
             on_first()
 
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    before = {number: signal.signal(number, handle) for number in _signals()}
     try:
         yield stop
     finally:
@@ -57,10 +73,16 @@ def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> It
         finally:
             control.loop = None
         return
+    numbers = _signals()
+
+    def stop(number: signal.Signals) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
+        control.ask_to_stop()
 
     def take_signals() -> None:
-        for number in SIGNALS:
-            loop.add_signal_handler(number, control.ask_to_stop)
+        for number in numbers:
+            loop.add_signal_handler(number, stop, number)
 
     take_signals()
     control.take_signals = take_signals
@@ -69,5 +91,5 @@ def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> It
     finally:
         control.take_signals = lambda: None
         control.loop = None
-        for number in SIGNALS:
+        for number in numbers:
             loop.remove_signal_handler(number)

@@ -80,10 +80,22 @@ PROMISES: dict[str, Promise] = {
         111,
         "test_query.py",
     ),
+    "up": Promise(
+        "`crosscheck up`: a port that is taken, a server that dies once or always, a terminal that closes, a signal: "
+        "survived, or said with what to do; no server is left behind",
+        8,
+        "test_up.py",
+    ),
     "death": Promise(
-        "An evaluation that is killed (SIGKILL), terminated or stopped for a while goes on with the same command, to "
-        "the table of an undisturbed run",
+        "An evaluation that is killed (SIGKILL), terminated, stopped for a while or left by its terminal goes on with "
+        "the same command, to the table of an undisturbed run",
         4,
+        "test_death.py",
+        answers=True,
+    ),
+    "together": Promise(
+        "Evaluations at once on the same stores, of the same and of another pipeline: each ends as it does alone",
+        3,
         "test_death.py",
         answers=True,
     ),

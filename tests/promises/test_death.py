@@ -2,22 +2,24 @@
 
 import random
 import shutil
+from collections import Counter
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGHUP, SIGKILL, SIGSTOP, SIGTERM
 
 import pytest
 from mlflow import MlflowClient
 
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.flows.conftest import backbone_file, model
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, Ran
 from tests.support.counting import Count
 from tests.support.death import Deaths, moment, same
 from tests.support.fake_openai import FakeOpenAI, error
 
 __all__ = ["backbone_file", "model"]
 
-ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGKILL,))
-"""Ctrl-C, once and twice, is in tests/flows/evaluation."""
+ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,))
+"""SIGHUP: the terminal closes. Ctrl-C, once and twice, is in tests/flows/evaluation."""
 
 
 CANARY = "canary-7c1e5a0b-key"
@@ -58,7 +60,10 @@ def test_the_same_command_continues_after_any_death(
     assert same(last) == same(undisturbed)
     count.answers(lost=deaths.lost, twice=deaths.twice)
     assert model.requests[-1].headers["authorization"] == f"Bearer {CANARY}"
-    assert CANARY not in "".join((undisturbed.out, undisturbed.err, last.out, last.err, *deaths.said))
+    assert CANARY not in "".join(
+        (undisturbed.out, undisturbed.err, last.out, last.err, *deaths.said, *deaths.titles)
+    )
+    assert any("sandbox.worker" in title for title in deaths.titles)
     places = [crosscheck.home, *tmp_path_factory.getbasetemp().glob("prefect-server*")]
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
     assert len(files) > 10 and [path for path in files if CANARY.encode() in path.read_bytes()] == []
@@ -68,3 +73,28 @@ def test_the_same_command_continues_after_any_death(
     ends = [run.info.status for run in runs]
     # A run may end before it is killed, and on a fresh folder MLflow's run begins seconds after the first call.
     assert set(ends) <= {"FINISHED", "KILLED"} and "FINISHED" in ends
+
+
+@pytest.mark.promise("together")
+def test_evaluations_at_once_on_the_same_stores_find_what_each_finds_alone(
+    crosscheck: CommandLine, built_demo: Path, backbone_file: str, model: FakeOpenAI, count: Count
+) -> None:
+    model.latency = 0.1
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    pipelines = ("few-shot", "few-shot", "zero-shot")
+    words = ("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", "--pipeline")
+    processes = [crosscheck.start(*words, pipeline) for pipeline in pipelines]
+    ended = [(process.communicate(timeout=480), process) for process in processes]
+    found = [Ran(process.returncode or 0, out, err) for (out, err), process in ended]
+    for pipeline, ran in zip(pipelines, found, strict=True):
+        with count.fault(f"{pipeline} beside two others"):
+            assert ran.code == 0 and "Traceback" not in ran.err, ran.err
+            assert ran.json["ex"]["total"] == ran.json["answered"] == 4
+    assert same(found[0]) == same(found[1])
+    runs = Warehouse(crosscheck.home / "warehouse.duckdb").runs()
+    assert {run.status for run in runs} == {"complete"} and len(runs) == 3
+    asked = Counter(model.prompts)
+    stored = Deaths(crosscheck, model, words).stored()
+    # Two that ask the same at the same time both pay, and none of them asks for what is stored.
+    count.answers(lost=8 - len(stored), twice=sum(max(0, times - 2) for times in asked.values()))
+    assert len(asked) == 8

@@ -8,9 +8,11 @@ import subprocess
 import time
 import zlib
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+import psutil
 
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI, Received
@@ -31,6 +33,7 @@ class Deaths:
         twice: answers that were in the reply cache and were asked for again.
         in_flight: requests that were sent again and had not been stored.
         said: what the processes printed.
+        titles: command lines of the processes, and the environments of those that run SQL.
     """
 
     command_line: CommandLine
@@ -40,6 +43,7 @@ class Deaths:
     twice: int = 0
     in_flight: int = 0
     said: list[str] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
 
     def stored(self) -> set[str]:
         """Return the conversations whose replies are in the reply cache."""
@@ -67,6 +71,7 @@ class Deaths:
                 time.sleep(0.01)
             time.sleep(pause)
             alive = process.poll() is None
+            self._look_at(process.pid)
             for number, each in enumerate(how):
                 time.sleep(1.0 if number else 0.0)
                 if process.poll() is None:
@@ -86,6 +91,15 @@ class Deaths:
         ran = self.command_line.run(*self.arguments)
         self._count(stored, asked)
         return ran
+
+    def _look_at(self, pid: int) -> None:
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            for each in (process, *process.children(recursive=True)):
+                with suppress(psutil.Error):
+                    self.titles += each.cmdline()
+                    if "tasks.database.sandbox.worker" in each.cmdline():
+                        self.titles += map(str, each.environ().items())
 
     def _count(self, stored: set[str], asked: int) -> None:
         now = [_asked(each) for each in self.server.requests[asked:]]

@@ -169,10 +169,19 @@ def _python(text: str) -> Value | None:
     return value if isinstance(value, dict | list) else None
 
 
+def _open_parentheses(text: str) -> int:
+    """Return how many parentheses are open at most: json_repair takes them for tuples, in time with the square."""
+    depth = most = 0
+    for part in re.findall(r"[()]", text):
+        depth = depth + 1 if part == "(" else max(depth - 1, 0)
+        most = max(most, depth)
+    return most
+
+
 def _mended(text: str) -> Value | None:
     import json_repair
 
-    if text.startswith("{") and ":" not in text:
+    if (text.startswith("{") and ":" not in text) or _open_parentheses(text) > DEEPEST:
         return None
     try:
         value = json_repair.loads(text, skip_json_loads=True)

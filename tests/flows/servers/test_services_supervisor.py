@@ -1,6 +1,7 @@
 """Keeping processes running, with real processes."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.runtime.signals import stopped_by_signals
 from flows.servers.services import Service
 from flows.servers.supervisor import MAX_EARLY_EXITS, ServiceFailedError, Supervisor
 
@@ -134,3 +136,13 @@ def test_a_log_that_has_grown_large_is_renamed(tmp_path: Path, monkeypatch: pyte
     with Supervisor([thing], print) as supervisor:
         update_until(supervisor, lambda: supervisor.all_healthy)
     assert (tmp_path / "thing.log.1").read_text() == "old and long enough"
+
+
+def test_under_nohup_a_closing_terminal_stops_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopped_by_signals() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.is_set() and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

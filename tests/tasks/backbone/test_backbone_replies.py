@@ -1,6 +1,7 @@
 """Replies are read as a person would read them; the pairs are in fixtures/."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,14 @@ def test_a_semicolon_in_a_string_never_ends_a_statement(text: str) -> None:
     quoted = "'" + text.replace("'", "''") + "'"
     sql = f"SELECT a FROM t WHERE b = {quoted}"
     assert read_sql(f'{{"sql": {json.dumps(sql + "; SELECT 2")}}}') == sql
+
+
+@pytest.mark.parametrize("loop", ["(", "(a, ", "((()", '("'])
+def test_a_model_in_a_loop_of_parentheses_holds_nobody_up(loop: str) -> None:
+    """json_repair takes time with the square of the open ones: minutes for these."""
+    started = time.process_time()
+    assert read_reply('{"sql": ' + loop * (60_000 // len(loop)), Keywords).value is None
+    assert time.process_time() - started < 10
 
 
 def test_a_long_reply_of_garbage_is_given_up_quickly() -> None:

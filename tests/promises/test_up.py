@@ -1,0 +1,116 @@
+"""`crosscheck up` when a port is taken, a server dies, or the terminal closes; the real servers are in tests/flows."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flows.servers import supervisor
+from flows.servers.services import Service
+from flows.servers.supervisor import ServiceFailedError, Supervisor
+from tests.support import in_process
+from tests.support.command_line import ROOT, wait_until
+from tests.support.counting import Count
+
+SLEEPS = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a'), flush=True); time.sleep(3600)"
+PROGRAM = """
+import os, pathlib, sys
+from flows.runtime.addresses import Addresses
+from flows.servers import status
+from flows.servers.services import Service
+from tasks.settings.home import Home
+folder = pathlib.Path(sys.argv[1])
+command = (sys.executable, "-c", sys.argv[2], str(folder / "pids"))
+status.services = lambda home, addresses: (
+    Service("thing", command, dict(os.environ), folder / "thing.log", (folder / "pids").exists),
+)
+say = lambda text: print(text, flush=True)
+status.run_servers(Home(folder), Addresses(int(sys.argv[3]), int(sys.argv[4])), lambda: say("ready"), say)
+"""
+ENDS = {signal.SIGTERM: 0, signal.SIGHUP: 0, signal.SIGKILL: -signal.SIGKILL}
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def pids(folder: Path) -> list[int]:
+    path = folder / "pids"
+    return [int(line) for line in path.read_text().split("\n") if line] if path.exists() else []
+
+
+def start(folder: Path, ports: list[int]) -> "subprocess.Popen[str]":
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-c", PROGRAM, str(folder), SLEEPS, *map(str, ports)]
+    return subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def until(process: "subprocess.Popen[str]", text: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line:
+            return
+    raise AssertionError(f"it ended without {text!r}")
+
+
+@pytest.mark.promise("up")
+def test_taken_ports_dying_servers_and_closing_terminals_are_survived_or_said(
+    tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, *ports = free_ports(8)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first))
+        taken.listen()
+        for prefect, mlflow, named in (
+            (first, second, "--prefect-port"),
+            (second, first, "--mlflow-port"),
+            (1, 1, "two"),
+        ):
+            with count.fault(f"ports {prefect} and {mlflow}"):
+                ran = in_process.run(
+                    "up",
+                    "--home",
+                    str(tmp_path / "x"),
+                    "--prefect-port",
+                    str(prefect),
+                    "--mlflow-port",
+                    str(mlflow),
+                )
+                assert ran.code == 2 and named in ran.err and "Traceback" not in ran.err, ran.err
+    running = {
+        how: start(tmp_path / how.name, ports[2 * place : 2 * place + 2]) for place, how in enumerate(ENDS)
+    }
+    for how, process in running.items():
+        folder = tmp_path / how.name
+        until(process, "ready")
+        if how == signal.SIGTERM:
+            with count.fault("a server is killed"):
+                os.kill(pids(folder)[0], signal.SIGKILL)
+                until(process, "was killed by signal 9")
+                wait_until(lambda folder=folder: len(pids(folder)) == 2)
+        with count.fault(how.name):
+            process.send_signal(how)
+            assert process.wait(300) == ENDS[how]
+            wait_until(lambda folder=folder: not any(psutil.pid_exists(pid) for pid in pids(folder)))
+    with count.fault("a server that always ends"), monkeypatch.context() as patch:
+        patch.setattr(supervisor, "MAX_RESTART_DELAY_S", 0.01)
+        patch.setattr(supervisor, "EARLY_EXIT_S", 3600.0)
+        words = (sys.executable, "-S", "-c", "print('no space left'); raise SystemExit(7)")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        thing = Service("thing", words, environment, tmp_path / "thing.log", lambda: True)
+        with (
+            pytest.raises(ServiceFailedError, match="no space left"),
+            Supervisor([thing], print, 0.01) as supervised,
+        ):
+            wait_until(supervised.update)
