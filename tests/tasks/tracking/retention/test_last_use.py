@@ -64,10 +64,11 @@ def test_what_any_of_thousands_of_kept_runs_used_stays(tmp_path: Path) -> None:
     file = tmp_path / "verdicts.sqlite"
     keys = [replace(KEY, sql=f"SELECT {number}") for number in range(3)]
     with VerdictCache(file) as cache:
-        for key in keys:
-            cache[key] = VERDICT
+        for each in keys:
+            cache[each] = VERDICT
     for number, day in enumerate((10, 11, 5_000)):
-        change(file, f"UPDATE verdict SET used = {86_400 * day} WHERE rowid = {number + 1}")
+        key = f"SELECT key FROM verdict ORDER BY key LIMIT 1 OFFSET {number}"
+        change(file, f"UPDATE verdict SET used = {86_400 * day} WHERE key = ({key})")
     start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     days = [start + datetime.timedelta(days=day) for day in range(0, 8_000, 2)]
     spans = tuple((day, day + datetime.timedelta(hours=1)) for day in days)
