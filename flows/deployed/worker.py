@@ -13,6 +13,7 @@ from prefect.states import Cancelled, Failed
 from flows.deployed.forms import EvaluationForm
 from flows.orchestration.crashed_runs import TAG, watch_over_flow_runs
 from flows.orchestration.killed_runs import clear_leftovers, registered
+from flows.orchestration.notifications import notify_of_nights
 from flows.orchestration.settings import DEPLOYED, apply, local_settings
 from flows.orchestration.storage import use_stage_storage
 from flows.report.result import EvaluationResult
@@ -65,6 +66,7 @@ async def open_home() -> Home:
     home = find_home()
     await clear_leftovers(home)
     await watch_over_flow_runs()
+    await notify_of_nights()
     return home
 
 

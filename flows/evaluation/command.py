@@ -25,6 +25,11 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
         metavar="N",
         help="Divide the questions among N flow runs on the workers of the work pool (needs PREFECT_API_URL).",
     )
+    open: bool = options.option(
+        "--open",
+        is_flag=True,
+        help="Write the run as a page, as `crosscheck report` does, and open it in a browser.",
+    )
     genai_evaluation: bool = options.option(
         "--genai-evaluation",
         is_flag=True,
@@ -47,6 +52,8 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
     "      record the replies of the model, then evaluate again with these replies instead of the model\n"
     "  crosscheck evaluate --benchmark bird-dev --backbone openai --shards 8\n"
     "      on the workers of the Prefect server at PREFECT_API_URL\n"
+    "  crosscheck evaluate --open\n"
+    "      ends with the run's page in a browser: every question with prompts, replies and results\n"
     "  crosscheck evaluate --json > result.json\n"
     "\b\nInterrupted or failed? The same command continues; questions with an answer are not asked or paid for again.\n"
     "\b\nExit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed and\n"
@@ -81,4 +88,19 @@ def command(given: EvaluateOptions) -> int:
         lambda stream: print_summary(evaluated, stream, details=given.details),
         as_json=given.as_json,
     )
+    if given.open:
+        _open_page(evaluated.summary["run_id"], given)
     return evaluated.exit_code
+
+
+def _open_page(run_id: str, given: EvaluateOptions) -> None:
+    """Write the page of a run and open it in a browser."""
+    from flows.cli.progress import open_progress
+    from flows.runtime.logs import logging_to
+    from flows.show.report import PageChoice, write_report
+    from tasks.settings.home import find_data
+
+    with open_progress(sys.stderr) as progress, logging_to(given.folder):
+        written = write_report(run_id, find_data(given.data), given.folder, PageChoice(), progress)
+    click.echo(f"The page is {written.place}.", err=given.as_json)
+    click.launch(written.place.as_uri())

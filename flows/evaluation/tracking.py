@@ -30,7 +30,8 @@ from tasks.tracking.mlflow.tracker import Ending, Tracker
 from tasks.tracking.parameters import redact
 from tasks.tracking.retention.store import size_of
 from tasks.tracking.summary import TaskRuns
-from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.run_names import run_before
+from tasks.tracking.warehouse.runs import RunHeader, Warehouse
 from tasks.wording import size
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ class Tracking:
             engine=product_of(preparation.databases),
             questions_in_benchmark=len(benchmark.questions),
             tags={**tags, **_changed(settings), **_warnings(settings)},
+            golds_sha256=benchmark.overlay.sha256 if benchmark.overlay else "",
         )
         tracking = cls(run, preparation, home, session)
         await tracking._start()
@@ -174,7 +176,14 @@ class Tracking:
             prefect_command=prefect_command(self._home, own_server=self._control.own_server),
             prefect_page=prefect_page(str(flow_run.id), own_server=self._control.own_server),
             fatal=answers.fatal,
+            before=run_before(self.run.run_id, await asyncio.to_thread(self._known_runs)),
         )
+
+    def _known_runs(self) -> tuple[RunHeader, ...]:
+        try:
+            return self._warehouse.runs()
+        except CrosscheckError:
+            return ()
 
     def _too_large(self) -> str:
         """Return a remark if the working folder is larger than its limit, else ""."""

@@ -1,5 +1,6 @@
 """`crosscheck night`."""
 
+import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -30,7 +31,7 @@ class NightOptions(options.Page, options.Output):
     "  crosscheck night latest~1 --html night.html\n"
     "      the run before the latest, as one page with every broken question\n"
     "  crosscheck night 2026-11-21T01:30Z --json\n"
-    "\b\nExit codes: 0 green, or the list was printed; 1 red; 2 bad input.",
+    "\b\nExit codes: 0 green or amber, or the list was printed; 1 red; 2 bad input.",
 )
 @options.record(NightOptions)
 def command(given: NightOptions) -> int:
@@ -59,10 +60,15 @@ def command(given: NightOptions) -> int:
 
 def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
     from flows.nights.display import print_nights
+    from tasks.tracking.night.sentences import overdue
+
+    late = overdue(nights[0], datetime.datetime.now(datetime.UTC)) if nights else ""
 
     def show(stream: TextIO) -> None:
         if nights:
             print_nights(nights, stream)
+            if late:
+                click.echo(f"\n{late}", stream)
             return
         click.echo(
             f'There is no nightly run in {given.folder.nights} yet. The deployment "nightly" starts them, see '
@@ -73,11 +79,13 @@ def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
     listed = [
         {
             "night": night.name,
-            "green": not night.red,
+            "green": night.colour == "Green",
+            "colour": night.colour.lower(),
             "verdict": night.verdict,
             "started": night.started.isoformat(),
             "evaluations": len(night.entries),
+            "missed": [moment.isoformat() for moment in night.missed],
         }
         for night in nights
     ]
-    emit({"nights": listed}, show, as_json=given.as_json, text_too=False)
+    emit({"nights": listed, "overdue": late or None}, show, as_json=given.as_json, text_too=False)

@@ -16,7 +16,7 @@ from tasks.tracking.night.tables import Table, costs, scores
 from tasks.tracking.pages.text import visible
 
 WIDE = 160
-_COLOURS = {"Red": "red", "Green": "green"}
+_COLOURS = {"Red": "red", "Amber": "yellow", "Green": "green"}
 
 
 def print_nights(nights: Sequence[Night], stream: TextIO) -> None:
@@ -42,7 +42,11 @@ def print_night(night: Night, stream: TextIO) -> None:
     show(console, _table(scores(night)))
     console.print()
     show(console, _table(costs(night)))
+    for line in words.corrected(night):
+        console.print(_text(line), soft_wrap=True)
     for judged in night.entries:
+        if judged.verdict == "declining" or judged.entry.pinned:
+            _print_baseline_and_trend(console, judged)
         _print_problem(console, judged)
     moved = [
         each.entry for each in night.entries if each.entry.comparison and each.entry.comparison.differing
@@ -60,12 +64,20 @@ def _table(table: Table) -> Grid:
         column.no_wrap = True
     for row in table.rows:
         cells = [_text(cell) for cell in row.cells]
-        red = row.judged.red
+        colour = "" if row.judged.colour == "Green" else _COLOURS[row.judged.colour]
         grid.add_row(
             _text(row.judged.entry.name),
-            *(f"[red]{cell}[/]" if red and cell == row.judged.verdict else cell for cell in cells),
+            *(f"[{colour}]{cell}[/]" if colour and cell == row.judged.verdict else cell for cell in cells),
         )
     return grid
+
+
+def _print_baseline_and_trend(console: Console, judged: Judged) -> None:
+    entry = judged.entry
+    pinned = f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else ""
+    trend = words.decline(judged) if judged.verdict == "declining" else ""
+    for line in filter(None, (pinned, trend)):
+        console.print(f"\n[dim]{_text(entry.name)}[/]\n  {_text(line)}", soft_wrap=True)
 
 
 def _print_problem(console: Console, judged: Judged) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import datetime
+import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from prefect.states import Completed, Failed
 from flows.deployed.forms import EvaluationForm, Matrix
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation as evaluation_flow
+from flows.nights.timetable import read_timetable
 from flows.report.result import Unsearched
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
@@ -25,14 +27,20 @@ from flows.storage.folder import clean, open_folder
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
-from tasks.tracking.night.baseline import compared, named_run
+from tasks.tracking.evaluation import NIGHT
+from tasks.tracking.leaderboard.leaderboard import leaderboard
+from tasks.tracking.leaderboard.page import write_leaderboard
+from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Entry, Night, judge
-from tasks.tracking.night.night_file import write
+from tasks.tracking.night.night_file import all_nights, write
 from tasks.tracking.night.page import render
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.night.pins import current_pins, pin_history
+from tasks.tracking.warehouse.runs import Warehouse
 
 ARTIFACT = "night"
+AMBER = "Amber"
+"""Name of the state of a nightly run that is worse, which is not proven, or declining."""
 DEMO, GATE = Matrix(), Gate()
 
 
@@ -56,11 +64,12 @@ async def nightly(
 ) -> State[Any]:
     """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
 
-    Fails only on a significant regression beyond the threshold, and on failed infrastructure.
+    Fails (red) only on a significant regression beyond the threshold, and on failed infrastructure. Its state is
+    "Amber" on a loss that is not proven, and on scores that decline over the nights.
 
     Args:
         matrix: Evaluations to run.
-        gate: Thresholds of a regression.
+        gate: When it is red or amber.
         ask_again: Whether to request new, paid replies in every nightly run, which detects changes of hosted models;
             else cached replies are reused, and only changes of Crosscheck, prompts and settings are detected.
         night: Name of the nightly run; left out: its scheduled time. A killed nightly run continues under the same
@@ -75,20 +84,34 @@ async def _nightly(
     matrix: Matrix, gate: Gate, name: str, *, ask_again: bool, keep: Keep | None
 ) -> State[Any]:
     started, home = _now(), await open_home()
-    warehouse = Warehouse(home.warehouse)
-    baselines = _named_baselines(matrix, warehouse)
+    warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
+    baselines = _baselines(matrix, home, warehouse, before)
+    timetable = await read_timetable(before, name)
     entries = []
     for evaluation in matrix.evaluations:
-        entry = await _evaluate(evaluation, home, name if ask_again else None)
+        entry = await _evaluate(evaluation, home, name, ask_again=ask_again)
         entries.append(await asyncio.to_thread(compared, entry, baselines, warehouse, gate))
         get_run_logger().info("%s: %s", entry.name, entry.problem or f"EX {entry.ex and entry.ex.value}")
-    parameters = matrix.model_dump(mode="json")
-    found = Night(name, gate, judge(gate, entries), started, _now(), parameters, ask_again, keep)
+    found = replace(
+        Night(
+            name, gate, judge(gate, entries), started, _now(), matrix.model_dump(mode="json"), ask_again, keep
+        ),
+        missed=timetable.missed,
+        expected=timetable.expected,
+    )
     if keep:
         await asyncio.to_thread(write, found, home)  # its baselines are kept
         found = replace(found, cleaned=await asyncio.to_thread(_clean, home, keep))
     await _report(found, home, warehouse)
-    return Failed(message=found.verdict) if found.red else Completed(message=found.verdict)
+    return _state(found)
+
+
+def _state(found: Night) -> State[Any]:
+    """Return how the flow run ends: notifications are sent by the name of its state."""
+    if found.colour == "Red":
+        return Failed(message=found.verdict)
+    name = AMBER if found.colour == "Amber" else "Completed"
+    return Completed(message=found.verdict, name=name)
 
 
 def _clean(home: Home, keep: Keep) -> str:
@@ -99,23 +122,34 @@ def _clean(home: Home, keep: Keep) -> str:
         return f"It was not cleaned: {error}"
 
 
-def _named_baselines(matrix: Matrix, warehouse: Warehouse) -> Mapping[str, StoredRun]:
-    """Read the runs named as baselines, before the first paid call."""
+def _baselines(matrix: Matrix, home: Home, warehouse: Warehouse, before: Sequence[Night]) -> Baselines:
+    """Read the runs that are named or pinned as baselines, before the first paid call; a named one comes first."""
     names = {f"{each.benchmark} | {each.backbone} | {each.pipeline}" for each in matrix.evaluations}
     if unknown := matrix.baselines.keys() - names:
         raise CrosscheckError(
             f"baselines names {', '.join(sorted(unknown))}, which the matrix does not contain. It contains: "
             f"{'; '.join(sorted(names))}."
         )
-    return {name: named_run(reference, warehouse) for name, reference in matrix.baselines.items()}
+    pins = {
+        name: pin
+        for name, pin in current_pins(pin_history(home)).items()
+        if name in names and name not in matrix.baselines
+    }
+    wanted = {name: str(pin.run_id) for name, pin in pins.items()} | matrix.baselines
+    return Baselines(
+        {name: named_run(reference, warehouse) for name, reference in wanted.items()},
+        pins,
+        found_worse(before, warehouse.runs()),
+    )
 
 
-async def _evaluate(evaluation: EvaluationForm, home: Home, epoch: str | None) -> Entry:
+async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_again: bool) -> Entry:
     """Run one evaluation; an error becomes part of the entry and does not affect the others."""
     names = (evaluation.benchmark, evaluation.backbone, evaluation.pipeline)
+    epoch = night if ask_again else None
     try:
         settings = settings_of(evaluation, epoch=epoch)
-        control = Control(tags=evaluation.as_tags)
+        control = Control(tags=evaluation.as_tags | {NIGHT: night})
         with deployed_run(home, control, nightly=str(flow_run.id)):
             state = await evaluation_flow(control)(settings, return_state=True)
             result = await state.aresult(raise_on_failure=False)
@@ -169,15 +203,20 @@ def _command(evaluation: EvaluationForm, epoch: str | None) -> str:
 
 async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     file = await asyncio.to_thread(write, found, home)
-    page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), warehouse)
+    page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), home)
     report = await asyncio.to_thread(markdown, found, warehouse, page)
     await acreate_markdown_artifact(report, key=ARTIFACT, description=found.verdict)
     log = get_run_logger()
-    (log.error if found.red else log.info)("%s The report is %s.", found.verdict, page)
+    levels = {"Red": log.error, "Amber": log.warning, "Green": log.info}
+    levels[found.colour]("%s The report is %s.", found.verdict, page)
 
 
-def _write_page(found: Night, page: Path, warehouse: Warehouse) -> Path:
-    page.write_text(render(found, warehouse), encoding="utf-8")
+def _write_page(found: Night, page: Path, home: Home) -> Path:
+    """Write the page of a nightly run, and the leaderboard to which it links."""
+    warehouse = Warehouse(home.warehouse)
+    board = write_leaderboard(leaderboard(warehouse), home)
+    address = os.path.relpath(board, page.parent)
+    page.write_text(render(found, warehouse, address), encoding="utf-8")
     return page
 
 

@@ -66,7 +66,7 @@ class LocalServer:
         self.url = f"http://127.0.0.1:{port}/api"
         self._log_file = self.log.open("wb")
         self._process = subprocess.Popen(  # noqa: S603 - a module of this project, a port that it chose
-            [sys.executable, "-m", "flows.orchestration.server", str(port)],
+            [sys.executable, "-P", "-m", "flows.orchestration.server", str(port)],
             stdin=subprocess.PIPE,
             stdout=self._log_file,
             stderr=subprocess.STDOUT,

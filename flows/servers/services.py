@@ -110,7 +110,9 @@ def _prefect_server(home: Home, addresses: Addresses) -> Service:
     return Service(
         name="Prefect",
         command=(sys.executable, "-m", "prefect", "server", "start", *port),
-        environment=_environment(home) | {"PREFECT_UI_API_URL": addresses.prefect_api},
+        environment={"PREFECT_UI_URL": addresses.prefect}
+        | _environment(home)
+        | {"PREFECT_UI_API_URL": addresses.prefect_api},
         log=home.services / "prefect.log",
         is_healthy=partial(answers, f"{addresses.prefect_api}/health"),
         shutdown_delay_s=_SHUTDOWN_DELAY_S,

@@ -12,6 +12,7 @@ from typing import Any
 from flows.show.question_view import QuestionView, question_as_object
 from flows.show.run_view import RunView, causes_of, is_unanswered
 from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.significance import PairedTest
 from tasks.tracking.pages.template import fill
 from tasks.tracking.pages.text import visible
 
@@ -38,7 +39,28 @@ class Line:
     packed: str = ""
 
 
-def render_run(view: RunView, questions: Sequence[QuestionView]) -> str:
+@dataclass(frozen=True)
+class Before:
+    """The run before of the same benchmark, backbone and pipeline, and the test of the difference."""
+
+    run_id: str
+    result: PairedTest
+
+
+@dataclass(frozen=True)
+class Links:
+    """Other runs on the page.
+
+    Attributes:
+        board: address of the leaderboard, relative to the page; "": there is none.
+        before: the run before; None: there is none that asked the same questions.
+    """
+
+    board: str = ""
+    before: Before | None = None
+
+
+def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | None = None) -> str:
     """Return the page.
 
     Prompts share long sections, which are on the page once; what a question has for itself is compressed and is
@@ -47,6 +69,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView]) -> str:
     Args:
         view: the run.
         questions: those whose stages, prompts, replies and results are on the page.
+        links: other runs; None: there are none.
     """
     report = view.report
     objects = {each.score.question.id: question_as_object(each) for each in questions}
@@ -63,6 +86,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView]) -> str:
         ["page.css", "run.css"],
         ["page.js", "details.js"],
         view=view,
+        links=links or Links(),
         run=view.stored.run,
         report=report,
         linking=report.linking,

@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from flows.cli import options
-from flows.cli.output import emit, write_page
+from flows.cli.output import emit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,45 +58,25 @@ def command(given: ReportOptions) -> None:
     """
     from flows.cli.progress import open_progress
     from flows.runtime.logs import logging_to
-    from flows.show.page import render_run
-    from flows.show.question_view import view_questions
-    from flows.show.run_view import view_run
+    from flows.show.report import PageChoice, write_report
     from tasks.settings.home import find_data
-    from tasks.tracking.mlflow.store import find_store
-    from tasks.tracking.mlflow.tracker import log_page
-    from tasks.tracking.warehouse.run_names import find_run
-    from tasks.tracking.warehouse.runs import Warehouse
 
-    warehouse = Warehouse(given.folder.warehouse)
-    found = find_run(given.run, warehouse.runs())
-    stored, data = warehouse.read_run(found.run_id), find_data(given.data)
-    file = given.html or given.folder.path / "reports" / f"{found.run_id}.html"
+    choice = PageChoice(given.html, given.details, given.rows, given.mlflow)
     with open_progress(sys.stderr) as progress, logging_to(given.folder):
-        progress.step("Reading the run and its benchmark")
-        view = view_run(stored, data, given.folder)
-        scores = {"all": view.report.rows, "wrong": (*view.wrong, *view.unanswered), "none": ()}[
-            given.details
-        ]
-        views = view_questions(stored, scores, data, given.folder, rows=given.rows, progress=progress)
-        page = render_run(view, views)
-        write_page(page, file, make_folder=given.html is None)
-        problem = (
-            log_page(find_store(given.folder), found.mlflow_run_id, page) if given.mlflow else "not asked"
-        )
-    place = file.resolve()
+        written = write_report(given.run, find_data(given.data), given.folder, choice, progress)
     emit(
         {
-            "run_id": found.run_id,
-            "page": str(place),
-            "bytes": len(page.encode()),
-            "mlflow": problem or "logged",
+            "run_id": written.run_id,
+            "page": str(written.place),
+            "bytes": written.size,
+            "mlflow": written.problem or "logged",
         },
-        lambda stream: print(_said(place, problem, asked=given.mlflow), file=stream),
+        lambda stream: print(_said(written.place, written.problem, asked=given.mlflow), file=stream),
         as_json=given.as_json,
         text_too=False,
     )
     if given.open:
-        click.launch(place.as_uri())
+        click.launch(written.place.as_uri())
 
 
 def _said(place: Path, problem: str, *, asked: bool) -> str:

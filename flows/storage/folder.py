@@ -14,6 +14,7 @@ from tasks.settings.home import Home
 from tasks.settings.night import Keep
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.night.night_file import all_nights
+from tasks.tracking.night.pins import current_pins, pin_history
 from tasks.tracking.retention.caches import Logs, UsedFiles, UsedRows, Verdicts
 from tasks.tracking.retention.kept_runs import Retention, retention
 from tasks.tracking.retention.mlflow_records import Artifacts, Traces
@@ -90,7 +91,9 @@ def open_folder(home: Home, keep: Keep, *, replies: bool = False) -> Folder:
     Raises:
         CrosscheckError: the warehouse or the file of a night cannot be read; without them it is not known what is kept.
     """
-    kept = retention(keep, Warehouse(home.warehouse).runs(), all_nights(home))
+    kept = retention(
+        keep, Warehouse(home.warehouse).runs(), all_nights(home), current_pins(pin_history(home)).values()
+    )
     mlflow = home.path / "mlflow.db"
     stores = (
         WarehouseRows(home.warehouse),

@@ -1,4 +1,4 @@
-"""Settings of a nightly run: when a difference is a regression, and what of old runs is kept afterwards."""
+"""Settings of a nightly run: when a difference is red or amber, and what of old runs is kept afterwards."""
 
 import datetime
 import re
@@ -16,12 +16,21 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
 class Gate(Settings):
-    """Conditions under which a nightly run fails; a regression must meet both thresholds, so that noise is none."""
+    """When a nightly run is red (it fails) or amber; a loss must meet a threshold and a test, so that noise is none.
+
+    `tests/benchmarks/verdicts_of_nights.py` prints how often each verdict comes of noise, of a loss and of a drift.
+    """
 
     threshold: float = Field(1.0, ge=0, le=100)
-    """Smallest loss of execution accuracy, in percentage points, that is a regression."""
+    """Smallest loss of execution accuracy, in percentage points, that is red or amber."""
     level: float = Field(0.01, gt=0, lt=1)
-    """Level of the exact McNemar test; p-values are adjusted for the number of comparisons (Holm)."""
+    """Red: level of the exact McNemar test; p-values are adjusted for the number of comparisons (Holm)."""
+    doubt_level: float = Field(0.05, gt=0, lt=1)
+    """Amber, possibly worse: level of the same test, not adjusted."""
+    trend_nights: int = Field(14, ge=7, le=100)
+    """Amber, declining: how many of the last scores, since a pinned baseline, are tested for a trend."""
+    trend_level: float = Field(0.01, gt=0, lt=1)
+    """Amber, declining: level of the Mann-Kendall test; p-values are adjusted for the number of tests (Holm)."""
     tolerated_failures: float = Field(0.01, ge=0, le=1)
     """Largest share of questions without an answer after a retryable failure that does not fail the nightly run."""
 

@@ -41,7 +41,7 @@ from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.trace_choice import choose
 from tasks.tracking.mlflow.tracker import Tracker
-from tasks.tracking.night.baseline import compared
+from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.night import Entry, Night, judge
 from tasks.tracking.night.night_file import all_nights, write
 from tasks.tracking.warehouse.runs import Warehouse
@@ -92,7 +92,7 @@ def write_nights(home: Home, questions: int) -> None:
             entry = Entry(
                 run.benchmark, run.backbone, pipeline, run_id=run.run_id, ex=report.ex, seconds=60.0
             )
-            entries.append(compared(entry, {}, warehouse, GATE))
+            entries.append(compared(entry, Baselines(), warehouse, GATE))
         started = NOW - days * DAY
         write(Night(f"{started:%Y-%m-%dT%H:%MZ}", GATE, judge(GATE, entries), started, started), home)
 

@@ -1,53 +1,100 @@
 """The comparison of an entry of a nightly run with its baseline, and the scores of earlier runs."""
 
 import datetime
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.scoring.metrics.corrected import corrected_ex, differing
 from tasks.scoring.report import Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs
+from tasks.scoring.trend import Trend, trend_of
 from tasks.settings.night import Gate
 from tasks.tracking.comparison.comparability import common_rule
-from tasks.tracking.evaluation import ORACLE, REROLLED
-from tasks.tracking.night.night import Entry, Past
+from tasks.tracking.evaluation import NIGHT, ORACLE, REROLLED
+from tasks.tracking.night.night import WORSE, Entry, Night, Past
+from tasks.tracking.night.pins import Pin
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
 
-TREND = 14
-"""How many scores a trend has at most."""
+TREND = 100
+"""How many scores a trend shows at most."""
 
 
-def compared(entry: Entry, baselines: Mapping[str, StoredRun], warehouse: Warehouse, gate: Gate) -> Entry:
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """What the evaluations of a nightly run may be compared with.
+
+    Attributes:
+        named: runs that a user named or pinned, by the entry's name.
+        pins: those that were pinned.
+        worse: ids of runs that are no baseline by themselves, since an earlier nightly run found them worse.
+    """
+
+    named: Mapping[str, StoredRun] = field(default_factory=dict)
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+    worse: frozenset[str] = frozenset()
+
+
+def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
+    """Return the runs that nights found worse, red or amber, and the runs that were merged from them.
+
+    Args:
+        nights: earlier nightly runs.
+        runs: all runs, newest first.
+    """
+    worse = {each.entry.run_id for night in nights for each in night.entries if each.verdict in WORSE}
+    for run in reversed(runs):
+        if run.tags.get("parent_run_id") in worse:
+            worse.add(run.run_id)
+    return frozenset(run_id for run_id in worse if run_id)
+
+
+def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate) -> Entry:
     """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
 
     Args:
         entry: as the evaluation left it.
-        baselines: runs that a user named, by the entry's name.
+        baselines: what it may be compared with.
         warehouse: the results of all runs.
-        gate: how many failures are tolerated, and the level of the test.
+        gate: how many failures are tolerated, and the levels of the tests.
     """
     if entry.run_id is None:
         return entry
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
     header = find_run(entry.run_id, runs)
-    entry = replace(entry, rule=current.run.rule, trend=_trend(header, runs))
+    entry = replace(entry, rule=current.run.rule, trend=_trend(header, runs), **_corrected(current))
     if not entry.problem:
         entry = replace(entry, problem=_too_many_failures(entry, len(current.rows), gate))
     if why := current.run.why_unranked:
         return replace(entry, not_ranked=why)
-    baseline = baselines.get(entry.name) or previous_run(header, runs, warehouse)
+    named = baselines.named.get(entry.name)
+    entry = replace(entry, decline=_decline(entry.trend, named, gate))
+    baseline = named or previous_run(header, runs, warehouse, baselines.worse)
     if baseline is None:
         return entry
-    entry = replace(entry, baseline=baseline.run.run_id)
+    pin = baselines.pins.get(entry.name)
+    entry = replace(entry, baseline=baseline.run.run_id, pinned=pin.sentence if pin else "")
     try:
         return replace(entry, comparison=compare_with(baseline, current, gate.level))
     except CrosscheckError as error:
         return replace(entry, problem=f"{entry.problem}\n{error}".strip())
 
 
-def previous_run(current: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse) -> StoredRun | None:
-    """Return the latest complete run before this one that asked the same; None where there is none.
+def _corrected(current: StoredRun) -> dict[str, Any]:
+    """Return an entry's fields about corrected golds; {} where the run has none."""
+    if not current.run.golds_sha256:
+        return {}
+    rule = current.run.rule
+    differ = differing(current.rows, rule).in_words()
+    return {"corrected": corrected_ex(current.rows, rule), "corrected_differs": differ}
+
+
+def previous_run(
+    current: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse, worse: frozenset[str] = frozenset()
+) -> StoredRun | None:
+    """Return the latest complete run before this one that asked the same and was not worse; None where there is none.
 
     The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
     differences in anything else are what a nightly run is to detect. Runs that must not be ranked are no baseline.
@@ -56,11 +103,11 @@ def previous_run(current: RunHeader, runs: Sequence[RunHeader], warehouse: Wareh
         current: the run.
         runs: all runs, newest first.
         warehouse: where they are.
+        worse: ids of runs that are no baseline: if each bad night became the next one's, no drift would be seen.
     """
     own = warehouse.read_run(current.run_id)
-    for run in runs:
-        earlier = run.run_id != current.run_id and run.started <= current.started
-        if not (run.asks_as(current) and earlier and run.status == "complete") or run.rows_removed:
+    for run in _earlier(current, runs):
+        if run.rows_removed or run.run_id in worse:
             continue
         stored = warehouse.read_run(run.run_id)
         if _asked(stored) == _asked(own) and not stored.run.why_unranked:
@@ -132,21 +179,35 @@ def _too_many_failures(entry: Entry, questions: int, gate: Gate) -> str:
     )
 
 
+def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
+    """Return the complete runs before this one that asked as much, newest first: those of nights, if there are any."""
+    earlier = [
+        run
+        for run in runs
+        if run.run_id != current.run_id
+        and run.asks_as(current)
+        and run.status == "complete"
+        and run.started <= current.started
+    ]
+    return [run for run in earlier if NIGHT in run.tags] or earlier
+
+
+def _decline(trend: Sequence[Past], named: StoredRun | None, gate: Gate) -> Trend | None:
+    """Test the last scores for a trend: those since the named baseline, which may have been lower for a reason."""
+    since = named.run.started if named else datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    scores = [past.ex.value or 0.0 for past in trend if past.started >= since.replace(microsecond=0)]
+    return trend_of(scores[-gate.trend_nights :])
+
+
 def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
     """Return the last scores of a combination; a run that was re-run is replaced by its re-run."""
     rerun = {run.tags.get("parent_run_id") for run in runs}
-    alike = [
+    ranked = [
         run
-        for run in runs
-        if run.run_id == current.run_id
-        or (
-            run.asks_as(current)
-            and run.status == "complete"
-            and run.started <= current.started
-            and run.run_id not in rerun
-            and not {REROLLED, ORACLE} & run.tags.keys()
-        )
+        for run in _earlier(current, runs)
+        if run.run_id not in rerun and not {REROLLED, ORACLE} & run.tags.keys()
     ]
+    alike = [current, *ranked]
     return tuple(
         Past(
             run.run_id,

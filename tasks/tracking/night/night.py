@@ -7,11 +7,35 @@ from typing import Any, Literal
 
 from tasks.scoring.report import Ratio
 from tasks.scoring.significance import PairedTest, holm, wilson
+from tasks.scoring.trend import Trend
 from tasks.settings.night import Gate, Keep
 
-NightVerdict = Literal["regression", "infrastructure", "better", "no worse", "no baseline", "not ranked"]
+NightVerdict = Literal[
+    "regression",
+    "infrastructure",
+    "possibly worse",
+    "declining",
+    "better",
+    "no worse",
+    "no baseline",
+    "not ranked",
+]
+Colour = Literal["Red", "Amber", "Green"]
+RED: tuple[NightVerdict, ...] = ("regression", "infrastructure")
+AMBER: tuple[NightVerdict, ...] = ("possibly worse", "declining")
+WORSE: tuple[NightVerdict, ...] = ("regression", *AMBER)
+"""Verdicts on the answers: a run with one of them becomes no baseline by itself."""
+MISSED_SHOWN = 7
 CONFIDENCE = 0.95
 """Confidence of a score's interval; a difference has the confidence of the gate's test."""
+
+
+_CLAUSES: Mapping[NightVerdict, str] = {
+    "regression": "{count} {be} significantly worse than its baseline",
+    "infrastructure": "infrastructure failed in {count}",
+    "possibly worse": "{count} {be} worse than its baseline, which is not proven",
+    "declining": "{count} {be} declining over the last nights",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +88,15 @@ class Entry:
         p50_s, p95_s: seconds per paid call; None without one.
         seconds: how long it took.
         efficiency: VES, R-VES and `ves_steps` by these names; empty where run times were not measured.
+        corrected: execution accuracy on corrected golds; None where the benchmark has none. The gate does not see it.
+        corrected_differs: questions on which it differs from the official verdict, in words; "" where on none.
         notes: further remarks, in sentences.
         not_ranked: why it must not be ranked, as a clause without its subject; "" where it may.
         baseline: the run it is compared with; None where there is none.
+        pinned: who pinned the baseline, when and why; "" where it is the last run that was not worse.
         comparison: with the baseline as A; None likewise.
         trend: scores of the same combination, the oldest first, this one last.
+        decline: the test of the last scores for a trend; None of too few.
     """
 
     benchmark: str
@@ -88,11 +116,15 @@ class Entry:
     p95_s: float | None = None
     seconds: float | None = None
     efficiency: Mapping[str, float] = field(default_factory=dict)
+    corrected: Ratio | None = None
+    corrected_differs: str = ""
     notes: tuple[str, ...] = ()
     not_ranked: str = ""
     baseline: str | None = None
+    pinned: str = ""
     comparison: PairedTest | None = None
     trend: tuple[Past, ...] = ()
+    decline: Trend | None = None
 
     @property
     def name(self) -> str:
@@ -119,16 +151,23 @@ class Judged:
         entry: the evaluation.
         verdict: whether it is worse or better than its baseline, or why that is unknown.
         p_value: of the comparison, adjusted for the number of comparisons of the nightly run; None where there is none.
+        trend_p: of the trend, adjusted for the number of trends that were tested; None likewise.
     """
 
     entry: Entry
     verdict: NightVerdict
     p_value: float | None
+    trend_p: float | None = None
+
+    @property
+    def colour(self) -> Colour:
+        """Red where the nightly run fails for it."""
+        return "Red" if self.verdict in RED else "Amber" if self.verdict in AMBER else "Green"
 
     @property
     def red(self) -> bool:
         """Whether the nightly run fails for it."""
-        return self.verdict in ("regression", "infrastructure")
+        return self.colour == "Red"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +183,8 @@ class Night:
         asked_again: whether the models were asked again although their answers were known.
         keep: what of old runs was kept when the working folder was cleaned afterwards; None: it was not cleaned.
         cleaned: what the cleaning did, in sentences.
+        missed: when the schedule had nightly runs since the last one that left nothing here, in UTC.
+        expected: when the schedule has the next one, in UTC; None without a schedule.
     """
 
     name: str
@@ -155,6 +196,8 @@ class Night:
     asked_again: bool = False
     keep: Keep | None = None
     cleaned: str = ""
+    missed: tuple[datetime.datetime, ...] = ()
+    expected: datetime.datetime | None = None
 
     @property
     def red(self) -> tuple[Judged, ...]:
@@ -162,26 +205,35 @@ class Night:
         return tuple(each for each in self.entries if each.red)
 
     @property
-    def colour(self) -> str:
-        """Whether it failed: "Red" or "Green"."""
-        return "Red" if self.red else "Green"
+    def colour(self) -> Colour:
+        """The worst colour of its entries."""
+        colours = {each.colour for each in self.entries}
+        return "Red" if "Red" in colours else "Amber" if "Amber" in colours else "Green"
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
-        regressions = [each.entry.name for each in self.red if each.verdict == "regression"]
-        failures = [each.entry.name for each in self.red if each.verdict == "infrastructure"]
-        if not self.red:
-            return f"{self._counted}, none significantly worse than its baseline{self._rest}."
-        clauses = []
-        if regressions:
-            each = "is" if len(regressions) == 1 else "are each"
-            clauses.append(
-                f"{len(regressions)} {each} significantly worse than its baseline: {'; '.join(regressions)}"
-            )
-        if failures:
-            clauses.append(f"infrastructure failed in {len(failures)}: {'; '.join(failures)}")
-        return f"Of {self._counted}, {', and '.join(clauses)}{self._rest}."
+        """What was found, in one or two sentences."""
+        clauses = [
+            clause.format(count=len(names), be="is" if len(names) == 1 else "are each")
+            + f": {'; '.join(names)}"
+            for verdict, clause in _CLAUSES.items()
+            if (names := [each.entry.name for each in self.entries if each.verdict == verdict])
+        ]
+        found = (
+            f"Of {self._counted}, {', and '.join(clauses)}{self._rest}."
+            if clauses
+            else f"{self._counted}, none worse than its baseline beyond noise{self._rest}."
+        )
+        return f"{found} {self._missed}".strip()
+
+    @property
+    def _missed(self) -> str:
+        if not self.missed:
+            return ""
+        nights = "nightly run was" if len(self.missed) == 1 else "nightly runs were"
+        times = ", ".join(f"{each:%Y-%m-%d %H:%M}" for each in self.missed[-MISSED_SHOWN:])
+        first = "the last of them " if len(self.missed) > MISSED_SHOWN else ""
+        return f"{len(self.missed)} {nights} missed since the one before: {first}{times} UTC."
 
     @property
     def _counted(self) -> str:
@@ -201,26 +253,35 @@ class Night:
 
 
 def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Judged, ...]:
-    """Judge every entry; p-values are adjusted for the number of comparisons (Holm)."""
-    compared = [entry.comparison for entry in entries if entry.comparison]
-    adjusted = iter(holm([comparison.p_value for comparison in compared]))
-    judged = []
-    for entry in entries:
-        p_value = next(adjusted) if entry.comparison else None
-        judged.append(Judged(entry, _verdict(entry, p_value, gate), p_value))
-    return tuple(judged)
+    """Judge every entry; p-values of comparisons and of trends are adjusted for the number of each (Holm)."""
+    compared = _adjusted([entry.comparison.p_value if entry.comparison else None for entry in entries])
+    trends = _adjusted([entry.decline.p_value if entry.decline else None for entry in entries])
+    return tuple(
+        Judged(entry, _verdict(entry, p_value, trend_p, gate), p_value, trend_p)
+        for entry, p_value, trend_p in zip(entries, compared, trends, strict=True)
+    )
 
 
-def _verdict(entry: Entry, p_value: float | None, gate: Gate) -> NightVerdict:
+def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    adjusted = iter(holm([p_value for p_value in p_values if p_value is not None]))
+    return [None if p_value is None else next(adjusted) for p_value in p_values]
+
+
+def _verdict(entry: Entry, p_value: float | None, trend_p: float | None, gate: Gate) -> NightVerdict:
     # A regression on the answered questions comes before an infrastructure failure.
-    if entry.comparison is not None and p_value is not None and p_value < gate.level:
-        points = 100 * entry.comparison.difference
-        if points < 0 and -points >= gate.threshold:
-            return "regression"
-        if points > 0 and not entry.problem:
-            return "better"
+    found, points = entry.comparison, 100 * entry.comparison.difference if entry.comparison else 0.0
+    proven, lost = p_value is not None and p_value < gate.level, points < 0 and -points >= gate.threshold
+    if proven and lost:
+        return "regression"
     if entry.problem:
         return "infrastructure"
+    if proven and points > 0:
+        return "better"
     if entry.not_ranked:
         return "not ranked"
-    return "no worse" if entry.comparison else "no baseline"
+    if found and lost and found.p_value < gate.doubt_level:
+        return "possibly worse"
+    declines = entry.decline is not None and -100 * entry.decline.change >= gate.threshold
+    if declines and trend_p is not None and trend_p < gate.trend_level:
+        return "declining"
+    return "no worse" if found else "no baseline"

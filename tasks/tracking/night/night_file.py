@@ -103,10 +103,13 @@ def as_object(night: Night) -> dict[str, Any]:
     plain = _nights().dump_python(night, mode="json")
     return {
         "night": night.name,
-        "green": not night.red,
+        "green": night.colour == "Green",
+        "colour": night.colour.lower(),
         "verdict": night.verdict,
         "started": _iso(night.started),
         "finished": _iso(night.finished),
+        "missed": [_iso(moment) for moment in night.missed],
+        "expected": night.expected and _iso(night.expected),
         "matrix": plain["matrix"],
         "asked_again": night.asked_again,
         "gate": plain["gate"],
@@ -125,6 +128,7 @@ def _evaluation(judged: Judged, plain: Mapping[str, Any]) -> dict[str, Any]:
     return own | {
         "standing": judged.verdict,
         "ex": entry.ex and _ratio(entry.ex) | {"low": low, "high": high, "confidence": CONFIDENCE},
+        "corrected": entry.corrected and _ratio(entry.corrected),
         "call_p50_seconds": entry.p50_s,
         "call_p95_seconds": entry.p95_s,
         "difference": found and found.difference,
@@ -137,6 +141,8 @@ def _evaluation(judged: Judged, plain: Mapping[str, Any]) -> dict[str, Any]:
         "left_out": found and {"baseline": list(found.only_a), "tonight": list(found.only_b)},
         "p_value": found and found.p_value,
         "adjusted_p": judged.p_value,
+        "decline": entry.decline
+        and plain["decline"] | {"change": entry.decline.change, "adjusted_p": judged.trend_p},
         "trend": [
             {"run_id": past.run_id, "started": _iso(past.started), **_ratio(past.ex)} for past in entry.trend
         ],
@@ -154,7 +160,12 @@ def _from_object(data: Mapping[str, Any]) -> Night:
             "name": data["night"],
             "cleaned": data.get("cleaned") or "",
             "entries": [
-                {"entry": _entry(each), "verdict": each["standing"], "p_value": each["adjusted_p"]}
+                {
+                    "entry": _entry(each),
+                    "verdict": each["standing"],
+                    "p_value": each["adjusted_p"],
+                    "trend_p": (each.get("decline") or {}).get("adjusted_p"),
+                }
                 for each in data["evaluations"]
             ],
         }

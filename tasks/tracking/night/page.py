@@ -1,38 +1,51 @@
 """A nightly run as one self-contained HTML page."""
 
+import datetime
 from collections.abc import Iterable, Sequence
 from math import ceil, floor
 
 from tasks.scoring.significance import wilson
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail, details
-from tasks.tracking.night.night import CONFIDENCE, Judged, Night
+from tasks.tracking.night.night import CONFIDENCE, WORSE, Judged, Night, Past
 from tasks.tracking.night.tables import efficiencies, measured
 from tasks.tracking.pages.template import Scale, fill
 from tasks.tracking.warehouse.runs import Warehouse
 
 BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN = 20, 10, 10
 """Questions of one evaluation that the page shows at most; a command shows all of them."""
+DENSE = 30
+"""Scores of a trend beyond which its chart is wide, with a band instead of an interval each."""
+GLANCE_SHOWN = 4
+"""Evaluations that the first screen names."""
 LEAST_REACH = 20.0
 """Percentage points that a trend shows at least, so that noise looks like noise."""
 
 
-def render(night: Night, warehouse: Warehouse) -> str:
+_ORDER = {"Red": 0, "Amber": 1, "Green": 2}
+
+
+def render(night: Night, warehouse: Warehouse, board: str = "") -> str:
     """Return the HTML page.
 
     Args:
         night: the nightly run with its scores and verdicts.
         warehouse: the runs' questions, stages and causes; the page lists missing runs.
+        board: address of the leaderboard, relative to the page; "": there is none.
     """
     placed = list(enumerate(details(night.entries, warehouse), 1))
     return fill(
         "night.html.jinja",
-        ["page.css", "night.css"],
+        ["page.css", "cards.css", "night.css"],
         night=night,
+        board=board,
         facts=list(words.facts(night)),
-        worst_first=sorted(placed, key=lambda each: not each[1].judged.red),
+        worst_first=sorted(placed, key=lambda each: _ORDER[each[1].judged.colour]),
         scale=_score_scale(night.entries),
         trend_scale=_trend_scale,
+        time_scale=_time_scale,
+        date_ticks=_date_ticks,
+        DENSE=DENSE,
         words=words,
         efficiencies=efficiencies(night),
         measured=measured,
@@ -44,6 +57,10 @@ def render(night: Night, warehouse: Warehouse) -> str:
         cached=sum(each.entry.cached_calls or 0 for each in night.entries),
         spent=_spent(night),
         unanswered_shown=UNANSWERED_SHOWN,
+        worse=WORSE,
+        lost=sum(each.entry.unanswered for each in night.entries),
+        todo=list(words.todo(night)),
+        glance_shown=GLANCE_SHOWN,
     )
 
 
@@ -81,6 +98,18 @@ def _trend_scale(values: Iterable[float], bottom: float, top: float) -> Scale:
     spare = max(0.0, LEAST_REACH - (high - low)) / 2
     low = max(0.0, min(low - spare, 100 - LEAST_REACH))
     return Scale(low, min(100.0, max(high + spare, low + LEAST_REACH)), bottom, top)
+
+
+def _time_scale(trend: Sequence[Past], left: float, right: float) -> Scale:
+    """Return a horizontal scale from the first score to the last, by time."""
+    first, last = trend[0].started.timestamp(), trend[-1].started.timestamp()
+    return Scale(first, max(last, first + 1), left + 8, right - 8)
+
+
+def _date_ticks(trend: Sequence[Past], wanted: int) -> list[datetime.datetime]:
+    """Return moments from the first score to the last, evenly."""
+    first, whole = trend[0].started, trend[-1].started - trend[0].started
+    return [first + whole * place / (wanted - 1) for place in range(wanted)]
 
 
 def _spent(night: Night) -> float | None:

@@ -1,10 +1,13 @@
 """Facts and sentences about a nightly run that its page, its Markdown and the command line share."""
 
+import datetime
 import shlex
 from collections.abc import Iterator
 
-from tasks.tracking.night.night import Entry, Night
-from tasks.wording import DASH, counted, duration
+from tasks.tracking.night.night import Entry, Judged, Night
+from tasks.wording import DASH, counted, duration, p_value, points
+
+_PATIENCE = datetime.timedelta(hours=1)
 
 
 def facts(night: Night) -> Iterator[tuple[str, str]]:
@@ -19,23 +22,104 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
     yield "answers", "the models were asked again" if night.asked_again else "known answers were reused"
     if night.cleaned:
         yield "working folder", night.cleaned
+    if night.expected:
+        yield "next", f"expected {night.expected:%Y-%m-%d %H:%M} UTC"
 
 
-def gate_in_words(night: Night) -> str:
-    """State when a nightly run is red."""
+def rules(night: Night) -> list[tuple[str, str]]:
+    """State what each verdict means, with the test behind it; as verdicts and sentences."""
     gate = night.gate
+    loss = f"at least {gate.threshold:g} points"
+    mcnemar = "the exact McNemar test on the questions that both runs have an answer to"
+    return [
+        (
+            "red: regression",
+            f"A loss of {loss}, with p < {gate.level:g} in {mcnemar}, adjusted for the number of comparisons of the "
+            "nightly run (Holm).",
+        ),
+        (
+            "red: infrastructure",
+            f"An evaluation that could not start or stopped, or more than {100 * gate.tolerated_failures:g} % of its "
+            "questions without an answer. These count as wrong in EX and are left out of the tests of a loss.",
+        ),
+        (
+            "amber: possibly worse",
+            f"A loss of {loss}, with p < {gate.doubt_level:g} in the same test without the adjustment.",
+        ),
+        (
+            "amber: declining",
+            f"The last scores, {gate.trend_nights} at most, lose {loss} by Sen's slope, with p < {gate.trend_level:g} "
+            "in the one-sided Mann-Kendall test, adjusted for the number of trends (Holm).",
+        ),
+        ("green", "Everything else."),
+        (
+            "baseline",
+            "A pinned run, else the last run that was not worse: a red or amber run never becomes the baseline by "
+            'itself. "crosscheck baseline RUN --reason TEXT" moves it.',
+        ),
+    ]
+
+
+def overdue(night: Night, now: datetime.datetime) -> str:
+    """Say that the run after this one, the latest, should have ended by now; "" where it need not have."""
+    took = night.finished - night.started
+    if night.expected is None or now < night.expected + max(2 * took, _PATIENCE):
+        return ""
     return (
-        f"A nightly run is red for a regression: a loss of at least {gate.threshold:g} points with p < {gate.level:g} "
-        "in the exact McNemar test on the questions that both runs have an answer to, adjusted for the number of "
-        "comparisons of the nightly run (Holm). It is red for infrastructure: an evaluation that could not start or "
-        f"stopped, or more than {100 * gate.tolerated_failures:g} % of its questions without an answer. Questions that "
-        "an endpoint left unanswered count as wrong in EX and are left out of the test."
+        f"The nightly run of {night.expected:%Y-%m-%d %H:%M} UTC is overdue: it has left nothing here. "
+        '"crosscheck up --check" shows what is running.'
+    )
+
+
+def todo(night: Night) -> Iterator[tuple[str, str]]:
+    """Yield what to do next, the most urgent first, and the command that does it; "" where there is none."""
+    for judged in sorted(night.entries, key=lambda each: each.verdict != "infrastructure"):
+        entry = judged.entry
+        if entry.continue_with and judged.verdict == "infrastructure":
+            yield (
+                f"{'Ask the rest of' if entry.run_id else 'Mend and repeat'} {entry.pipeline}:",
+                entry.continue_with,
+            )
+        elif judged.verdict == "regression":
+            yield f"See what {entry.pipeline} broke:", compare_command(entry)
+            yield "Mend it, or accept it:", f"crosscheck baseline {entry.run_id} --reason TEXT"
+        elif judged.verdict == "possibly worse":
+            yield f"Not proven for {entry.pipeline}: the next night is compared with the same baseline.", ""
+        elif judged.verdict == "declining":
+            yield (
+                f"See what {entry.pipeline} has lost:",
+                f"crosscheck compare {entry.trend[0].run_id} {entry.run_id}",
+            )
+    if night.colour == "Green":
+        yield "Nothing.", ""
+
+
+def decline(judged: Judged) -> str:
+    """Describe the trend of an evaluation's last scores; "" where there are too few."""
+    found = judged.entry.decline
+    if found is None:
+        return ""
+    return (
+        f"{points(found.change)} points over the last {found.scores} scores (Sen's slope), "
+        f"p = {p_value(judged.trend_p)} that they do not decline (Mann-Kendall, Holm)"
     )
 
 
 def compare_command(entry: Entry) -> str:
     """Return the command that shows every question on which two runs differ."""
     return f"crosscheck compare {entry.baseline} {entry.run_id} --html comparison.html"
+
+
+def corrected(night: Night) -> Iterator[str]:
+    """Say on which questions corrected golds give another verdict, of each evaluation that has them."""
+    for judged in night.entries:
+        if entry := judged.entry if judged.entry.corrected else None:
+            differ = entry.corrected_differs
+            yield f"{entry.name}: " + (
+                f"corrected golds differ: {differ}"
+                if differ
+                else "corrected golds agree with the official ones"
+            )
 
 
 def night_command(night: Night) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tasks.errors import DataError
 from tasks.settings.night import PINNED, Keep, age
 from tasks.tracking.night.night import Night
+from tasks.tracking.night.pins import Pin
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import RunHeader
 
@@ -36,24 +37,31 @@ class Retention:
 
 
 def retention(
-    keep: Keep, runs: Sequence[RunHeader], nights: Sequence[Night], now: datetime.datetime | None = None
+    keep: Keep,
+    runs: Sequence[RunHeader],
+    nights: Sequence[Night],
+    pins: Iterable[Pin] = (),
+    now: datetime.datetime | None = None,
 ) -> Retention:
     """Return what is kept.
 
     Kept are runs that are young enough or not finished, the latest ones of each benchmark, backbone and pipeline,
-    pinned ones, the baselines of nights that are kept and of the latest night, and the runs that a kept run was merged
-    from.
+    pinned ones, the baselines of nights that are kept and of the latest night, pinned baselines, and the runs that a
+    kept run was merged from.
 
     Args:
         keep: the settings.
         runs: all runs, newest first.
         nights: all nights, the latest first.
+        pins: the pinned baselines.
         now: the present moment.
     """
     cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
     by_id = {run.run_id: run for run in runs}
     kept = {run.run_id for run in runs if _utc(run.started) >= cutoff or run.status == "running"}
-    kept |= {run.run_id for run in runs if PINNED in run.tags}
+    kept |= {run.run_id for run in runs if PINNED in run.tags} | {
+        pin.run_id for pin in pins if pin.run_id in by_id
+    }
     kept |= _latest(runs, keep.runs) | set(_baselines(nights, runs, cutoff))
     for run_id in list(kept):
         while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept:

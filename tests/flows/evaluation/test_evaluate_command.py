@@ -1,6 +1,7 @@
 """`crosscheck evaluate` as users run it: real processes, a real Prefect server, a real MLflow store, a real API."""
 
 import json
+import os
 import shutil
 import signal
 from collections import Counter
@@ -31,11 +32,26 @@ def assert_no_traceback(ran: Ran) -> None:
     assert "Traceback" not in ran.out + ran.err
 
 
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file to which the program that opens addresses on Linux writes the address, in the place of a browser."""
+    file, program = tmp_path / "opened", tmp_path / "bin" / "xdg-open"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {file}\n', encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return file
+
+
 def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_standard_error(
-    demo: CommandLine,
+    demo: CommandLine, opened: Path
 ) -> None:
-    ran = demo.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json")
+    ran = demo.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json", "--open")
     assert ran.code == 0, ran.err
+    page = demo.home / "reports" / f"{ran.json['run_id']}.html"
+    assert f"The page is {page}." in ran.err and "augmented sql" in page.read_text(encoding="utf-8")
+    wait_until(opened.exists)
+    assert opened.read_text(encoding="utf-8") == page.as_uri()
     result = ran.json
     assert list(result)[: len(KEYS)] == KEYS
     assert result["questions"] == 6

@@ -1,14 +1,17 @@
 """`crosscheck night` as users meet it: the list, a night in words, its page made anew, the exit code."""
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tasks.settings.home import Home
 from tasks.tracking.night.night import Entry, Night
-from tasks.tracking.night.night_file import as_object, write
+from tasks.tracking.night.night_file import all_nights, as_object, write
 from tasks.tracking.night.page import render
+from tasks.tracking.night.sentences import overdue
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.in_process import run
 from tests.tasks.tracking.comparison_samples import two_runs
@@ -73,6 +76,16 @@ def test_without_a_name_the_nights_are_listed(home: Home, green: Night, red: Nig
     assert {each["verdict"] for each in listed} == {red.verdict, green.verdict}
 
 
+def test_a_night_that_should_have_ended_by_now_is_overdue(home: Home, green: Night) -> None:
+    assert run("night", "--json").json["overdue"] is None
+    write(replace(green, expected=green.started + timedelta(days=1)), home)
+    told = "The nightly run of 2026-11-22 01:30 UTC is overdue"
+    assert overdue(all_nights(home)[0], green.started + timedelta(days=1, minutes=50)) == ""
+    assert overdue(all_nights(home)[0], green.started + timedelta(days=1, minutes=90)).startswith(told)
+    write(replace(green, expected=green.started - timedelta(days=300)), home)
+    assert "is overdue: it has left nothing here" in run("night").out
+
+
 def test_json_is_the_object_that_is_kept(home: Home, red: Night) -> None:
     ran = run("night", red.name, "--json")
     assert ran.code == 1
@@ -89,7 +102,7 @@ def test_the_page_is_made_anew_from_what_is_kept(home: Home, red: Night, tmp_pat
 
 def test_what_is_not_there_is_said_in_words(home: Home, tmp_path: Path) -> None:
     assert "There is no night" in run("night").out and "crosscheck up" in run("night").out
-    assert run("night", "--json").json == {"nights": []}
+    assert run("night", "--json").json == {"nights": [], "overdue": None}
     for arguments in (("latest",), ("--html", str(tmp_path / "n.html"))):
         ran = run("night", *arguments)
         assert (ran.code, ran.out) == (2, "")

@@ -16,7 +16,7 @@ from flows.nights.flow import nightly
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
-from tasks.tracking.night.baseline import compared
+from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.night import Entry, judge
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
@@ -240,7 +240,7 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     assert entry["ex"]["total"] == 10
     assert entry["continue_with"] == f"crosscheck rerun {entry['run_id']}"
     found = Entry("demo", "local", "zero-shot", run_id=entry["run_id"], unanswered=entry["unanswered"])
-    tolerant = compared(found, {}, Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
+    tolerant = compared(found, Baselines(), Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
     assert not judge(Gate(), [tolerant])[0].red
 
 

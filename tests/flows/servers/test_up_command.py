@@ -10,13 +10,20 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from flows.orchestration.notifications import WEBHOOK
+from tasks.settings.home import Home
+from tasks.settings.night import Gate
+from tasks.tracking.night.night import Night
+from tasks.tracking.night.night_file import all_nights, write
 from tests.support.command_line import ROOT, CommandLine, wait_until
 from tests.support.in_process import run
-from tests.support.schedule import OFTEN, fired
+from tests.support.receiver import Receiver, receiving
+from tests.support.schedule import OFTEN, ask, fired
 
 
 @dataclass
@@ -26,6 +33,7 @@ class Up:
     shell: CommandLine
     process: "subprocess.Popen[str]"
     ready: dict
+    webhook: Receiver
 
     @property
     def urls(self) -> dict[str, str]:
@@ -54,7 +62,7 @@ def processes_of(home: Path) -> dict[int, str]:
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             return response.status == 200
     except OSError:
         return False
@@ -62,15 +70,33 @@ def answers(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    shell = CommandLine(tmp_path_factory.mktemp("up") / "home", OFTEN)
     prefect, mlflow = free_ports()
-    process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
-    line = process.stdout.readline()
-    if not line:
-        pytest.fail(f"it did not come up: {process.stderr.read()}")
-    yield Up(shell, process, json.loads(line))
-    process.kill()
-    process.communicate()
+    with receiving() as webhook:
+        shell = CommandLine(tmp_path_factory.mktemp("up") / "home", {**OFTEN, WEBHOOK: webhook.url})
+        process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
+        line = process.stdout.readline()
+        if not line:
+            pytest.fail(f"it did not come up: {process.stderr.read()}")
+        yield Up(shell, process, json.loads(line), webhook)
+        process.kill()
+        process.communicate()
+
+
+def _planned_night(api: str) -> str:
+    """Return the id of a flow run of the nightly deployment that is not due for a day."""
+    id_ = ask(f"{api}/deployments/name/nightly/nightly")["id"]
+    due = {"scheduled_time": (datetime.now(UTC) + timedelta(days=1)).isoformat()}
+    state = {"type": "SCHEDULED", "state_details": due}
+    return str(
+        ask(f"{api}/deployments/{id_}/create_flow_run", {"state": state, "enforce_parameter_schema": False})[
+            "id"
+        ]
+    )
+
+
+def _set_state(api: str, flow_run: str, type_: str, **more: str) -> dict:
+    answer: dict = ask(f"{api}/flow_runs/{flow_run}/set_state", {"state": {"type": type_, **more}})
+    return answer
 
 
 @pytest.mark.slow
@@ -81,7 +107,7 @@ class TestUp:
         assert up.ready["pid"] == up.process.pid
         for name, marker in (("Prefect", b"Prefect"), ("MLflow", b"MLflow")):
             assert up.urls[name].startswith("http://127.0.0.1:")
-            with urllib.request.urlopen(up.urls[name], timeout=10) as page:
+            with urllib.request.urlopen(up.urls[name], timeout=120) as page:
                 assert marker in page.read()
         assert up.ready["environment"] == {
             "PREFECT_API_URL": f"{up.urls['Prefect']}/api",
@@ -117,24 +143,55 @@ class TestUp:
     def test_an_evaluation_of_the_same_folder_records_at_its_server(self, up: Up) -> None:
         ran = up.shell.run("evaluate", "--limit", "1", "--pipeline", "zero-shot", "--json")
         assert ran.code == 0, ran.err
-        query = urllib.request.Request(
-            f"{up.urls['Prefect']}/api/flow_runs/filter", b"{}", {"content-type": "application/json"}
-        )
-        with urllib.request.urlopen(query, timeout=10) as response:
-            names = [each["name"] for each in json.load(response)]
+        names = [each["name"] for each in ask(f"{up.urls['Prefect']}/api/flow_runs/filter", {})]
         assert "demo | offline | zero-shot" in names
 
     def test_a_night_is_deployed_as_it_prints_and_fires_by_its_schedule(self, up: Up) -> None:
         ours = {**up.shell.all_of_environment, **up.ready["environment"], "PWD": str(ROOT)}
         deployed = subprocess.run(
             [sys.executable, "-m", "prefect", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml"],
-            cwd=ROOT, env=ours, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+            cwd=ROOT, env=ours, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+        home, before = Home(up.shell.home), datetime.now(UTC) - timedelta(days=3)
+        write(Night("three days ago", Gate(), (), before, before), home)
         matrix = {"pipelines": ["zero-shot"], "limit": 2}
         ran = fired(ours["PREFECT_API_URL"], "nightly/nightly", {"matrix": matrix})
         assert ran["state_type"] == "COMPLETED", (up.shell.home / "services/worker.log").read_text()
         assert ran["name"].startswith("night 20")
+        night = all_nights(home)[0]
+        assert len(night.missed) == 6, "of the schedule of the file and of that of this test, three each"
+        assert night.expected is not None and night.expected > night.started
+        assert "6 nightly runs were missed" in ran["state"]["message"]
+
+    def test_a_night_waits_while_another_one_runs(self, up: Up) -> None:
+        api = up.ready["environment"]["PREFECT_API_URL"]
+        first, second = (_planned_night(api) for _ in "12")
+        assert _set_state(api, first, "PENDING")["status"] == "ACCEPT"
+        answer = _set_state(api, second, "PENDING")
+        assert answer["status"] == "REJECT" and answer["state"]["name"] == "AwaitingConcurrencySlot"
+        assert _set_state(api, first, "COMPLETED")["status"] == "ACCEPT"
+        wait_until(lambda: _set_state(api, second, "PENDING")["status"] == "ACCEPT")
+
+    def test_a_night_that_fails_and_one_that_is_amber_call_the_webhook_and_a_green_one_does_not(
+        self, up: Up
+    ) -> None:
+        api = up.ready["environment"]["PREFECT_API_URL"]
+        verdict = 'Of 3 evaluations, 1 is significantly worse than its baseline: demo | "weak" | rsl-sql.'
+        for type_, name, message in (
+            ("COMPLETED", "Completed", "All is well."),
+            ("FAILED", "Failed", verdict),
+            ("COMPLETED", "Amber", "Not proven."),
+        ):
+            _set_state(api, _planned_night(api), type_, name=name, message=message)
+        told = {
+            body["state"]: (path, body) for path, body in (up.webhook.received.get(timeout=60) for _ in "12")
+        }
+        assert set(told) == {"Amber", "Failed"} and up.webhook.received.empty()
+        path, body = told["Failed"]
+        assert path == "/hook/s3cret"
+        assert body["text"].endswith(f": Failed. {verdict}")
+        assert body["page"].startswith(f"{up.urls['Prefect']}/")
 
     def test_a_server_that_is_killed_comes_back(self, up: Up) -> None:
         def servers() -> set[int]:
@@ -170,7 +227,7 @@ def test_ctrl_c_stops_it_in_order_and_check_says_so(tmp_path: Path) -> None:
         if line.startswith("Ctrl-C"):
             break
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 0
     assert "Traceback" not in err
     assert not answers(f"http://127.0.0.1:{prefect}/api/health")

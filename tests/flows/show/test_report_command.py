@@ -76,6 +76,21 @@ def test_the_page_has_every_question_with_its_prompt_reply_and_results(
     )
 
 
+def test_the_page_says_what_changed_since_the_run_before_and_links_to_the_leaderboard(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
+) -> None:
+    kept(home, asked)
+    first = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"])
+    assert "There is no earlier run of the same questions" in first.read_text(encoding="utf-8")
+    keep(home, asked, judged(asked))
+    second = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"])
+    page = second.read_text(encoding="utf-8")
+    assert "1 question broken, 0 fixed since" in page and "−33.33 points against the run before" in page
+    assert f"crosscheck compare {first.stem} {second.stem}" in page
+    assert '<a href="leaderboard.html">' in page
+    assert f'<a href="{second.name}">' in (home.reports / "leaderboard.html").read_text(encoding="utf-8")
+
+
 def test_details_may_be_of_the_wrong_answers_or_of_none(
     home: Home, asked: OfflineRun, run_here: Callable[..., Ran], tmp_path: Path
 ) -> None:
@@ -126,7 +141,7 @@ def test_a_browser_unpacks_the_details_of_a_question(
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     ran = subprocess.run(
         ["chromium", *options, "--virtual-time-budget=5000", "--dump-dom", opened.as_uri()],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     shown = ran.stdout.partition("<footer>")[0]
     assert shown.count("prompt and reply of ") == 3

@@ -9,7 +9,7 @@ from tasks.records import Failure
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import Report
 from tasks.settings.night import Gate
-from tasks.tracking.night.baseline import compared
+from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.night import Entry, Night, judge
 from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
@@ -68,7 +68,7 @@ def a_night(
     """A night whose one run is the last of these; the others came before it."""
     stored, report = keep(warehouse, runs)[-1]
     gate = gate or Gate()
-    entry = compared(entry_of(stored, report, **changes), {}, warehouse, gate)
+    entry = compared(entry_of(stored, report, **changes), Baselines(), warehouse, gate)
     end = START + datetime.timedelta(minutes=40)
     names = {f"{kind}s": [getattr(entry, kind)] for kind in ("benchmark", "backbone", "pipeline")}
     return Night(name, gate, judge(gate, [entry, *others]), START, end, matrix or names)

@@ -14,7 +14,18 @@ NIGHT_FILE = WRITTEN / "2026-11-21T01-30Z.json"
 def test_a_night_is_read_and_written_again_without_loss() -> None:
     night = read(NIGHT_FILE)
     now = json.loads(json.dumps(as_object(night)))
-    assert [entry.pop("efficiency") for entry in now["evaluations"]] == [{}, {}]  # later than that commit
+    assert [now.pop(name) for name in ("colour", "missed", "expected")] == [
+        "red",
+        [],
+        None,
+    ]  # later than that commit
+    assert {now["gate"].pop(name) for name in ("doubt_level", "trend_nights", "trend_level")} == {
+        0.05,
+        14,
+        0.01,
+    }
+    for name, none in (("efficiency", {}), ("pinned", None), ("decline", None)):
+        assert [entry.pop(name) for entry in now["evaluations"]] == [none, none]
     assert now == json.loads(NIGHT_FILE.read_text(encoding="utf-8"))
     regression, refused = night.entries
     assert regression.entry.comparison is not None

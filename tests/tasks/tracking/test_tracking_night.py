@@ -9,17 +9,21 @@ import pytest
 
 from tasks.errors import DataError
 from tasks.scoring.report import Ratio
+from tasks.scoring.trend import Trend
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
+from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Entry, Night, judge
 from tasks.tracking.night.night_file import all_nights, as_object, find_night, place, read, write
-from tasks.tracking.night.sentences import facts
+from tasks.tracking.night.page import render
+from tasks.tracking.night.pins import Pin
+from tasks.tracking.night.sentences import decline, facts
 from tasks.tracking.pages.text import visible
-from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tasks.wording import duration
-from tests.tasks.tracking.comparison_samples import two_runs
-from tests.tasks.tracking.night_samples import START, a_night, unanswered
+from tests.tasks.tracking.comparison_samples import score, stored, two_runs
+from tests.tasks.tracking.night_samples import START, a_night, entry_of, keep, unanswered
 from tests.tasks.tracking.page_parts import EVIL, hostile_runs
 
 REFUSED = Entry(
@@ -42,7 +46,7 @@ def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> 
     assert "1 is significantly worse than its baseline: bird-dev | weak-1 | rsl-sql" in red.verdict
     green = a_night(warehouse, two_runs(4, 7, 100))
     assert (green.colour, green.entries[0].verdict) == ("Green", "no worse")
-    assert green.verdict == "1 evaluation, none significantly worse than its baseline."
+    assert green.verdict == "1 evaluation, none worse than its baseline beyond noise."
 
 
 def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Warehouse) -> None:
@@ -55,8 +59,91 @@ def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -
     (alone,) = a_night(warehouse, two_runs(1, 10, 100), Gate(level=0.02)).entries
     assert alone.verdict == "regression"
     twice = judge(Gate(level=0.02), [alone.entry] * 2)
-    assert [each.verdict for each in twice] == ["no worse", "no worse"]
+    assert [each.verdict for each in twice] == ["possibly worse", "possibly worse"]
     assert twice[0].p_value == pytest.approx(2 * (alone.p_value or 0))
+
+
+def test_a_loss_that_is_not_proven_is_amber_and_no_failure(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(2, 10, 100))
+    (judged,) = night.entries
+    assert judged.p_value is not None and 0.01 < judged.p_value < 0.05
+    assert (night.colour, judged.verdict, night.red) == ("Amber", "possibly worse", ())
+    assert "1 is worse than its baseline, which is not proven" in night.verdict
+    assert as_object(night)["colour"] == "amber" and not as_object(night)["green"]
+    for gate in (Gate(doubt_level=0.03), Gate(threshold=8.1)):
+        assert judge(gate, [judged.entry])[0].colour == "Green"
+
+
+def losing(nights: int, each: int = 2, questions: int = 100) -> list[StoredRun]:
+    """Runs of which each has a few questions fewer right than the one before."""
+    return [
+        stored(score(number, number < 60 - each * night) for number in range(questions))
+        for night in range(nights)
+    ]
+
+
+def test_scores_that_decline_night_by_night_are_amber_although_no_night_is_worse_than_the_one_before(
+    warehouse: Warehouse,
+) -> None:
+    (judged,) = a_night(warehouse, losing(9, each=1)).entries
+    assert judged.entry.comparison is not None and len(judged.entry.comparison.broken) == 1
+    assert judged.verdict == "declining" and judged.trend_p is not None and judged.trend_p < 0.001
+    assert "−8.00 points over the last 9 scores (Sen's slope)" in decline(judged)
+    assert judge(Gate(threshold=8.5), [judged.entry])[0].colour == "Green"
+    assert judge(Gate(trend_level=1e-6), [judged.entry])[0].colour == "Green"
+
+
+def test_a_run_that_was_worse_is_no_baseline_until_somebody_moves_it_there(warehouse: Warehouse) -> None:
+    good, bad = two_runs(1, 20, 100)
+    red = a_night(warehouse, [good, bad])
+    first, second = (run.run_id for run in reversed(warehouse.runs()))
+    worse = found_worse([red], warehouse.runs())
+    assert worse == {second}
+    kept = keep(warehouse, [good, bad, bad])[-1]
+    entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
+    assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == (first, "regression")
+    pin = Pin(entry.name, second, "The new prompt is cheaper.", START, "ann")
+    pinned = Baselines({entry.name: named_run(second, warehouse)}, {entry.name: pin}, worse)
+    entry = compared(entry_of(*kept), pinned, warehouse, Gate())
+    assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == (second, "no worse")
+    assert entry.pinned == "pinned on 2026-11-21 by ann: The new prompt is cheaper."
+
+
+def test_a_run_merged_from_one_that_was_worse_is_no_baseline_either(warehouse: Warehouse) -> None:
+    good, bad = two_runs(1, 20, 100)
+    red = a_night(warehouse, [good, bad])
+    parent = red.entries[0].entry.run_id
+    merged = replace(bad, run=replace(bad.run, tags={"parent_run_id": str(parent)}))
+    keep(warehouse, [good, bad, merged])
+    assert found_worse([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
+
+
+def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
+    kept = keep(warehouse, losing(9))
+    name = entry_of(*kept[-1]).name
+    for number, scores in ((1, 8), (4, None)):
+        named = warehouse.read_run(kept[number][0].run.run_id)
+        entry = compared(entry_of(*kept[-1]), Baselines({name: named}), warehouse, Gate())
+        assert (entry.decline and entry.decline.scores) == scores
+        assert len(entry.trend) == 9, "the page shows all of them"
+
+
+def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -> None:
+    good, bad = two_runs(1, 20, 100)
+    nightly, tonight = (replace(run, run=replace(run.run, tags={"night": "n"})) for run in (good, bad))
+    (judged,) = a_night(warehouse, [nightly, bad, tonight]).entries
+    assert judged.entry.baseline == warehouse.runs()[-1].run_id
+    assert [past.ex.correct for past in judged.entry.trend] == [60, 41]
+
+
+def test_nights_that_were_missed_are_said(warehouse: Warehouse) -> None:
+    night = replace(a_night(warehouse, two_runs(4, 7, 100)), missed=(START,))
+    assert night.verdict.endswith("1 nightly run was missed since the one before: 2026-11-21 01:30 UTC.")
+    many = replace(night, missed=tuple(START + datetime.timedelta(days=day) for day in range(9)))
+    assert (
+        "9 nightly runs were missed since the one before: the last of them 2026-11-23 01:30" in many.verdict
+    )
+    assert night.verdict in render(night, warehouse)
 
 
 def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> None:
@@ -112,6 +199,8 @@ def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Pa
     before, tonight = two_runs(1, 20, 100)
     tonight = unanswered(tonight, 99, "No.")
     night = a_night(warehouse, [before, tonight], others=[REFUSED], notes=("A note.",), matrix={"limit": 5})
+    trend = replace(night.entries[0].entry, decline=Trend(8, -0.01, 0.004), pinned="pinned by ann: why")
+    night = replace(night, entries=judge(night.gate, [trend, REFUSED]), missed=(START,), expected=START)
     file = write(night, Home(tmp_path))
     assert file == tmp_path / "nights" / "2026-11-21T01-30Z.json"
     assert read(file) == night

@@ -81,7 +81,7 @@ def test_a_green_night_says_so_and_keeps_its_questions_folded(warehouse: Warehou
     night = a_night(warehouse, two_runs(4, 7, 100))
     html = render(night, warehouse)
     assert '<h1 class="green">Green</h1>' in html
-    assert "none significantly worse" in Page(html).text
+    assert "none worse than its baseline beyond noise" in Page(html).text
     assert "7 questions broken" in html and "4 questions fixed" in html
     assert '<details class="moved" open>' not in html
 

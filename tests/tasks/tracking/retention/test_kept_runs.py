@@ -8,6 +8,7 @@ import pytest
 
 from tasks.settings.night import Gate, Keep, age
 from tasks.tracking.night.night import Entry, Judged, Night
+from tasks.tracking.night.pins import Pin
 from tasks.tracking.retention.kept_runs import Retention, retention
 from tasks.tracking.warehouse.runs import RunHeader
 
@@ -27,8 +28,16 @@ def night(days: int, baseline: str | None = None, baselines: Mapping[str, str] |
     return Night(f"night {days}", Gate(), (judged,), started, started, matrix)
 
 
-def kept(*runs: RunHeader, nights: tuple[Night, ...] = (), keep: Keep = KEEP) -> Retention:
-    return retention(keep, runs, nights, NOW)
+def kept(
+    *runs: RunHeader, nights: tuple[Night, ...] = (), keep: Keep = KEEP, pins: tuple[Pin, ...] = ()
+) -> Retention:
+    return retention(keep, runs, nights, pins, NOW)
+
+
+def test_a_pinned_baseline_is_kept() -> None:
+    pin = Pin("demo | weak-1 | rsl-sql", "old", "Release 4", NOW)
+    found = kept(*(run(name, 40 + days) for days, name in enumerate(("a", "b", "old", "older"))), pins=(pin,))
+    assert found.kept == {"a", "old"}
 
 
 def test_young_runs_running_ones_and_the_latest_of_each_combination_are_kept() -> None:

@@ -1,0 +1,59 @@
+"""Terminal output of the leaderboard."""
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.markup import escape
+
+from flows.report.tables import open_console, show, table
+from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board, Standing
+from tasks.tracking.pages.text import visible
+from tasks.wording import DASH, counts, interval, money, number, percent
+
+WIDE = 200
+"""Width if the output is not a terminal, so that nothing is truncated."""
+
+
+def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
+    """Print every board, and below it the runs that are not ranked."""
+    console = open_console(stream, WIDE)
+    for board in boards:
+        made = table(
+            _text(board.title), "rank", "pipeline", "backbone", "EX", "right", f"{100 * CONFIDENCE:g} % interval",
+            "paid", "paid calls", "from cache", "input tokens", "output tokens", "run",
+        )  # fmt: skip
+        for column in made.columns:
+            column.no_wrap = column.header not in ("pipeline", "backbone")
+            column.justify = "left" if column.header in ("pipeline", "backbone", "run") else column.justify
+            column.overflow = "fold"
+        for each in board.ranked:
+            made.add_row(
+                f"{each.rank}", _what(each), _text(each.backbone), *_score(each), *_cost(each), each.run_id
+            )
+        show(console, made, keep=6)
+        if board.not_ranked:
+            console.print("[dim]not ranked[/]")
+        for each in board.not_ranked:
+            console.print(
+                f"  {_what(each, ' ')} with {_text(each.backbone)}: {percent(each.ex)}, {_text(each.why_unranked)} "
+                f"({each.run_id})",
+                soft_wrap=True,
+            )
+
+
+def _what(each: Standing, between: str = "\n") -> str:
+    more = (each.changed, each.label)
+    return between.join((_text(each.pipeline), *(f"[dim]{_text(part)}[/]" for part in more if part)))
+
+
+def _score(each: Standing) -> tuple[str, str, str]:
+    return percent(each.ex), counts(each.ex), interval(*each.interval) if each.interval else DASH
+
+
+def _cost(each: Standing) -> tuple[str, ...]:
+    paid = each.cost_usd if each.calls else 0.0
+    return money(paid), *map(number, (each.calls, each.cached_calls, each.input_tokens, each.output_tokens))
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

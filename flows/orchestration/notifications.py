@@ -1,0 +1,63 @@
+"""Notifications of nightly runs: an automation of Prefect's server that calls a webhook."""
+
+import os
+
+from flows.orchestration.crashed_runs import TAG
+from tasks.errors import ConfigurationError
+
+WEBHOOK = "CROSSCHECK_NOTIFY"
+"""Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
+NAME = "crosscheck: say how a nightly run went wrong"
+BLOCK = "crosscheck-notify"
+STATES = ("Failed", "Crashed", "TimedOut", "Amber", "Late")
+"""States of a nightly run that are told: red or an error, killed, too long, amber, and not started in time."""
+TEXT = (
+    '{"text": {{ (flow_run.name ~ ": " ~ flow_run.state.name ~ ". " ~ (flow_run.state.message or "")) | tojson }}, '
+    '"state": {{ flow_run.state.name | tojson }}, "page": {{ flow_run | ui_url | tojson }}}'
+)
+"""What is posted, as JSON: `text`, which Slack, Mattermost and Teams' workflows show, the state, and Prefect's page."""
+
+
+async def notify_of_nights(flow: str = "nightly") -> None:
+    """Have Prefect's server call the webhook in CROSSCHECK_NOTIFY when a nightly run goes wrong.
+
+    The server calls it, so it is also called when the process was killed. Without the variable nothing is changed.
+
+    Args:
+        flow: name of the flow.
+
+    Raises:
+        ConfigurationError: the variable has no address.
+    """
+    url = os.environ.get(WEBHOOK, "").strip()
+    if not url:
+        return
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"{WEBHOOK} has to be an address that begins with http:// or https://; unset it to send no notifications."
+        )
+    from prefect.automations import Automation
+    from prefect.blocks.webhook import Webhook
+    from prefect.client.orchestration import get_client
+    from prefect.events.actions import CallWebhook
+    from prefect.events.schemas.automations import EventTrigger, Posture
+    from prefect.events.schemas.events import ResourceSpecification
+    from pydantic import SecretStr
+
+    block = await Webhook(method="POST", url=SecretStr(url)).save(BLOCK, overwrite=True)
+    async with get_client() as client:
+        if await client.read_automations_by_name(NAME):
+            return
+    trigger = EventTrigger(
+        expect={f"prefect.flow-run.{state}" for state in STATES},
+        match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+        match_related=[
+            ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
+            ResourceSpecification({"prefect.resource.role": ["flow"], "prefect.resource.name": [flow]}),
+        ],
+        for_each={"prefect.resource.id"},
+        posture=Posture.Reactive,
+        threshold=1,
+    )
+    call = CallWebhook(block_document_id=block, payload=TEXT)
+    await Automation(name=NAME, trigger=trigger, actions=[call]).acreate()

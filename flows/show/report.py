@@ -1,0 +1,101 @@
+"""Writes the page of a run, beside the leaderboard to which it links."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from flows.cli.output import write_page
+from flows.show.page import Before, Links, render_run
+from flows.show.question_view import view_questions
+from flows.show.run_view import view_run
+from tasks.errors import CrosscheckError
+from tasks.settings.home import Home
+from tasks.tracking.leaderboard.leaderboard import leaderboard
+from tasks.tracking.leaderboard.page import write_leaderboard
+from tasks.tracking.mlflow.store import find_store
+from tasks.tracking.mlflow.tracker import log_page
+from tasks.tracking.night.baseline import compare_with, previous_run
+from tasks.tracking.warehouse.run_names import find_run
+from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
+
+if TYPE_CHECKING:
+    from flows.runtime.control import Progress
+
+
+LEVEL = 0.05
+"""Level of the test against the run before."""
+
+
+@dataclass(frozen=True)
+class PageChoice:
+    """What the page of a run has, and where it goes.
+
+    Attributes:
+        file: where it is written; None: below `reports/` in the working folder, with the leaderboard beside it.
+        details: questions whose stages, prompts, replies and results are on it.
+        rows: of each result.
+        mlflow: whether it becomes an artifact of the run in MLflow.
+    """
+
+    file: Path | None = None
+    details: Literal["all", "wrong", "none"] = "all"
+    rows: int = 5
+    mlflow: bool = True
+
+
+@dataclass(frozen=True)
+class WrittenPage:
+    """The page of a run.
+
+    Attributes:
+        run_id: the run.
+        place: its file.
+        size: in bytes.
+        problem: why it is not in MLflow; "" if it is.
+    """
+
+    run_id: str
+    place: Path
+    size: int
+    problem: str
+
+
+def write_report(run: str, data: Path, home: Home, choice: PageChoice, progress: "Progress") -> WrittenPage:
+    """Write the page of a run.
+
+    Args:
+        run: how the user names it.
+        data: folder of the benchmarks' files.
+        home: the working folder.
+        choice: what the page has, and where it goes.
+        progress: what is being done.
+
+    Raises:
+        CrosscheckError: there is no such run, or the file cannot be written.
+    """
+    warehouse = Warehouse(home.warehouse)
+    found = find_run(run, warehouse.runs())
+    file = choice.file or home.reports / f"{found.run_id}.html"
+    progress.step("Reading the run and its benchmark")
+    view = view_run(warehouse.read_run(found.run_id), data, home)
+    scores = {"all": view.report.rows, "wrong": (*view.wrong, *view.unanswered), "none": ()}[choice.details]
+    views = view_questions(view.stored, scores, data, home, rows=choice.rows, progress=progress)
+    links = Links(
+        board="" if choice.file else write_leaderboard(leaderboard(warehouse), home).name,
+        before=_before(view.stored, found, warehouse),
+    )
+    page = render_run(view, views, links)
+    write_page(page, file, make_folder=choice.file is None)
+    problem = log_page(find_store(home), found.mlflow_run_id, page) if choice.mlflow else "not asked"
+    return WrittenPage(found.run_id, file.resolve(), len(page.encode()), problem)
+
+
+def _before(stored: StoredRun, header: RunHeader, warehouse: Warehouse) -> Before | None:
+    """Compare a run with the one before it that asked the same questions."""
+    earlier = previous_run(header, warehouse.runs(), warehouse)
+    if earlier is None:
+        return None
+    try:
+        return Before(earlier.run.run_id, compare_with(earlier, stored, LEVEL))
+    except CrosscheckError:  # they share no question that both have answered
+        return None

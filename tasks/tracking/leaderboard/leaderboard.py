@@ -1,0 +1,207 @@
+"""The latest run of each backbone and pipeline, ranked by its score among runs of the same questions."""
+
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tasks.scoring.report import Ratio
+from tasks.scoring.significance import wilson
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.wording import counted
+
+CONFIDENCE = 0.95
+"""Confidence of a score's interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One run on a board.
+
+    Attributes:
+        run_id: the run.
+        backbone, pipeline: their names.
+        changed: settings that differ from the defaults of these names, `key=value, ...`; "" for none.
+        label: what the user wrote on the run, "" for nothing.
+        started: when, with time zone.
+        ex: its execution accuracy; None where nothing was scored.
+        calls, cached_calls: paid calls, and calls answered from a cache; None where unknown.
+        input_tokens, output_tokens: of the paid calls; None where unknown.
+        cost_usd: of the paid calls; None where unknown.
+        rank: 1 for the highest score, the same for equal scores; None where it is not ranked.
+        why_unranked: why it is not, as a clause without its subject; "" where it is.
+    """
+
+    run_id: str
+    backbone: str
+    pipeline: str
+    changed: str
+    label: str
+    started: datetime.datetime
+    ex: Ratio | None
+    calls: int | None
+    cached_calls: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    rank: int | None = None
+    why_unranked: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's interval of the score, as shares; None without one."""
+        return wilson(self.ex.correct, self.ex.total, CONFIDENCE) if self.ex and self.ex.total else None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Runs that can be ranked against each other: the same questions of one benchmark, scored by one rule.
+
+    Attributes:
+        benchmark, revision, rule: of the runs.
+        questions: how many were asked.
+        of: how many the benchmark has; None where unknown.
+        ranked: the best first.
+        not_ranked: the newest first.
+    """
+
+    benchmark: str
+    revision: str
+    rule: str
+    questions: int
+    of: int | None
+    ranked: tuple[Standing, ...]
+    not_ranked: tuple[Standing, ...]
+
+    @property
+    def title(self) -> str:
+        """Benchmark, revision, rule, and how many of its questions."""
+        part = f" of {self.of:,}" if self.of and self.of != self.questions else ""
+        return f"{self.benchmark}, revision {self.revision}, rule {self.rule}, {self.questions:,}{part} questions"
+
+
+def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Board, ...]:
+    """Return the boards, by benchmark, those with more questions first.
+
+    Of each backbone, pipeline and set of changed settings, a board has the latest run that may be ranked, and the
+    latest that may not: it was not finished, has questions that can be asked again, saw the gold, was re-rolled, or was
+    scored against translated gold.
+
+    Args:
+        warehouse: the results of all runs.
+        benchmark: only of this one; None: of all.
+    """
+    runs = [
+        stored
+        for stored in warehouse.finished_runs()
+        if benchmark in (None, stored.run.benchmark) and stored.summary is not None
+    ]
+    asked = warehouse.asked(stored.run.run_id for stored in runs)
+    groups: dict[tuple[Any, ...], list[StoredRun]] = {}
+    for stored in runs:
+        run, count = stored.run, (stored.summary or {}).get("questions")
+        names = (run.benchmark, run.revision, run.rule, run.question_sha256, count)
+        groups.setdefault((*names, asked.get(run.run_id, "")), []).append(stored)
+    boards = [_board(members) for members in groups.values()]
+    return tuple(
+        sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))
+    )
+
+
+def _board(newest_first: Sequence[StoredRun]) -> Board:
+    standings = [_standing(stored) for stored in newest_first]
+    ranked = sorted(
+        _latest(each for each in standings if not each.why_unranked), key=lambda each: -_score(each)
+    )
+    scores = [_score(each) for each in ranked]
+    run = newest_first[0].run
+    return Board(
+        run.benchmark,
+        run.revision,
+        run.rule,
+        int((newest_first[0].summary or {}).get("questions") or 0),
+        run.questions_in_benchmark,
+        tuple(replace(each, rank=1 + scores.index(_score(each))) for each in ranked),
+        tuple(_latest(each for each in standings if each.why_unranked)),
+    )
+
+
+def _latest(newest_first: Iterable[Standing]) -> list[Standing]:
+    """Return the first of each backbone, pipeline and changed settings."""
+    found: dict[tuple[str, str, str], Standing] = {}
+    for each in newest_first:
+        found.setdefault((each.backbone, each.pipeline, each.changed), each)
+    return list(found.values())
+
+
+def _score(standing: Standing) -> float:
+    return (standing.ex.value or 0.0) if standing.ex else 0.0
+
+
+def _standing(stored: StoredRun) -> Standing:
+    run, told = stored.run, stored.summary or {}
+    ex, tokens = told.get("ex") or {}, told.get("tokens") or {}
+    return Standing(
+        run.run_id,
+        run.backbone,
+        run.pipeline,
+        run.tags.get("changed", ""),
+        run.tags.get("name", ""),
+        run.started,
+        Ratio(ex["correct"], ex["total"]) if ex.get("total") else None,
+        told.get("calls"),
+        told.get("cached_calls"),
+        tokens.get("input"),
+        tokens.get("output"),
+        told.get("cost_usd"),
+        why_unranked=_why_unranked(stored),
+    )
+
+
+def _why_unranked(stored: StoredRun) -> str:
+    told = stored.summary or {}
+    if why := stored.run.why_unranked:
+        return why
+    if mendable := told.get("mendable"):
+        return f"has {counted(mendable, 'question')} without an answer that can be asked again"
+    if stored.status != "complete":
+        return f"is {stored.status}"
+    return "" if (told.get("ex") or {}).get("total") else "has nothing to score"
+
+
+def as_object(boards: Sequence[Board]) -> dict[str, Any]:
+    """Return the boards as plain JSON; null for what is unknown."""
+    return {
+        "boards": [
+            {
+                "benchmark": board.benchmark,
+                "revision": board.revision,
+                "rule": board.rule,
+                "questions": board.questions,
+                "of": board.of,
+                "ranked": [_as_object(each) for each in board.ranked],
+                "not_ranked": [_as_object(each) for each in board.not_ranked],
+            }
+            for board in boards
+        ]
+    }
+
+
+def _as_object(standing: Standing) -> dict[str, Any]:
+    low, high = standing.interval or (None, None)
+    ex = standing.ex
+    return {
+        "rank": standing.rank,
+        "run_id": standing.run_id,
+        "backbone": standing.backbone,
+        "pipeline": standing.pipeline,
+        "changed": standing.changed or None,
+        "name": standing.label or None,
+        "started": standing.started.isoformat(timespec="seconds"),
+        "ex": ex and ex.as_object() | {"low": low, "high": high, "confidence": CONFIDENCE},
+        "calls": standing.calls,
+        "cached_calls": standing.cached_calls,
+        "tokens": {"input": standing.input_tokens, "output": standing.output_tokens},
+        "cost_usd": standing.cost_usd,
+        "why_unranked": standing.why_unranked or None,
+    }

@@ -1,0 +1,136 @@
+"""`crosscheck leaderboard`: who is ranked against whom, who is not and why, with every number behind it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.settings.home import Home
+from tasks.tracking.leaderboard.leaderboard import leaderboard
+from tasks.tracking.leaderboard.page import render, write_leaderboard
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tests.support.in_process import run
+from tests.tasks.tracking.comparison_samples import score, stored
+from tests.tasks.tracking.night_samples import keep, unanswered
+from tests.tasks.tracking.page_parts import EVIL, Page
+
+
+def a_run(pipeline: str, right: int, questions: int = 10, **changes: Any) -> StoredRun:
+    rows = [score(number, number < right) for number in range(questions)]
+    return stored(rows, **{"benchmark": "demo", "pipeline": pipeline, "tags": {}, **changes})
+
+
+def of_seven() -> list[StoredRun]:
+    """Runs, the oldest first."""
+    return [
+        a_run("few-shot", 9),
+        a_run("rsl-sql", 7),
+        a_run("few-shot", 5),
+        a_run("dac", 7),
+        a_run("few-shot", 8, tags={"changed": "pipeline.demonstrations.k=0", "name": "bare"}),
+        a_run("rsl-sql", 10, tags={"oracle": "both"}),
+        unanswered(a_run("dac", 9), 9, "Gone."),
+    ]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    return Home(tmp_path)
+
+
+def test_the_latest_ranked_run_of_each_is_ranked_and_the_others_are_listed_with_the_reason(
+    home: Home,
+) -> None:
+    keep(Warehouse(home.warehouse), of_seven())
+    (board,) = leaderboard(Warehouse(home.warehouse))
+    assert (board.benchmark, board.questions) == ("demo", 10)
+    assert [(each.rank, each.pipeline, each.ex and each.ex.correct) for each in board.ranked] == [
+        (1, "few-shot", 8), (2, "dac", 7), (2, "rsl-sql", 7), (4, "few-shot", 5),
+    ]  # fmt: skip
+    assert [(each.pipeline, each.why_unranked) for each in board.not_ranked] == [
+        ("dac", "has 1 question without an answer that can be asked again"),
+        ("rsl-sql", "saw parts of the gold SQL (an oracle analysis)"),
+    ]
+    first = board.ranked[0]
+    assert (first.calls, first.cached_calls, first.cost_usd) == (10, 0, 2.5)
+    assert (first.input_tokens, first.output_tokens) == (1000, 100)
+    assert first.interval is not None and first.interval[0] < 0.8 < first.interval[1]
+
+
+def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Home) -> None:
+    other = a_run("dac", 3)
+    renamed = [(row, f"x{row.question.id}") for row in other.rows]
+    rows = [
+        replace(row, question=replace(row.question, id=id_), outcome=replace(row.outcome, question_id=id_))
+        for row, id_ in renamed
+    ]
+    runs = [
+        a_run("rsl-sql", 7),
+        replace(other, rows=tuple(rows)),
+        a_run("rsl-sql", 5, 6),
+        a_run("rsl-sql", 7, revision="2"),
+        a_run("rsl-sql", 1, benchmark="mine"),
+    ]
+    keep(Warehouse(home.warehouse), runs)
+    boards = leaderboard(Warehouse(home.warehouse))
+    assert [(board.benchmark, board.questions, len(board.ranked)) for board in boards] == [
+        ("demo", 10, 1), ("demo", 10, 1), ("demo", 10, 1), ("demo", 6, 1), ("mine", 10, 1),
+    ]  # fmt: skip
+    assert len(leaderboard(Warehouse(home.warehouse), "mine")) == 1
+
+
+def test_text_json_and_page_have_the_same_numbers(home: Home, tmp_path: Path) -> None:
+    keep(Warehouse(home.warehouse), of_seven())
+    told = run("leaderboard").out
+    for part in (
+        "80.00 %",
+        "8 of 10",
+        "49.0 to 94.3 %",
+        "$2.5000",
+        "k=0",
+        "bare",
+        "not ranked",
+        "saw parts of the gold",
+    ):
+        assert part in told
+    file = tmp_path / "board.html"
+    ran = run("leaderboard", "--benchmark", "demo", "--json", "--html", str(file))
+    (board,) = ran.json["boards"]
+    best = board["ranked"][0]
+    assert (best["rank"], best["ex"]["correct"], best["ex"]["total"], best["cost_usd"]) == (1, 8, 10, 2.5)
+    assert board["not_ranked"][1]["why_unranked"].startswith("saw parts")
+    text = Page(file.read_text(encoding="utf-8")).text
+    for part in ("80.00 %", "8 of 10", "49.0 to 94.3 %", "$2.5000", "1,000 in", "100 out", best["run_id"]):
+        assert part in text
+
+
+def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
+    kept = keep(Warehouse(home.warehouse), of_seven())
+    home.reports.mkdir()
+    page = f"{kept[4][0].run.run_id}.html"
+    (home.reports / page).touch()
+    file = write_leaderboard(leaderboard(Warehouse(home.warehouse)), home)
+    links = [value for name, value in Page(file.read_text(encoding="utf-8")).attributes if name == "href"]
+    assert links == [page]
+
+
+def test_hostile_names_stay_text(home: Home) -> None:
+    keep(
+        Warehouse(home.warehouse),
+        [a_run(EVIL, 1, backbone=EVIL, benchmark=EVIL, tags={"changed": EVIL, "name": EVIL})],
+    )
+    boards = leaderboard(Warehouse(home.warehouse))
+    page = Page(render(boards))
+    assert "script" not in page.tags and not [value for name, value in page.attributes if name == "href"]
+    assert "\x1b" not in run("leaderboard").out
+
+
+def test_nothing_to_rank_is_said(home: Home) -> None:
+    ran = run("leaderboard")
+    assert (ran.code, ran.err) == (0, "") and "No run is finished yet" in ran.out
+    assert run("leaderboard", "--json").json == {"boards": []}
+    keep(Warehouse(home.warehouse), of_seven()[:1])
+    ran = run("leaderboard", "--benchmark", "demi")
+    assert (ran.code, ran.out) == (2, "") and 'Did you mean "demo"' in ran.err
