@@ -35,7 +35,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Call, Demonstration, Question, Usage
 from tasks.retrieval.alignment import ground
-from tasks.retrieval.schema_pruning import schema_room
+from tasks.stages.schema_pruning import schema_room
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
