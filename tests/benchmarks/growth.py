@@ -35,10 +35,10 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Call, Demonstration, Question, Usage
 from tasks.retrieval.alignment import ground
-from tasks.stages.schema_pruning import schema_room
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
+from tasks.stages.schema_pruning import schema_room
 from tasks.trail import Trail, on_trail
 from tests.benchmarks.speed_of_a_second_run import synthetic
 from tests.benchmarks.speed_of_an_evaluation import measure
