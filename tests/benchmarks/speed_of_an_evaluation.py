@@ -255,7 +255,7 @@ def chart(cells: Sequence[Cell]) -> str:
             bar = {"kind": WAYS[way], "value": share, "text": f"{share:.2f}", "of": ""}
             lines = [f"{cell.latency:g} s × {cell.in_flight}"] if place == 1 else []
             columns.append({"middle": middle, "bars": [bar], "lines": lines})
-    width = 110 + 270 * len(cells)
+    width = max(110 + 270 * len(cells), 560)
     return render(
         "bar_chart.svg.jinja",
         heading="Efficiency: calls × latency / in flight, over the time taken",

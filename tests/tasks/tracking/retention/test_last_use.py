@@ -1,15 +1,19 @@
 """What is used again counts as young."""
 
 import asyncio
+import datetime
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from flows.orchestration.stage_database import StageDatabase
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict
+from tasks.tracking.retention.caches import Verdicts
+from tasks.tracking.retention.kept_runs import Retention
 
 KEY = VerdictKey("database", "SELECT 1", "SELECT 2", ("bird",), 30.0)
 VERDICT = Verdict({"bird": True}, "ok")
@@ -54,3 +58,23 @@ def test_verdicts_of_an_earlier_release_count_as_used_today(tmp_path: Path) -> N
     with VerdictCache(file) as cache:
         assert cache.get(KEY) == VERDICT
     assert last_use(file, "SELECT used FROM verdict") > time.time() - 2 * 86_400
+
+
+def test_what_any_of_thousands_of_kept_runs_used_stays(tmp_path: Path) -> None:
+    file = tmp_path / "verdicts.sqlite"
+    keys = [replace(KEY, sql=f"SELECT {number}") for number in range(3)]
+    with VerdictCache(file) as cache:
+        for each in keys:
+            cache[each] = VERDICT
+    for number, day in enumerate((10, 11, 5_000)):
+        key = f"SELECT key FROM verdict ORDER BY key LIMIT 1 OFFSET {number}"
+        change(file, f"UPDATE verdict SET used = {86_400 * day} WHERE key = ({key})")
+    start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    days = [start + datetime.timedelta(days=day) for day in range(0, 8_000, 2)]
+    spans = tuple((day, day + datetime.timedelta(hours=1)) for day in days)
+    kept = Retention(start + datetime.timedelta(days=9_000), frozenset(), frozenset(), spans)
+    store = Verdicts(file)
+    assert store.holding(kept).removable == {"verdicts": 1}
+    store.remove(kept)
+    assert last_use(file, "SELECT min(used) FROM verdict") == 86_400 * 10
+    assert last_use(file, "SELECT count(*) FROM verdict") == 2
