@@ -10,6 +10,7 @@ import psycopg
 import pytest
 import yaml
 
+from tasks.benchmarks.overlay import read_overlay
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.load import load_backbone_settings, load_benchmark_settings
 from tests.support.command_line import ROOT
@@ -63,7 +64,7 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 def test_every_snippet_that_is_no_command_is_run_by_a_test() -> None:
     here = {("docs/model.md", "yaml"), ("docs/benchmark.md", "yaml"), ("docs/benchmark.md", "csv")}
-    here |= {("docs/database.md", "sql"), ("deployments/README.md", "yaml")}
+    here |= {("docs/numbers.md", "json"), ("docs/database.md", "sql"), ("deployments/README.md", "yaml")}
     found = {(page, language) for page in PAGES for language, _ in blocks(page) if language}
     elsewhere = {each for each in found if each in RUN_ELSEWHERE or (each[0], None) in RUN_ELSEWHERE}
     assert found - here - elsewhere == set()
@@ -103,6 +104,12 @@ def test_the_spreadsheet_becomes_a_benchmark_whose_gold_runs(
         ran = run(*line.split()[1:])
         assert ran.code == 0, ran.err
     assert "evaluate" in commands[2]
+
+
+def test_the_corrected_golds_can_be_read(tmp_path: Path) -> None:
+    ((_, text),) = blocks("docs/numbers.md", "json")
+    (tmp_path / "corrections.json").write_text(text.replace("SELECT ...", "SELECT 1"), encoding="utf-8")
+    assert not read_overlay(tmp_path / "corrections.json", {"717", "720", "723", "730"}).problems
 
 
 def test_the_statements_that_make_a_reader_make_one() -> None:

@@ -238,8 +238,8 @@ class Crosscheck:
     def available(kind: Literal["benchmark", "backbone", "pipeline"]) -> list[str]:
         """Return the names that come with Crosscheck or that installed packages offer.
 
-        >>> Crosscheck.available("pipeline")[:3]
-        ['dac', 'few-shot', 'rsl-sql']
+        >>> "rsl-sql" in Crosscheck.available("pipeline")
+        True
         """
         from tasks.settings.home import find_conf
         from tasks.settings.load import available, offered
