@@ -25,7 +25,7 @@ from jinja2.defaults import DEFAULT_NAMESPACE
 
 from tasks.backbone.protocol import Message, Role
 from tasks.errors import ConfigurationError, did_you_mean
-from tasks.settings.home import CHECKOUT, find_conf
+from tasks.settings.home import SHIPPED_CONF, find_conf
 
 SECTIONS = "_sections"
 
@@ -107,16 +107,17 @@ def _digest(conf: str | None, names: tuple[str, ...]) -> str:
 
 def _check_names(folder: Path, name: str) -> None:
     environment = _environment(folder)
-    tree = environment.parse(_source(folder, f"{name}.jinja"))
+    source = _source(folder, f"{name}.jinja")
+    tree = environment.parse(source)
     sections = vars(environment.globals["section"])
     for use in tree.find_all(nodes.Getattr):
         if isinstance(use.node, nodes.Name) and use.node.name == "section" and use.attr not in sections:
             macros = [macro for macro in sections if not macro.startswith("_")]
             raise _error(f'there is no section "{use.attr}"', use.attr, macros, use.lineno, name)
-    shipped = CHECKOUT / "conf" / "prompts" / f"{name}.jinja"
-    if not shipped.is_file():
+    shipped = SHIPPED_CONF / "prompts" / f"{name}.jinja"
+    if not shipped.is_file() or (text := shipped.read_text(encoding="utf-8")) == source:
         return
-    model = environment.parse(shipped.read_text(encoding="utf-8"))
+    model = environment.parse(text)
     blocks = {block.name for block in tree.find_all(nodes.Block)}
     for block in model.find_all(nodes.Block):
         if block.name not in blocks:

@@ -256,7 +256,8 @@ class StageRecord:
 
     Attributes:
         stage: the stage's name, e.g. "forward_link".
-        label: the stage's name in this pipeline where it runs more than once, e.g. "self_correction_sql1".
+        label: the stage's name, numbered where it runs more than once ("self_correction 2"), with the candidate where
+            there are several ("initial_sql (candidate 3)").
         value: what it returned, as plain JSON.
         restored: True when the result came from the stage cache, so none of its calls was made now.
         calls: its model calls; for a restored result, those of the run that made it.

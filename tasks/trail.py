@@ -7,13 +7,16 @@ also those of a user's own, call stages with what the result depends on and noth
 stages that a pipeline starts with `asyncio.create_task`, each question having a context of its own.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tasks.records import Question, StageRecord
+
+_OF_CANDIDATE = re.compile(r"(.+) \(candidate (\d+)\)")
 
 
 class NotCached(Exception):  # noqa: N818 - a signal, not an error
@@ -79,6 +82,7 @@ class Trail:
         refresh: from that stage on, results of this attempt itself do not count either.
         stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
         run: id of the evaluation that it belongs to, shared by all of its shards; "" for none.
+        candidate: number of the candidate that the stages write, from 1; None outside of candidates.
         records: one per finished stage, in the order in which they finished.
         executed: stage calls that ran in Prefect's task runs.
     """
@@ -93,20 +97,32 @@ class Trail:
     refresh: bool = False
     stopped: Callable[[], bool] = bool
     run: str = ""
+    candidate: int | None = None
     records: list[StageRecord] = field(default_factory=list)
     executed: int = 0
     _begun: dict[str, None] = field(default_factory=dict)
     _dropping: bool = False
 
     def label(self, stage: str) -> str:
-        """Return the stage's name, numbered from its second call on (`self_correction 2`)."""
-        label, count = stage, 1
+        """Return the stage's name, numbered from its second call on (`self_correction 2`), with the candidate."""
+        label, count = label_of(stage, self.candidate), 1
         while label in self._begun:
             count += 1
-            label = f"{stage} {count}"
+            label = label_of(f"{stage} {count}", self.candidate)
         self._begun[label] = None
         self._dropping = self._dropping or self.again_from in (stage, label)
         return label
+
+    def for_candidate(self, number: int) -> "Trail":
+        """Return a trail of one of several candidates, whose stages are numbered apart from those of the others."""
+        return replace(self, candidate=number, records=[], executed=0, _begun={}, _dropping=False)
+
+    def join(self, candidate: "Trail") -> None:
+        """Take over the records of a candidate's trail; its stages stand where they would if they had begun now."""
+        self.records += candidate.in_order
+        self.executed += candidate.executed
+        self._begun |= candidate._begun
+        self._dropping = self._dropping or candidate._dropping
 
     @property
     def attempts(self) -> tuple[int, ...]:
@@ -137,6 +153,21 @@ class Trail:
         """The records in the order in which their stages began: that is the same in every run."""
         order = list(self._begun)
         return tuple(sorted(self.records, key=lambda record: order.index(record.label)))
+
+
+def label_of(label: str, candidate: int | None) -> str:
+    """Return the label of a stage with the candidate that it helps to write; None: the label alone.
+
+    >>> label_of("initial_sql", 3), split_label("initial_sql (candidate 3)"), split_label("vote")
+    ('initial_sql (candidate 3)', ('initial_sql', 3), ('vote', None))
+    """
+    return label if candidate is None else f"{label} (candidate {candidate})"
+
+
+def split_label(label: str) -> tuple[str, int | None]:
+    """Return a stage's label without its candidate, and the candidate's number from 1, None where it has none."""
+    found = _OF_CANDIDATE.fullmatch(label)
+    return (found[1], int(found[2])) if found else (label, None)
 
 
 _trail: ContextVar[Trail] = ContextVar("trail")

@@ -31,18 +31,20 @@ FLOORS = (
     tasks.stage_call""",
     "tasks.backbone.offline.sql tasks.benchmarks.demo tasks.scoring tasks.stage tasks.task_runs",
     """flows.report tasks.backbone.offline.question tasks.benchmarks.layouts tasks.scoring.papers
-    tasks.stages tasks.tracking.pages""",
-    "tasks.backbone.offline.clauses tasks.benchmarks tasks.stages.rsl_sql tasks.stages.sea_sql",
+    tasks.tracking.pages""",
+    "tasks.backbone.offline.clauses tasks.benchmarks",
     "tasks.backbone.offline tasks.benchmarks.predictions tasks.retrieval tasks.scoring.execution",
-    """flows.cli tasks.backbone.kinds tasks.finetuning tasks.scoring.metrics tasks.stages.dac
-    tasks.tracking""",
-    "flows.benchmarks flows.gold flows.pipelines tasks.tracking.mlflow tasks.tracking.warehouse",
-    "flows.orchestration flows.scoring tasks.tracking.comparison",
+    "tasks.backbone.kinds tasks.scoring.metrics tasks.stages tasks.tracking",
+    """tasks.stages.candidates tasks.stages.dac tasks.stages.rsl_sql tasks.stages.sea_sql tasks.tracking.mlflow
+    tasks.tracking.warehouse""",
+    "flows.pipelines tasks.finetuning",
+    "flows.cli tasks.tracking.comparison",
+    "flows.benchmarks flows.gold flows.orchestration flows.scoring",
     "flows.deployed flows.questions flows.results flows.servers tasks.tracking.leaderboard tasks.tracking.night",
-    """flows.answer flows.descriptions flows.finetuning flows.leaderboard flows.reproduction flows.sharding
-    flows.show tasks.tracking.retention""",
+    """flows.answer flows.descriptions flows.finetuning flows.judging flows.leaderboard flows.reproduction
+    flows.sharding flows.show tasks.tracking.retention""",
     "flows.evaluation flows.storage",
-    "flows.nights flows.rerun flows.sweep",
+    "flows.api flows.nights flows.rerun flows.sweep",
 )
 """Folders, and modules directly in tasks/, from the bottom up: each imports from the lines above it only."""
 

@@ -8,6 +8,7 @@ from flows.questions.demonstrations import QuestionExtras, demonstrations_for
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
+from flows.questions.writers import check_candidates
 from flows.runtime.control import Control, Progress
 from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone
@@ -98,6 +99,7 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
     """
     check_backbone(settings.backbone)
     eliminator_settings(settings.pipeline)
+    check_candidates(settings)
     if has_oracle(settings.pipeline):
         raise ConfigurationError(
             f"{' and '.join(oracle_settings(settings.pipeline))} gives parts of the gold SQL, and a question of your "

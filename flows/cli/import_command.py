@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import click
 
 from flows.cli import options
+from tasks.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,6 +13,12 @@ class ImportOptions(options.Data):
     """Options of `crosscheck import rsl-sql`."""
 
     output: str = options.option("--output", required=True, metavar="FILE", help="File for the recording.")
+    outputs: str | None = options.option(
+        "--outputs", metavar="FOLDER", help="Folder of the outputs. [default: the authors', below --data]"
+    )
+    model: str | None = options.option(
+        "--model", metavar="NAME", help="Model that wrote them; needed with --outputs. [default: gpt-4o]"
+    )
 
 
 @click.group(
@@ -19,7 +26,10 @@ class ImportOptions(options.Data):
     epilog="\b\nExample:\n"
     "  crosscheck import rsl-sql --data ~/text2sql --output rsl-sql.jsonl\n"
     "  crosscheck evaluate --benchmark bird-dev --data ~/text2sql --backbone replay \\\n"
-    "      --set backbone.recording=rsl-sql.jsonl",
+    "      --set backbone.recording=rsl-sql.jsonl\n"
+    "  crosscheck import rsl-sql --outputs deepseek/ --model deepseek-chat --output deepseek.jsonl\n"
+    "\b\nThe folder has forward_link.json, augmentation.json and sql1.txt to sql4.txt, an item or line per question\n"
+    "of BIRD dev.",
 )
 def command() -> None:
     """Convert released outputs of other systems into a recording, for `--backbone replay`."""
@@ -28,26 +38,30 @@ def command() -> None:
 @command.command("rsl-sql")
 @options.record(ImportOptions)
 def rsl_sql(given: ImportOptions) -> None:
-    """Import the RSL-SQL authors' GPT-4o outputs for BIRD dev.
+    """Import outputs of RSL-SQL's released code for BIRD dev; by default its authors', with GPT-4o.
 
-    Needs bird/ and recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded only
-    if the authors' final SQL differs from the selected one. If Crosscheck's pipeline needs another self-correction,
-    that question fails, because no reply is recorded for it.
+    Needs bird/ and, unless --outputs is given, recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A
+    self-correction is recorded only if the authors' final SQL differs from the selected one. If Crosscheck's pipeline
+    needs another self-correction, that question fails, because no reply is recorded for it.
     """
     from pathlib import Path
 
     from tasks.backbone.recordings.file import check_writable, write_recording
     from tasks.benchmarks.layouts.base import layout_of
-    from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, read_release, recorded_replies
+    from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, MODEL, read_release, recorded_replies
     from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_benchmark_settings
 
+    if (given.outputs is None) is not (given.model is None):
+        raise ConfigurationError(
+            "--outputs and --model belong together: whose outputs they are is in every reply."
+        )
     path, folder = Path(given.output).expanduser().absolute(), find_data(given.data)
     check_writable(path, "--output")
-    release = read_release(folder / FOLDER)
+    release = read_release(Path(given.outputs).expanduser() if given.outputs else folder / FOLDER)
     settings = load_benchmark_settings(find_conf(), "bird-dev")
     questions = (
         layout_of(settings.layout).read_split(folder / settings.folder / settings.question_files[0]).questions
     )
-    count = write_recording(path, recorded_replies(release, questions))
+    count = write_recording(path, recorded_replies(release, questions, given.model or MODEL))
     click.echo(f"{count:,} replies to {len(release.forward_link):,} questions are recorded in {path}.")

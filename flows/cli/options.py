@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from flows.cli import completion
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
         metadata={
             "make": click.option,
             "names": names,
-            "attributes": attributes,
+            "attributes": _completed(attributes),
             "place": (last, next(_place)),
         }
     )
@@ -61,10 +62,16 @@ def argument(**attributes: Any) -> Any:
         metadata={
             "make": click.argument,
             "names": (),
-            "attributes": attributes,
+            "attributes": _completed(attributes),
             "place": (False, next(_place)),
         }
     )
+
+
+def _completed(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Add how the shell completes values, where the option does not say it and its metavar tells."""
+    known = completion.BY_METAVAR.get(attributes.get("metavar", ""))
+    return {"shell_complete": known, **attributes} if known and "type" not in attributes else attributes
 
 
 def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[..., int | None]]:
@@ -101,6 +108,7 @@ class Benchmark:
 
     benchmark: str = option(
         "--benchmark",
+        shell_complete=completion.names("benchmark"),
         default=DEFAULT_BENCHMARK,
         metavar="NAME",
         help="The benchmark, of `crosscheck list benchmarks`.",
@@ -113,6 +121,7 @@ class Backbone:
 
     backbone: str = option(
         "--backbone",
+        shell_complete=completion.names("backbone"),
         default=DEFAULT_BACKBONE,
         metavar="NAME",
         help="The model, of `crosscheck list backbones`.",
@@ -125,6 +134,7 @@ class Pipeline:
 
     pipeline: str = option(
         "--pipeline",
+        shell_complete=completion.names("pipeline"),
         default=DEFAULT_PIPELINE,
         metavar="NAME",
         help="`crosscheck list pipelines`, a YAML file, or path/to/file.py:function of your own.",

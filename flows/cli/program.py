@@ -42,6 +42,10 @@ COMMANDS = {
         "flows.gold.command",
         "Run every gold query of a benchmark and list those that fail, are slow or return nothing.",
     ),
+    "golds": Command(
+        "flows.gold.golds_command",
+        "List golds that may be wrong: models agree with each other and not with them.",
+    ),
     "init-benchmark": Command(
         "flows.benchmarks.command",
         "Make a benchmark of your own from questions with their SQL and a database.",
@@ -59,6 +63,10 @@ COMMANDS = {
     "show": Command("flows.show.command", "Show a run, or one of its questions with prompts, SQL and gold."),
     "report": Command(
         "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."
+    ),
+    "judge": Command(
+        "flows.judging.command",
+        "Ask a model whether the wrong answers of a run are wrong: a column beside the verdict, never a score.",
     ),
     "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
     "baseline": Command(
@@ -155,7 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             # A terminal's encoding may lack a character of the summary; it prints a replacement then.
             stream.reconfigure(errors="replace")
     try:
-        code = crosscheck.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        given = list(arguments) if arguments is not None else None
+        code = crosscheck.main(args=given, prog_name="crosscheck", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("crosscheck: stopped.", err=True)
         code = 130

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from flows.questions.pool import Answers, Score, answer_all
 from flows.questions.preparation import Preparation
 from flows.questions.runner import INTERNAL, RerunSpec
 from flows.questions.session import Session
+from flows.questions.writers import candidate_setup
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
+from flows.scoring.corrections import check_corrections
 from flows.scoring.scorer import Scorable, Scorer
 from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
 from tasks.records import Question
@@ -56,10 +58,14 @@ class ScoredSession:
             CrosscheckError: what cannot be opened, and what to do about it.
         """
         settings = preparation.settings
-        async with (
-            Session.open(settings, control, traced=True) as session,
-            Tracking.open(preparation, Home(Path(settings.home)), session, tags) as tracking,
-        ):
+        async with AsyncExitStack() as opened:
+            session = await opened.enter_async_context(Session.open(settings, control, traced=True))
+            await check_corrections(
+                preparation.benchmark, preparation.questions, preparation.databases, session.tools.workers
+            )
+            tracking = await opened.enter_async_context(
+                Tracking.open(preparation, Home(Path(settings.home)), session, tags)
+            )
             rules, timeout_s = rules_beside(settings.benchmark.rule), settings.benchmark.timeout_s
             judge = Judge(session.tools.workers, rules, timeout_s, session.verdicts)
             scorer = Scorer(
@@ -106,7 +112,11 @@ class ScoredSession:
         recorded += await self.session.recorded(answers.task_runs - elsewhere)
         measured = self.preparation.settings.benchmark.efficiency
         efficiency = await self.scorer.measure_efficiency() if measured else None
-        report = self.scorer.report(efficiency, link_all=bool(self.preparation.schema_only))
+        report = self.scorer.report(
+            efficiency,
+            link_all=bool(self.preparation.schema_only),
+            candidates=candidate_setup(self.preparation.settings),
+        )
         end = RunEnd(answers, recorded, time.monotonic() - self.started, facts)
         return await self.tracking.finish(report, end)
 

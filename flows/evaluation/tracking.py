@@ -24,18 +24,22 @@ from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
 from tasks.tracking.evaluation import KINDS, EvaluationRun, describe
 from tasks.tracking.mlflow.package import Completion
+from tasks.tracking.mlflow.quiet import import_in_background
 from tasks.tracking.mlflow.store import ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Ending, Tracker
 from tasks.tracking.parameters import redact
 from tasks.tracking.retention.store import size_of
 from tasks.tracking.summary import TaskRuns
-from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.run_names import run_before
+from tasks.tracking.warehouse.runs import RunHeader, Warehouse
 from tasks.wording import size
 
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 5.0
 """Interval of writes to the warehouse: a crash loses at most these scores; the answers are cached before."""
+FIRST_CALLS_S = 1.0
+"""Time for which the import of MLflow, two seconds of processor time, waits so that the first model calls are sent."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Tracking:
             engine=product_of(preparation.databases),
             questions_in_benchmark=len(benchmark.questions),
             tags={**tags, **_changed(settings), **_warnings(settings)},
+            golds_sha256=benchmark.overlay.sha256 if benchmark.overlay else "",
         )
         tracking = cls(run, preparation, home, session)
         await tracking._start()
@@ -106,8 +111,9 @@ class Tracking:
             raise
 
     async def _start(self) -> None:
-        self._starting = asyncio.create_task(self._start_tracker())
-        if not self._tracker.may_start_later(self.run):
+        later = self._tracker.may_start_later(self.run)
+        self._starting = asyncio.create_task(self._start_tracker(FIRST_CALLS_S if later else 0))
+        if not later:
             await self._starting
         try:
             await asyncio.to_thread(self._warehouse.start, self.run)
@@ -118,7 +124,10 @@ class Tracking:
         self._control.register(run=self.run.run_id)
         self._writing = asyncio.create_task(self._write_periodically())
 
-    async def _start_tracker(self) -> None:
+    async def _start_tracker(self, delay_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), delay_s)
+        import_in_background()
         tracked = await asyncio.to_thread(self._tracker.start, self.run)
         if tracked.run_id:
             self._control.register(mlflow_run=tracked.run_id, tracking_uri=self._tracker.store.uri)
@@ -167,7 +176,14 @@ class Tracking:
             prefect_command=prefect_command(self._home, own_server=self._control.own_server),
             prefect_page=prefect_page(str(flow_run.id), own_server=self._control.own_server),
             fatal=answers.fatal,
+            before=run_before(self.run.run_id, await asyncio.to_thread(self._known_runs)),
         )
+
+    def _known_runs(self) -> tuple[RunHeader, ...]:
+        try:
+            return self._warehouse.runs()
+        except CrosscheckError:
+            return ()
 
     def _too_large(self) -> str:
         """Return a remark if the working folder is larger than its limit, else ""."""

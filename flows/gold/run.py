@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flows.gold.databases import open_databases
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.gold_files import Golds, SplitName, read_golds
-from tasks.database.database import Database, open_database, product_of
+from tasks.database.database import product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport, check_golds
@@ -89,14 +90,8 @@ def run_verify_gold(settings: GoldSettings, progress: Progress) -> Verified:
             f"{name}: none of the {len(wanted)} databases of {golds.source} is there; the first would be "
             f"{benchmark.location(next(iter(wanted)))}."
         )
-    databases: dict[str, Database] = {}
     broken: dict[str, str] = {}
-    for place, database in enumerate(present, start=1):
-        progress.step(f"Reading database {place} of {len(present)}")
-        try:
-            databases[database] = open_database(benchmark.location(database), database, sample_rows=0)
-        except DataError as error:
-            broken[database] = str(error)
+    databases = open_databases(benchmark, present, progress, broken)
     done = 0
 
     def count(check: GoldCheck) -> None:

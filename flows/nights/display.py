@@ -42,6 +42,8 @@ def print_night(night: Night, stream: TextIO) -> None:
     show(console, _table(scores(night)))
     console.print()
     show(console, _table(costs(night)))
+    for line in words.corrected(night):
+        console.print(_text(line), soft_wrap=True)
     for judged in night.entries:
         if judged.verdict == "declining" or judged.entry.pinned:
             _print_baseline_and_trend(console, judged)

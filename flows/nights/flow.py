@@ -110,7 +110,8 @@ def _state(found: Night) -> State[Any]:
     """Return how the flow run ends: notifications are sent by the name of its state."""
     if found.colour == "Red":
         return Failed(message=found.verdict)
-    return Completed(message=found.verdict, name=AMBER if found.colour == "Amber" else "Completed")
+    name = AMBER if found.colour == "Amber" else "Completed"
+    return Completed(message=found.verdict, name=name)
 
 
 def _clean(home: Home, keep: Keep) -> str:

@@ -15,9 +15,10 @@ import threading
 import time
 from http import HTTPStatus
 from types import TracebackType
-from typing import IO
+from typing import IO, TYPE_CHECKING
 from urllib.request import urlopen
 
+from flows.orchestration.empty_database import create_database
 from flows.orchestration.settings import OWN_SERVER, apply, local_settings
 from flows.runtime.folder_use import FolderUse
 from flows.runtime.imports import without_garbage_collection
@@ -25,6 +26,9 @@ from flows.runtime.running_servers import find_running_servers
 from tasks.database.sqlite.damage import damage, set_aside
 from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from uvicorn import Server
 
 START_TIMEOUT_S = 120.0
 
@@ -57,11 +61,12 @@ class LocalServer:
                 what,
                 "it lacks the task runs of earlier evaluations; scores and replies are elsewhere",
             )
+        create_database(database)
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}/api"
         self._log_file = self.log.open("wb")
         self._process = subprocess.Popen(  # noqa: S603 - a module of this project, a port that it chose
-            [sys.executable, "-m", "flows.orchestration.server", str(port)],
+            [sys.executable, "-P", "-m", "flows.orchestration.server", str(port)],
             stdin=subprocess.PIPE,
             stdout=self._log_file,
             stderr=subprocess.STDOUT,
@@ -176,20 +181,23 @@ def _free_port() -> int:
 
 def _serve(port: int) -> None:
     """Serve Prefect's API until standard input closes, which the parent process closes, or its end."""
+    server: Server | None = None
+
+    def watch() -> None:
+        os.read(0, 1)
+        if server is None:  # not even imported
+            os._exit(0)
+        server.should_exit = True
+        time.sleep(10)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
     with without_garbage_collection():
         import uvicorn
         from prefect.server.api.server import create_app
 
         app = create_app()
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
-
-    def watch() -> None:
-        sys.stdin.buffer.read()
-        server.should_exit = True
-        time.sleep(10)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
     server.run()
     # Everything is written. Taking the interpreter apart would take seconds, for which the evaluation waits.
     os._exit(0)

@@ -12,6 +12,7 @@ from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.pipeline import PipelineSettings
 from tasks.stages.rsl_sql.column_profile import column_profile, with_profile
+from tasks.stages.schema_pruning import schema_pruning, text_size
 from tasks.stages.sea_sql.value_retrieval import value_retrieval
 
 S = TypeVar("S", bound=PipelineSettings)
@@ -55,6 +56,7 @@ class Context(Generic[S]):
         oracle: gold answers to DAC's sub-tasks, for analysis; None in scored runs.
         values: the values of the question's database; needed where the prompt shows retrieved ones.
         eliminator: the model that eliminates bias (SEA-SQL); None where none is configured.
+        schema_room: bytes of text that a schema may have in a prompt; None where the model's context is unknown.
     """
 
     settings: S
@@ -67,6 +69,7 @@ class Context(Generic[S]):
     oracle: Oracle | None = None
     values: DatabaseValues | None = None
     eliminator: MeteredBackbone | None = None
+    schema_room: int | None = None
 
     def with_demonstrations(self, question: Question) -> FewShotQuestion:
         """Return the question with its demonstrations; the settings decide whether they show evidence."""
@@ -91,7 +94,23 @@ class Context(Generic[S]):
         return shown
 
     async def view_for(self, question: Question, *, descriptions: bool) -> SchemaView:
-        """Return the full schema as the prompts show it, with retrieved values where the settings ask for them."""
+        """Return the full schema as the prompts show it, with retrieved values where the settings ask for them.
+
+        A schema that exceeds the model's context is pruned (`tasks.stages.schema_pruning`), which is noted.
+        """
+        view = await self._full_view(question, descriptions=descriptions)
+        if self.schema_room is None or text_size(view) <= self.schema_room:
+            return view
+        kept = await schema_pruning(question, view, self.schema_room)
+        pruned, full = view.reduced_to(kept), view.schema
+        self.record.note(
+            f"the schema exceeds the model's context: {len(pruned.schema.column_names):,} of "
+            f"{len(full.column_names):,} columns are shown, of {len(pruned.schema.tables):,} of "
+            f"{len(full.tables):,} tables"
+        )
+        return pruned
+
+    async def _full_view(self, question: Question, *, descriptions: bool) -> SchemaView:
         prompt, schema = self.settings.prompt, self.runner.database.schema
         random_rows = prompt.values == "rows" and prompt.rows == "random"
         if random_rows or prompt.missing:

@@ -31,9 +31,10 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
     """Take one question through the four steps of RSL-SQL, and then through DAC's correction if that is on."""
     settings, record = context.settings, context.record
     asked = context.with_demonstrations(question)
-    full = await context.view_for(question, descriptions=settings.augmentation.descriptions)
+    described, augmented = settings.linking.descriptions, settings.augmentation.descriptions
+    widest = await context.view_for(question, descriptions=described or augmented)
+    full = replace(widest, descriptions=augmented)
 
-    described = settings.linking.descriptions
     sql1, link = await link_both_ways(question, replace(full, descriptions=described), context)
     record.sql("preliminary_sql", sql1)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.runtime.control import Progress
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.benchmark import Benchmark, check_files, load_benchmark
 from tasks.dac_records import Oracle
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question
@@ -42,9 +42,11 @@ def check_demonstrations(settings: EvaluationSettings) -> None:
     """Check, before anything is opened, that the benchmark has training questions if the pipeline shows any.
 
     Raises:
-        DataError: it has none.
+        DataError: it has none; or its files are missing, which comes first.
     """
     if _most(settings) and settings.benchmark.train is None:
+        data, home = Path(settings.data), Path(settings.home)
+        check_files(settings.benchmark, data=data, home=home, conf=find_conf())
         raise _no_training_questions(settings)
 
 
@@ -189,13 +191,17 @@ def _retrieval(settings: DemonstrationSettings) -> tuple[DemonstrationSettings, 
     """Return how demonstrations are retrieved, and a sentence where the settings leave that open."""
     if settings.retriever != "auto":
         return settings, ""
-    from tasks.retrieval.encoder_files import is_on_disk
+    from tasks.retrieval.encoder_files import INSTALL, is_installed, is_on_disk
 
     if is_on_disk(settings.encoder):
         return settings.model_copy(
             update={"retriever": "embedding"}
         ), f"Demonstrations: by {settings.encoder}."
+    why = (
+        'which is not on this disk; "--set pipeline.demonstrations.retriever=embedding" fetches it.'
+        if is_installed()
+        else f"because sentence-transformers is not installed. {INSTALL}"
+    )
     return settings.model_copy(update={"retriever": "bm25"}), (
-        f"Demonstrations: BM25 stands in for {settings.encoder}, which is not on this disk; "
-        '"--set pipeline.demonstrations.retriever=embedding" fetches it.'
+        f"Demonstrations: BM25 stands in for {settings.encoder}, {why}"
     )

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flows.orchestration.flow_runs import check_shards
 from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
-from flows.questions.preparation import Preparation, prepare
 from flows.runtime.control import Control
 from flows.runtime.imports import without_garbage_collection
 from flows.runtime.logs import logging_to
@@ -19,7 +19,9 @@ from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.quiet import import_in_background
+
+if TYPE_CHECKING:
+    from flows.questions.preparation import Preparation
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Launched:
         loop: `loop.run(evaluation(...)(settings))` runs a flow to its end and returns its result.
     """
 
-    preparation: Preparation
+    preparation: "Preparation"
     loop: asyncio.Runner
 
 
@@ -41,8 +43,9 @@ def launched(
 ) -> Iterator[Launched]:
     """Prepare an evaluation, and provide Prefect for as long as the block lasts.
 
-    The server starts in the background, while settings, files and keys are checked. Modules with flows are imported
-    inside of the block, since Prefect reads its settings when it is imported.
+    The server starts in the background, while files are read and checked. It takes longest, so what it does not need is
+    imported after its start. Modules with flows are imported inside of the block, since Prefect reads its settings when
+    it is imported.
 
     Args:
         settings: settings of the evaluation.
@@ -58,10 +61,11 @@ def launched(
     check_backbone(settings.backbone)  # the most frequent mistake, a missing key, before a server starts
     apply(CLIENT)
     with logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
+        with without_garbage_collection():
+            from flows.questions.preparation import prepare
         preparation = prepare(settings, control.progress)
         with without_garbage_collection():
             _import_while_waiting(settings, flow)
-        import_in_background()
         control.progress.step("Waiting for Prefect's server")
         prefect.wait()
         control.own_server = not prefect.external

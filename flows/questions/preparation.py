@@ -8,6 +8,7 @@ from flows.questions.demonstrations import QuestionExtras, check_demonstrations,
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.recording import check_record
 from flows.questions.runner import QuestionInputs
+from flows.questions.writers import check_candidates
 from flows.runtime.control import Progress
 from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone, kind_of
@@ -76,6 +77,7 @@ def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
     check_demonstrations(settings)
     check_backbone(settings.backbone)
     eliminator_settings(settings.pipeline)
+    check_candidates(settings)
     prompts.check()
     check_record(settings)
     home = Path(settings.home)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
+from flows.pipelines.candidates import Candidates
 from flows.pipelines.context import Context, PipelineRecord
-from flows.pipelines.pipeline import pipeline_of
+from flows.pipelines.pipeline import Function, pipeline_of
 from flows.questions import schema_only
 from flows.questions.demonstrations import QuestionExtras
 from tasks.backbone.metered import MeteredBackbone
@@ -21,6 +22,7 @@ from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.sql.parsing import remarks
+from tasks.stages.schema_pruning import schema_room
 from tasks.task_runs import TaskRuns
 from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
 
@@ -68,11 +70,15 @@ class Tools:
         backbone: the language model.
         workers: processes that run SQL.
         eliminator: the second model, which eliminates bias (SEA-SQL); None where none is configured.
+        writers: models that write candidates in turns; () for `backbone`.
+        temperature: at which `backbone` selects among candidates; None for its own.
     """
 
     backbone: MeteredBackbone
     workers: SqlWorkers
     eliminator: MeteredBackbone | None = None
+    writers: tuple[MeteredBackbone, ...] = ()
+    temperature: float | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,7 @@ class QuestionRunner:
         sql, failure = None, None
         with on_trail(trail):
             try:
-                sql = await pipeline_of(self.settings.pipeline).answer(trail.question, context)
+                sql = await self._answer(trail.question, context)
             except (NotCached, Stopped):
                 raise
             except Exception as error:
@@ -177,8 +183,17 @@ class QuestionRunner:
             notes=(*record.notes, *remarks(sql)),
         )
 
+    @property
+    def _answer(self) -> Function[Any]:
+        """The pipeline's function; with candidates, one that runs it several times and selects."""
+        pipeline, writers = pipeline_of(self.settings.pipeline), self.tools.writers or (self.tools.backbone,)
+        if self.settings.pipeline.candidates.n == 1:
+            return pipeline.answer
+        return Candidates(pipeline, writers, self.settings.benchmark.rule, self.tools.temperature).answer
+
     def _context(self, question: Question) -> Context[Any]:
         database, extras = self.inputs.databases[question.database_id], self.inputs.extras[question.id]
+        backbone = self.settings.backbone
         return Context(
             settings=self.settings.pipeline,
             runner=DatabaseRunner(database, self.tools.workers, self.settings.benchmark.timeout_s),
@@ -190,6 +205,9 @@ class QuestionRunner:
             record=PipelineRecord(),
             values=DatabaseValues(database, Home(File(self.settings.home)).values),
             eliminator=self.tools.eliminator,
+            schema_room=schema_room(backbone.context_tokens, backbone.reply_tokens)
+            if backbone.context_tokens
+            else None,
         )
 
 

@@ -11,6 +11,7 @@ from flows.orchestration.task_runs import wait_until_recorded
 from flows.questions.eliminator import open_eliminator
 from flows.questions.recording import Recorder
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, RerunSpec, Tools
+from flows.questions.writers import open_writers, writer_settings
 from flows.runtime.budget import with_budget
 from flows.runtime.control import Control
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
@@ -23,6 +24,7 @@ from tasks.backbone.recordings.replay import RecordedBackbone, Served
 from tasks.backbone.reply_formats import ReplyFormats
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.stores import find_replies
@@ -71,7 +73,7 @@ class Session:
         Raises:
             CrosscheckError: what cannot be opened, and what to do about it.
         """
-        home = Home(Path(settings.home))
+        home, found = Home(Path(settings.home)), writer_settings(settings)
         results = PersistedResults(home) if persistent else None
         with (
             closing(results) if results else nullcontext(),
@@ -80,26 +82,29 @@ class Session:
         ):
             async with (
                 SqlWorkers() as workers,
-                open_backbone(settings.backbone, cache=replies, stop_now=control.stop_now) as backbone,
+                open_backbone(found.own, cache=replies, stop_now=control.stop_now) as backbone,
                 open_eliminator(settings.pipeline, cache=replies, stop_now=control.stop_now) as eliminator,
             ):
-                paid = with_budget(control.budget, backbone, settings.backbone)
+                paid = with_budget(control.budget, backbone, found.own)
                 observed = _observer(settings, paid, traced=traced)
-                yield cls(
-                    settings=settings,
-                    control=control,
-                    tools=Tools(
-                        MeteredBackbone(observed or paid, ReplyFormats.of(settings.backbone)),
-                        workers,
-                        eliminator,
-                    ),
-                    replies=replies,
-                    verdicts=verdicts,
-                    results=results,
-                    task_runs=TaskRuns(results) if results else None,
-                    observed=observed,
-                    served=backbone.served if isinstance(backbone, RecordedBackbone) else None,
-                )
+                own = MeteredBackbone(observed or paid, ReplyFormats.of(found.own))
+
+                def wrapped(writer: Backbone, of: BackboneSettings) -> Backbone:
+                    paid = with_budget(control.budget, writer, of)
+                    return observed.beside(paid) if observed else paid
+
+                async with open_writers(found, own, wrapped, replies, control.stop_now) as writers:
+                    yield cls(
+                        settings=settings,
+                        control=control,
+                        tools=Tools(own, workers, eliminator, writers, found.temperature),
+                        replies=replies,
+                        verdicts=verdicts,
+                        results=results,
+                        task_runs=TaskRuns(results) if results else None,
+                        observed=observed,
+                        served=backbone.served if isinstance(backbone, RecordedBackbone) else None,
+                    )
 
     @property
     def recorder(self) -> Recorder | None:

@@ -24,6 +24,7 @@ class EvaluationResult:
         prefect_command: shell command that starts Prefect's UI.
         prefect_page: address of this flow run in it.
         fatal: error message that ended asking, "" if all questions were asked.
+        before: id of the run before it on the same benchmark, "" if there is none.
     """
 
     report: Report
@@ -34,6 +35,7 @@ class EvaluationResult:
     prefect_command: str
     prefect_page: str
     fatal: str = ""
+    before: str = ""
 
     @property
     def mlflow_served(self) -> bool:

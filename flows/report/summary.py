@@ -72,14 +72,14 @@ def _labels(summary: Mapping[str, Any]) -> Iterator[str]:
 def next_steps(evaluated: EvaluationResult) -> list[str]:
     """Return what to look at and what to do next: at most five lines, each a command or an address."""
     run_id, report, home = evaluated.summary["run_id"], evaluated.report, _home()
-    then = (f"crosscheck compare latest~1 {run_id}", "with the run before")
-    if report.mendable:
-        then = (f"crosscheck rerun {run_id}", f"asks {report.mendable:,} again")
     commands = [
         (f"crosscheck show {run_id} --wrong", "the wrong answers"),
         (f"crosscheck report {run_id} --open", "every question on a page"),
-        then,
     ]
+    if report.mendable:
+        commands.append((f"crosscheck rerun {run_id}", f"asks {report.mendable:,} again"))
+    elif evaluated.before:
+        commands.append((f"crosscheck compare {evaluated.before} {run_id}", "with the run before"))
     if evaluated.mlflow_page and not evaluated.mlflow_served:
         commands.append(("crosscheck up", "starts MLflow, then open"))
     width = max(len(command) for command, _ in commands)

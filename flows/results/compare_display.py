@@ -46,7 +46,8 @@ def print_comparison(comparison: RunComparison, stream: TextIO, flips: int | Non
             show(console, part)
         else:
             console.print(part, soft_wrap=True)
-    show_all(console, [as_table(comparison.metrics)] if comparison.metrics else [])
+    further = [as_table(comparison.metrics)] if comparison.metrics else []
+    show_all(console, [*([comparison.corrected.table] if comparison.corrected else []), *further])
     shown = comparison.flips[:flips]
     if shown:
         console.print("\n[bold]Flipped questions[/]")
@@ -78,6 +79,8 @@ def _parts(comparison: RunComparison) -> Iterator[str | Table]:
             f"Without the {len(comparison.quarantined):,} questions on the quarantine list: "
             f"{escape(comparison.without_quarantine.verdict)}"
         )
+    for line in comparison.corrected.lines if comparison.corrected else ():
+        yield _text(line)
     for line in (*left_out(comparison), *comparison.warnings):
         yield f"[yellow]![/] {_text(line)}"
     if len(comparison.stages) > 1:

@@ -1,6 +1,6 @@
 """`crosscheck query`."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -15,12 +15,15 @@ class QueryOptions(options.Output):
 
     sql: str | None = options.argument(required=False, metavar="[SQL]")
     as_csv: bool = options.option("--csv", is_flag=True, help="Print CSV with a header.")
+    as_schema: bool = options.option(
+        "--schema", is_flag=True, help="Print every column of the views with its type and meaning."
+    )
 
 
 @click.command(
     "query",
     epilog="\b\nViews: runs, questions, candidates (the SQL after each stage), stages, calls.\n"
-    "`crosscheck query` alone lists their columns.\n"
+    "`crosscheck query` alone lists their columns, `--schema` also their meaning; docs/warehouse.md has more queries.\n"
     "\b\nExamples:\n"
     '  crosscheck query "SELECT run_id, backbone, pipeline, ex, cost_usd FROM runs ORDER BY started"\n'
     "\b\n"
@@ -40,11 +43,17 @@ class QueryOptions(options.Output):
 @options.record(QueryOptions)
 def command(given: QueryOptions) -> None:
     """Run SQL (DuckDB's dialect) on the results of all runs; without SQL, list the views and their columns."""
-    from flows.results.query_display import print_csv, print_rows, print_views
-    from tasks.tracking.warehouse.views import query, views
+    from flows.results.query_display import print_csv, print_rows, print_schema, print_views
+    from tasks.tracking.warehouse.views import query, schema, views
 
     if given.as_csv and given.as_json:
         raise ConfigurationError("--csv and --json cannot be used together.")
+    if given.as_schema:
+        if given.sql is not None:
+            raise ConfigurationError("--schema takes no query.")
+        found = {name: [asdict(column) for column in columns] for name, columns in schema().items()}
+        emit(found, print_schema, as_json=given.as_json, text_too=False)
+        return
     if given.sql is None:
         columns = {name: list(view.columns) for name, view in views().items()}
         emit(columns, print_views, as_json=given.as_json, text_too=False)

@@ -10,7 +10,7 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 from flows.report.tables import open_console
-from tasks.tracking.warehouse.views import Table, plain, views
+from tasks.tracking.warehouse.views import Table, plain, schema, views
 from tasks.wording import counted
 
 MOST, MOST_COLUMNS = 200, 10
@@ -57,6 +57,22 @@ def print_views(stream: TextIO) -> None:
     """Print the views that can be queried, with their columns."""
     for name, view in views().items():
         stream.write(f"{name}: {view.about}\n  {', '.join(view.columns)}\n\n")
+
+
+def print_schema(stream: TextIO) -> None:
+    """Print the views with the type and the meaning of every column."""
+    console = open_console(stream, 160)
+    for name, columns in schema().items():
+        console.print(Text.assemble((name, "bold"), f": one row is {views()[name].about}"))
+        shown = Shown(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        shown.add_column()
+        shown.add_column()
+        shown.add_column(overflow="fold")
+        for column in columns:
+            shown.add_row(Text(column.name), Text(column.type, "dim"), Text(column.meaning))
+        console.print(shown)
+        console.print()
+    console.print("NULL means unknown, never 0.")
 
 
 def _text(value: object) -> str:

@@ -86,6 +86,7 @@ class Control:
         stop_now: set when calls in flight are cancelled.
         tags: further MLflow tags of the run.
         budget: limit on the cost; None without a limit.
+        loop: the event loop of the flow runs, once it runs.
         own_server: whether this command has started Prefect's server, which then ends with it.
         take_signals: lets Ctrl-C and SIGTERM set `stop` and `stop_now`.
         register: adds ids to the file from which later commands clean up after a killed process.
@@ -96,9 +97,24 @@ class Control:
     stop_now: asyncio.Event = field(default_factory=asyncio.Event)
     tags: Mapping[str, str] = field(default_factory=dict)
     budget: Budget | None = None
+    loop: asyncio.AbstractEventLoop | None = None
     own_server: bool = False
     take_signals: Callable[[], None] = lambda: None
     register: Callable[..., None] = _register_nothing
+
+    def ask_to_stop(self) -> None:
+        """Ask for an orderly stop, the second time for an immediate one; from any thread."""
+        if self.loop is None:
+            self._stop()
+        else:
+            self.loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        if self.stop.is_set():
+            self.stop_now.set()
+        else:
+            self.stop.set()
+            self.progress.step("Stopping: waiting for calls in flight (again to stop at once)")
 
     def begin_flow_run(self, id_: str) -> None:
         """Register a starting flow run, and reinstall the signal handlers, which Prefect replaces for SIGTERM."""

@@ -46,18 +46,21 @@ def stopped_by_signals(
 
 @contextmanager
 def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Let the first signal set `control.stop` and the second `control.stop_now`, while the loop runs."""
+    """Let the first signal ask for a stop and the second for an immediate one, while the loop runs.
 
-    def stop() -> None:
-        if control.stop.is_set():
-            control.stop_now.set()
-        else:
-            control.stop.set()
-            control.progress.step("Stopping: waiting for calls in flight (again to stop at once)")
+    Only the main thread of a process gets signals; in another, `control.ask_to_stop` alone stops the loop's work.
+    """
+    control.loop = loop
+    if threading.current_thread() is not threading.main_thread():
+        try:
+            yield
+        finally:
+            control.loop = None
+        return
 
     def take_signals() -> None:
         for number in SIGNALS:
-            loop.add_signal_handler(number, stop)
+            loop.add_signal_handler(number, control.ask_to_stop)
 
     take_signals()
     control.take_signals = take_signals
@@ -65,5 +68,6 @@ def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> It
         yield
     finally:
         control.take_signals = lambda: None
+        control.loop = None
         for number in SIGNALS:
             loop.remove_signal_handler(number)

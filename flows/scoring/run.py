@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flows.report.result import EvaluationResult
 from flows.runtime.control import NullProgress, Progress
+from flows.scoring.corrections import check_corrections
 from flows.scoring.remarks import about_same_failure
 from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.settings import ScoreSettings
@@ -60,6 +61,9 @@ def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
 
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
+    file = read_predictions(
+        settings.predictions, settings.reading
+    )  # first: it takes no time, the benchmark may
     benchmark = load_benchmark(
         settings.benchmark,
         data=settings.data,
@@ -72,7 +76,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
             f"{settings.benchmark.name} has no gold, so nothing can be scored. `crosscheck evaluate` makes predictions "
             "and `crosscheck export RUN --submission FILE` writes what its official evaluator takes."
         )
-    predictions = pair(read_predictions(settings.predictions, settings.reading), benchmark)
+    predictions = pair(file, benchmark)
     for note in (*benchmark.other_revision, *filter(None, [benchmark.translated])):
         progress.note(note)
     questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
@@ -119,7 +123,9 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
     async with SqlWorkers() as workers:
         with VerdictCache(settings.home.verdicts, workers.limits) as cache:
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
-            scorer = Scorer(selected.scorable, judge, headline=settings.headline, progress=judging)
+            scorable = selected.scorable
+            await check_corrections(scorable.benchmark, scorable.questions, scorable.databases, workers)
+            scorer = Scorer(scorable, judge, headline=settings.headline, progress=judging)
             await _score_all(selected, scorer)
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store

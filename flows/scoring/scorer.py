@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flows.runtime.control import NullProgress, Progress
+from flows.scoring.corrections import Corrections
 from flows.scoring.translation import AnswerTranslation
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.database import Database
@@ -13,12 +14,13 @@ from tasks.digests import file_digest
 from tasks.errors import ConfigurationError, DatabaseUnavailableError
 from tasks.records import Failure, Outcome, Question
 from tasks.scoring.build_report import build_report
+from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.scoring.execution.accepted import read_accepted
 from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.golds import judge_golds
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.execution.rules import RULES
 from tasks.scoring.execution.subset import SubsetGold
-from tasks.scoring.execution.suite import judge_suite
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.efficiency import Measured, RightAnswer, measure_efficiency
@@ -85,6 +87,7 @@ class Scorer:
         self._executed = [one for one in self._metrics if one.compare and one in wanted]
         self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
         self._accepted = self._read_accepted()
+        self._corrections = Corrections(scorable.benchmark, judge)
         written = self._settings.transpile_predictions
         self._translation = AnswerTranslation(written) if written else None
 
@@ -110,7 +113,9 @@ class Scorer:
         except DatabaseUnavailableError as error:
             failure = Failure("database_unavailable", "scoring", str(error), mendable=True)
             final = Verdict(dict.fromkeys(self._judge.rules, False), "no_answer")
-            self._add(QuestionScore(question, replace(outcome, sql=None, failure=failure), final, {}, gold))
+            unanswered = replace(outcome, sql=None, failure=failure)
+            correction = self._corrections.of(question)
+            self._add(QuestionScore(question, unanswered, final, {}, gold, correction=correction))
         self._progress.judged(correct=is_right(final, self._headline))
 
     async def _verdicts(self, question: Question, database: Database, outcome: Outcome) -> dict[str, Verdict]:
@@ -119,8 +124,9 @@ class Scorer:
         candidates = {candidate.stage: candidate.sql for candidate in outcome.candidates}
         gold, accepted = self._gold(question), self._accepted.get(question.id)
         judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
-        found = await judge_suite(
-            judge, suite, gold, {**candidates, FINAL: outcome.sql}, accepted=None if gold else accepted
+        golds = (gold, *self._scorable.benchmark.further_gold.get(question.id, ()))
+        found = await judge_golds(
+            judge, suite, golds, {**candidates, FINAL: outcome.sql}, accepted=None if gold else accepted
         )
         if len(suite) > 1:
             self._first_right[question.id] = is_right(found.first[FINAL], self._headline)
@@ -139,6 +145,9 @@ class Scorer:
     async def add_scored(self, score: QuestionScore) -> None:
         """Add a scored question, also one of an earlier run; metrics that compare results are computed."""
         database = self._scorable.databases.get(score.question.database_id)
+        if database and score.executable:
+            correction = await self._corrections.judged(score, self._suite(database))
+            score = replace(score, correction=correction)
         if database and score.executable and self._gold(score.question):
             await self._measure(score, database)
             if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
@@ -200,12 +209,19 @@ class Scorer:
             self._judge.workers, answers, trials=trials, timeout_s=self._settings.timeout_s, on_measured=tell
         )
 
-    def report(self, efficiency: Measured | None = None, *, link_all: bool = False) -> Report:
+    def report(
+        self,
+        efficiency: Measured | None = None,
+        *,
+        link_all: bool = False,
+        candidates: CandidateSetup | None = None,
+    ) -> Report:
         """Return the report over all selected questions, with every metric.
 
         Args:
             efficiency: measured run times; None: not measured.
             link_all: also score schema links of missing databases, which needs only their schemas.
+            candidates: how candidates were made; None: there are none.
         """
         schemas = {name: database.schema for name, database in self._scorable.databases.items()}
         known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
@@ -222,6 +238,8 @@ class Scorer:
                 **self._measured,
                 **({"efficiency": efficiency} if efficiency else {}),
                 **({"test_suite": self._suite_run} if self._first_right else {}),
+                **({"candidates": candidates} if candidates else {}),
+                **self._corrections.facts,
             },
         )
         if self._translation:

@@ -15,6 +15,7 @@ from tasks.tracking.evaluation import EvaluationRun, describe
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
+from tasks.tracking.warehouse.run_names import run_before
 from tasks.tracking.warehouse.runs import Warehouse
 
 PIPELINE = "predictions"
@@ -33,6 +34,7 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
         scorable.benchmark.question_files,
         engine=product_of(scorable.databases),
         questions_in_benchmark=len(scorable.benchmark.questions),
+        golds_sha256=scorable.benchmark.overlay.sha256 if scorable.benchmark.overlay else "",
     )
     return replace(run, rule=settings.headline)
 
@@ -50,9 +52,11 @@ def log_score(
     tracker.start(run)
     facts = {"predictions": _describe_file(predictions.file)}
     tracked = tracker.finish(report, Completion(seconds=seconds, facts=facts))
-    problems = [tracked.problem]
+    problems, before = [tracked.problem], ""
+    warehouse = Warehouse(settings.home.warehouse)
     try:
-        Warehouse(settings.home.warehouse).finish(run, report, tracker.summary)
+        warehouse.finish(run, report, tracker.summary)
+        before = run_before(run.run_id, warehouse.runs())
     except CrosscheckError as error:
         problems.append(f"The warehouse does not have this run: {error}")
     notes = (*predictions.notes, *progress.notes, *problems)
@@ -65,6 +69,7 @@ def log_score(
         mlflow_page=ui_url(store, tracked.experiment_id, tracked.run_id) if tracked.experiment_id else "",
         prefect_command="",
         prefect_page="",
+        before=before,
     )
 
 

@@ -25,7 +25,7 @@ MAX_RESTART_DELAY_S = 30.0
 MAX_LOG_BYTES = 20_000_000
 STOP_TIMEOUT_S = 30.0
 _LOG_LINES_SHOWN = 15
-_WRAPPER = (sys.executable, "-m", "flows.servers.process_tree")
+_WRAPPER = (sys.executable, "-P", "-m", "flows.servers.process_tree")
 
 
 class ServiceFailedError(CrosscheckError):

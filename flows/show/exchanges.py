@@ -14,6 +14,7 @@ from flows.questions.demonstrations import demonstrations_for
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
+from flows.questions.writers import writer_settings
 from flows.runtime.control import Control, NullProgress
 from flows.show.run_view import benchmark_of
 from tasks.backbone.cache.store import open_reply_cache
@@ -129,8 +130,9 @@ def _is_free(settings: EvaluationSettings) -> bool:
     if kind_of(settings.backbone).paid or has_oracle(settings.pipeline):
         return False
     check_backbone(settings.backbone)
-    eliminator = eliminator_settings(settings.pipeline)
-    return eliminator is None or not kind_of(eliminator).paid
+    eliminator, writers = eliminator_settings(settings.pipeline), writer_settings(settings).writers
+    others = (*writers, *([eliminator] if eliminator else ()))
+    return not any(kind_of(other).paid for other in others)
 
 
 async def _ask_again(

@@ -13,7 +13,7 @@ from rich.syntax import Syntax
 from flows.report.tables import open_console
 from flows.show.question_view import QuestionView
 from tasks.records import Call, Execution, StageRecord
-from tasks.scoring.report import is_right
+from tasks.scoring.report import is_right, is_right_corrected
 from tasks.tracking.pages.text import answer_in_words, visible
 from tasks.wording import counted, money, number, seconds
 
@@ -172,12 +172,30 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
         ]
         if others:
             console.print(f"other rules: {', '.join(others)}")
+    _print_correction(console, view)
+    if opinion := score.opinion:
+        console.print(
+            f"opinion of {_text(opinion.model)}: {_mark(right=opinion.right)}, {_text(opinion.reason)}"
+        )
     if view.causes:
         console.print(f"causes: {', '.join(view.causes)}")
     if score.final.gold_status != "ok":
         console.print(f"[yellow]![/] the gold itself fails ({score.final.gold_status})")
     for note in score.outcome.notes:
         console.print(f"[dim]·[/] {_text(note)}")
+
+
+def _print_correction(console: Console, view: QuestionView) -> None:
+    """Print what corrected golds say of the question, where they say anything."""
+    found = view.score.correction
+    if found is None:
+        return
+    now = is_right_corrected(view.score, view.stored.run.rule)
+    state = "not counted" if now is None else _mark(right=now)
+    console.print(f"on corrected golds: {state} (gold {found.change})")
+    console.print(f"  [dim]{_text(found.reason)} ({_text(found.source)})[/]", soft_wrap=True)
+    for sql in found.golds:
+        _print_sql(console, sql)
 
 
 def _print_sql(console: Console, sql: str | None) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import CrosscheckError, DataError, did_you_mean
 from tasks.records import Call, Execution
 from tasks.scoring.error_classes import classify
-from tasks.scoring.report import QuestionScore, Verdict, is_right
+from tasks.scoring.report import QuestionScore, Verdict, is_right, is_right_corrected
 from tasks.settings.home import Home
 from tasks.tracking.predictions import status
 from tasks.tracking.warehouse.runs import StoredRun
@@ -193,6 +193,9 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "causes": list(view.causes),
         "sql": outcome.sql,
         "gold_sql": score.gold_sql,
+        "correction": asdict(score.correction) if score.correction else None,
+        "opinion": asdict(score.opinion) if score.opinion else None,
+        "correct_on_corrected": is_right_corrected(score, run.rule) if run.golds_sha256 else None,
         "predicted_result": _execution(view.predicted),
         "gold_result": _execution(view.gold),
         "not_executed": view.problem,

@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from flows.report.tables import open_console, show_all
 from flows.show.run_view import UNKNOWN_DEFAULTS, RunView, causes_of
+from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.tables import TextTable
 from tasks.tracking.pages.text import visible
@@ -34,6 +35,10 @@ def print_run(view: RunView, stream: TextIO) -> None:
         console.print(f"[bold]{_text(sentence)}[/]")
     if report.ex.total:
         console.print(f"{CONFIDENCE} {interval(*view.interval)} (Wilson)")
+    if view.corrected is not None:
+        console.print(f"on corrected golds [bold]{percent(view.corrected)}[/] ({counts(view.corrected)})")
+        if differ := view.corrected_differs.in_words():
+            console.print(f"corrected golds differ: {_text(differ)}", soft_wrap=True)
     for line in _settings(view):
         console.print(line)
     show_all(console, _tables(view))
@@ -136,6 +141,8 @@ def _tables(view: RunView) -> list[TextTable]:
     ):
         if len(shares) > 1:
             tables.append(TextTable(title, ("", "EX", "right"), _shares(shares)))
+    if found := (view.stored.summary or {}).get("candidates"):
+        tables += candidate_tables(found)
     if view.causes:
         rows = tuple((name, f"{count:,}") for name, count in view.causes.items())
         tables.append(TextTable("Causes of wrong answers, several perhaps", ("", "questions"), rows))

@@ -1,7 +1,7 @@
 """A finished or interrupted run as `crosscheck show` prints it: its facts, and the questions that are not right."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from tasks.errors import CrosscheckError
 from tasks.scoring.build_report import build_report
 from tasks.scoring.error_classes import classify
 from tasks.scoring.metrics.causes import NOT_ASKED
-from tasks.scoring.report import QuestionScore, Report, is_right
+from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
+from tasks.scoring.report import QuestionScore, Ratio, Report, is_right
 from tasks.scoring.significance import wilson
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings, stored_benchmark
 from tasks.settings.home import Home, find_conf
@@ -46,6 +47,16 @@ class RunView:
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the headline score, as shares."""
         return wilson(self.report.ex.correct, self.report.ex.total)
+
+    @property
+    def corrected(self) -> Ratio | None:
+        """Execution accuracy on corrected golds; None where the run has none."""
+        return corrected_ex(self.report.rows, self.report.rule) if self.stored.run.golds_sha256 else None
+
+    @property
+    def corrected_differs(self) -> Differing:
+        """Questions on which corrected golds give another verdict."""
+        return differing(self.report.rows, self.report.rule)
 
     @property
     def wrong(self) -> tuple[QuestionScore, ...]:
@@ -129,6 +140,7 @@ def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) 
         "scored": report.scored,
         "answered": report.answered,
         "ex": {"rule": report.rule} | report.ex.as_object() | {"low": low, "high": high, "confidence": 0.95},
+        "ex_corrected": _corrected(view),
         "rules": {name: ratio.as_object() for name, ratio in report.rules.items()},
         "stages": [
             {"name": each.name, "fixed": each.fixed, "broken": each.broken} | each.ex.as_object()
@@ -145,6 +157,13 @@ def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) 
         "mendable": report.mendable,
         **{kind: [_line_as_object(view, row) for row in rows] for kind, rows in listed.items()},
     }
+
+
+def _corrected(view: RunView) -> dict[str, Any] | None:
+    if view.corrected is None:
+        return None
+    named = {"sha256": view.stored.run.golds_sha256}
+    return view.corrected.as_object() | named | asdict(view.corrected_differs)
 
 
 def _line_as_object(view: RunView, row: QuestionScore) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +44,7 @@ class Folder:
     def holdings(self) -> tuple[Holding, ...]:
         """Count everything, the nights, the recordings and the rest of the folder included."""
         home = self.home
-        found = [store.holding(self.retention) for store in self.stores]
+        found = [self._holding(store) for store in self.stores]
         nights = list(home.nights.glob("*.json"))
         recordings = [path for path in home.path.glob("*.jsonl") if path.is_file()]
         found.insert(1, Holding("nights", home.nights, size_of(home.nights), {"nights": len(nights)}))
@@ -53,6 +54,12 @@ class Folder:
         inside = sum(each.size for each in (*found, recorded) if each.path.is_relative_to(home.path))
         rest = Holding("other files", home.path, max(0, size_of(home.path) - inside))
         return (*found, recorded, rest)
+
+    def _holding(self, store: Store) -> Holding:
+        try:
+            return store.holding(self.retention)
+        except sqlite3.Error as error:  # damaged, or locked for longer than others wait for it
+            return Holding(store.name, store.path, size_of(store.path), note=f"It cannot be read: {error}")
 
 
 @dataclass(frozen=True, slots=True)

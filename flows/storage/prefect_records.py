@@ -9,8 +9,8 @@ from tasks.tracking.retention.store import BUSY_TIMEOUT_S, Holding, SqliteStore,
 
 _LEAST_AGE = datetime.timedelta(hours=1, seconds=1)
 """Prefect's vacuum refuses to remove anything younger."""
-_EMPTY = 1_270_000
-"""Bytes of Prefect's database without a flow run."""
+_OF_FLOW_RUNS = ("flow_run", "flow_run_state", "log", "artifact")
+_OF_TASK_RUNS = ("task_run", "task_run_state")
 _ENDED = "state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED') AND end_time < ?"
 
 
@@ -42,7 +42,10 @@ class PrefectRecords(SqliteStore):
             size_of(self.path),
             {"flow runs": flow_runs, "task runs": task_runs},
             {"flow runs": old_flow_runs, "task runs": old_task_runs},
-            self.share(old_task_runs, task_runs, _EMPTY),
+            self.freed(
+                dict.fromkeys(_OF_FLOW_RUNS, old_flow_runs / flow_runs if flow_runs else 0)
+                | dict.fromkeys(_OF_TASK_RUNS, old_task_runs / task_runs if task_runs else 0)
+            ),
         )
 
     def remove(self, retention: Retention) -> None:

@@ -35,6 +35,11 @@ def print_estimate(
         "Replies in the cache cost nothing and are not subtracted.",
         soft_wrap=True,
     )
+    if selecting := max(cell.selecting_calls for cell in cells):
+        console.print(
+            f"Selecting among candidates comes on top: at most {selecting:,} calls per question.",
+            soft_wrap=True,
+        )
     if budget_usd is not None and (total is None or total > budget_usd):
         known = "is unknown" if total is None else f"is above it ({money(total)})"
         console.print(

@@ -3,17 +3,19 @@
 A sample of questions goes through each pipeline with the free offline backbone; all prompts and replies are measured,
 four characters a token. Prompts ask for the cell's reply formats; a format that reasons adds `ASSUMED_REASONING` tokens
 to each reply, since the offline backbone reasons in none. A real model's replies change the length of later prompts and
-the number of corrections. Cached replies are not subtracted.
+the number of corrections. Cached replies are not subtracted. Every candidate is written, by its own backbone; calls
+that select among them are not in the estimate, since those of the offline backbone are equal.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
 from flows.questions.preparation import Preparation, prepare
 from flows.questions.runner import QuestionRunner, Tools
+from flows.questions.writers import writer_settings
 from flows.runtime.budget import tokens
 from flows.runtime.control import Progress
 from flows.sweep.plan import Cell
@@ -51,6 +53,14 @@ class Estimate:
     cost_usd: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one backbone of a cell is asked, in all questions."""
+
+    calls: int
+    usage: Usage
+
+
 class _Asked(ReplyFormat):
     """Another format's instructions, answered in JSON: the offline backbone writes nothing else."""
 
@@ -77,7 +87,7 @@ class _Measuring:
 
     def __init__(self, formats: ReplyFormats) -> None:
         self._inner = OfflineBackbone()
-        self._formats = formats
+        self.formats = formats
         self.calls = self.input_tokens = self.output_tokens = 0
 
     @property
@@ -90,7 +100,7 @@ class _Measuring:
         self.input_tokens += sum(tokens(len(message.content)) for message in request.messages)
         self.output_tokens += tokens(len(reply.text))
         stage = request.origin.stage if request.origin else None
-        if request.schema is not None and self._formats.format(stage).reasons:
+        if request.schema is not None and self.formats.format(stage).reasons:
             self.output_tokens += ASSUMED_REASONING
         return reply
 
@@ -101,37 +111,39 @@ async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
     Raises:
         CrosscheckError: a cell cannot start: files, questions, databases or keys are missing.
     """
-    measured: dict[str, Estimate] = {}
+    measured: dict[str, tuple[_Part, ...]] = {}
     found = []
     async with SqlWorkers() as workers:
         for cell in cells:
-            formats = _AskedFormats.of(cell.settings.backbone)
+            formats = [_AskedFormats.of(backbone) for backbone in cell.backbones]
             key = f"{cell.settings.pipeline.model_dump_json()} {formats}"
             preparation = prepare(cell.settings, progress)
             if key not in measured:
                 progress.step(f"Estimating {cell.settings.pipeline.name}")
-                measured[key] = await _measure(preparation, formats, workers)
-            found.append(_priced(measured[key], cell))
+                measured[key] = await _measure(preparation, cell, workers)
+            found.append(_priced(len(preparation.asked), measured[key], cell))
     return tuple(found)
 
 
-async def _measure(preparation: Preparation, formats: ReplyFormats, workers: SqlWorkers) -> Estimate:
-    asked = preparation.asked
-    measuring = _Measuring(formats)
-    backbone = MeteredBackbone(measuring, formats)
-    tools = Tools(backbone, workers, eliminator=MeteredBackbone(measuring))
+async def _measure(preparation: Preparation, cell: Cell, workers: SqlWorkers) -> tuple[_Part, ...]:
+    """Measure what each of a cell's backbones is asked; () where a question of the sample has no answer."""
+    measuring = {one.name: _Measuring(_AskedFormats.of(one)) for one in cell.backbones}
+    own, *_ = backbones = {name: MeteredBackbone(one, one.formats) for name, one in measuring.items()}
+    writers = tuple(backbones[one.name] for one in writer_settings(cell.settings).writers)
+    eliminator = MeteredBackbone(measuring[own])
+    tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
     runner = QuestionRunner(preparation.settings, preparation.inputs, tools)
-    sample = _spread(asked)
+    sample = _spread(preparation.asked)
     outcomes = [await runner.run(Trail(question)) for question in sample]
     if not sample or any(outcome.failure for outcome in outcomes):
-        return Estimate(len(asked), None, None, None, None)
-    factor = len(asked) / len(sample)
-    return Estimate(
-        len(asked),
-        round(measuring.calls * factor),
-        round(measuring.input_tokens * factor),
-        round(measuring.output_tokens * factor),
-        None,
+        return ()
+    factor = len(preparation.asked) / len(sample)
+    return tuple(
+        _Part(
+            round(one.calls * factor),
+            Usage(input=round(one.input_tokens * factor), output=round(one.output_tokens * factor)),
+        )
+        for one in measuring.values()
     )
 
 
@@ -141,9 +153,18 @@ def _spread(questions: Sequence[Question]) -> list[Question]:
     return [questions[place * len(questions) // SAMPLE] for place in range(SAMPLE)]
 
 
-def _priced(measured: Estimate, cell: Cell) -> Estimate:
-    """Return the estimate with its cost at the backbone's price; unknown if there is an eliminator."""
-    eliminator = getattr(cell.settings.pipeline, "eliminator", None)
-    prices = None if eliminator else prices_for(cell.settings.backbone)
-    usage = Usage(input=measured.input_tokens, output=measured.output_tokens)
-    return replace(measured, cost_usd=0.0 if cell.free else cost(usage, prices))
+def _priced(questions: int, parts: Sequence[_Part], cell: Cell) -> Estimate:
+    """Return the estimate with its cost at the backbones' prices; unknown if there is an eliminator."""
+    if not parts:
+        return Estimate(questions, None, None, None, None)
+    prices = [prices_for(backbone) for backbone in cell.backbones]
+    costs = [cost(part.usage, price) for part, price in zip(parts, prices, strict=True) if part.calls]
+    known = [usd for usd in costs if usd is not None]
+    unknown = len(known) < len(costs) or getattr(cell.settings.pipeline, "eliminator", None)
+    return Estimate(
+        questions,
+        sum(part.calls for part in parts),
+        sum(part.usage.input or 0 for part in parts),
+        sum(part.usage.output or 0 for part in parts),
+        0.0 if cell.free else None if unknown else sum(known),
+    )

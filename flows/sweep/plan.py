@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from flows.questions.writers import check_candidates, writer_settings
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import prices_for
 from tasks.errors import ConfigurationError
+from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.load import parse_override
 from tasks.settings.pipeline import has_oracle
@@ -37,16 +39,28 @@ class Cell:
         return "gold translated by sqlglot" if self.settings.benchmark.transpile_gold else ""
 
     @property
-    def priced(self) -> bool:
-        """Whether its calls have a price, or cost nothing."""
-        return not kind_of(self.settings.backbone).paid or prices_for(self.settings.backbone) is not None
+    def backbones(self) -> tuple[BackboneSettings, ...]:
+        """The backbones that are asked: its own, and those that write candidates."""
+        found = writer_settings(self.settings)
+        return (found.own, *(writer for writer in found.writers if writer.name != found.own.name))
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Names of the backbones whose calls have no price, and are not free."""
+        return tuple(one.name for one in self.backbones if kind_of(one).paid and prices_for(one) is None)
 
     @property
     def free(self) -> bool:
         """Whether all its calls are free."""
-        return not kind_of(self.settings.backbone).paid and not getattr(
-            self.settings.pipeline, "eliminator", None
-        )
+        paid = any(kind_of(one).paid for one in self.backbones)
+        return not paid and not getattr(self.settings.pipeline, "eliminator", None)
+
+    @property
+    def selecting_calls(self) -> int:
+        """Calls per question, at most, that select among its candidates."""
+        wanted = self.settings.pipeline.candidates
+        most = {"vote": 0, "pairwise": wanted.n * (wanted.n - 1), "tournament": wanted.n - 1, "merge": 1}
+        return most[wanted.select] if wanted.n > 1 else 0
 
 
 def plan_sweep(
@@ -80,6 +94,7 @@ def plan_sweep(
         )
     for cell in cells:
         check_backbone(cell.settings.backbone)
+        check_candidates(cell.settings)
     return tuple(cells)
 
 
@@ -95,7 +110,7 @@ def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
             f"--budget: {second.settings.pipeline.name} asks an eliminator, a second backbone, whose calls no budget "
             "counts. Leave --budget out, or set pipeline.eliminator=null."
         )
-    unpriced = sorted({cell.settings.backbone.name for cell in cells if not cell.priced})
+    unpriced = sorted({name for cell in cells for name in cell.unpriced})
     if budget_usd is not None and unpriced:
         raise ConfigurationError(
             f"--budget: what {', '.join(unpriced)} costs is unknown, so no budget can be kept. Give it prices in its "

@@ -19,6 +19,8 @@ READINGS = 2
 SAMPLES_PER_ATTEMPT = 1000
 """Sample indices that one sampling of a question may use; the next one's begin behind them."""
 
+SAMPLES_PER_CANDIDATE = 1000 * SAMPLES_PER_ATTEMPT
+"""Sample indices of one candidate in all samplings of a question; the next one's begin behind them."""
 
 _JSON = ReplyFormats()
 
@@ -31,6 +33,7 @@ class MeteredBackbone:
         formats: in which form it answers.
         origin: the stage of the question that asks.
         attempt: index of the question's sampling.
+        candidate: index among the candidates that this backbone writes to a question; 0 is what it writes alone.
 
     Attributes:
         calls: every call that brought a reply, in the order in which they came.
@@ -44,19 +47,26 @@ class MeteredBackbone:
         *,
         origin: Origin | None = None,
         attempt: int = 0,
+        candidate: int = 0,
     ) -> None:
         self._inner = inner
         self._formats = formats
         self._origin = origin
         self._attempt = attempt
+        self._candidate = candidate
         self._asked = 0
         self.calls: list[Call] = []
         self.notes: list[str] = []
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's and the reply format; a recording's also question and stage."""
+        """The inner backbone's, the reply format, and any candidate but the first; a recording's also the place.
+
+        So the stages of a candidate that ask a model have keys of their own, and those that ask none are shared.
+        """
         identity = {**self._inner.identity, **self._formats.identity(self._stage)}
+        if self._candidate:
+            identity["candidate"] = self._candidate
         if self._origin and identity.get("kind") == "replay":
             return {**identity, "question": self._origin.question, "stage": self._origin.stage}
         return identity
@@ -68,7 +78,13 @@ class MeteredBackbone:
             origin: the stage of the question that asks.
             attempt: index of the question's sampling; each sampling gets replies of its own.
         """
-        return MeteredBackbone(self._inner, self._formats, origin=origin, attempt=attempt)
+        return MeteredBackbone(
+            self._inner, self._formats, origin=origin, attempt=attempt, candidate=self._candidate
+        )
+
+    def for_candidate(self, index: int) -> "MeteredBackbone":
+        """Return a view of the same backbone that writes a candidate; 0 gets the replies of a run without any."""
+        return MeteredBackbone(self._inner, self._formats, candidate=index)
 
     def again(self) -> None:
         """Begin a repetition of the stage: number its requests from the first, and remove its notes.
@@ -154,9 +170,10 @@ class MeteredBackbone:
         return self._origin.stage if self._origin else None
 
     def _placed(self, request: Request) -> Request:
-        """Return the request with its origin, numbered in the order of asking, and its attempt's sample index."""
-        if self._attempt:
-            request = replace(request, sample=request.sample + self._attempt * SAMPLES_PER_ATTEMPT)
+        """Return the request with its origin, numbered in the order of asking, and the sample index of its sampling."""
+        first = self._attempt * SAMPLES_PER_ATTEMPT + self._candidate * SAMPLES_PER_CANDIDATE
+        if first:
+            request = replace(request, sample=request.sample + first)
         if self._origin is None:
             return request
         placed = replace(request, origin=replace(self._origin, round=self._asked))

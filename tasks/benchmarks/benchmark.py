@@ -12,7 +12,8 @@ from tasks.benchmarks.files.descriptions import Key, read_published
 from tasks.benchmarks.files.schemas import names_in_schema, read_ddl
 from tasks.benchmarks.fingerprint import sql_fingerprint
 from tasks.benchmarks.gold_dialect import gold_for
-from tasks.benchmarks.layouts.base import GoldResults, Layout, Places, layout_of
+from tasks.benchmarks.layouts.base import GoldResults, Layout, Places, Split, layout_of
+from tasks.benchmarks.overlay import Overlay, read_overlay
 from tasks.database.engine import dialect_named, engine_of
 from tasks.database.location import Location
 from tasks.database.schema import ColumnDescription, Schema
@@ -42,6 +43,8 @@ class Benchmark:
         other_revision: those of the notes that say which files differ from the stated revision.
         translated: what was done where the gold SQL was translated into the databases' dialect; "" elsewhere.
         written_gold: gold SQL by question id as the files have it.
+        further_gold: further gold SQL by question id, as right as the first, never translated. For scoring only.
+        overlay: corrected golds for a second score; None: there are none. For `tasks.scoring` only.
     """
 
     settings: BenchmarkSettings
@@ -58,6 +61,8 @@ class Benchmark:
     other_revision: tuple[str, ...] = ()
     translated: str = ""
     written_gold: Mapping[str, str] = field(default_factory=dict, repr=False)
+    further_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    overlay: Overlay | None = None
 
     def has_gold(self, question_id: str) -> bool:
         """Return whether there is a gold SQL or an accepted result to compare an answer with."""
@@ -84,8 +89,12 @@ class Benchmark:
 
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
-        """Fingerprints of the whole split's gold, translated or not: all that the leak guard sees of it."""
-        return frozenset(sql_fingerprint(sql) for sql in (*self.gold.values(), *self.written_gold.values()))
+        """Fingerprints of the whole split's gold, translated, corrected or not: all that the leak guard sees of it."""
+        further = (sql for sqls in self.further_gold.values() for sql in sqls)
+        decided = self.overlay.decided.values() if self.overlay else ()
+        corrected = (sql for entry in decided for sql in entry.sql)
+        every = (*self.gold.values(), *self.written_gold.values(), *further, *corrected)
+        return frozenset(sql_fingerprint(sql) for sql in every)
 
     @cached_property
     def schema_names(self) -> Mapping[str, tuple[str, ...]]:
@@ -235,6 +244,8 @@ def load_benchmark(
         missing={},
         notes=(*other_revision, *split.notes, *_notes(settings, folder)),
         other_revision=other_revision,
+        further_gold=split.further_gold,
+        overlay=_overlay(settings, split),
     )
     # a tables file says nothing of the engine: its schemas are written as the benchmark's databases are
     engine = engine_of(benchmark.location("x"))
@@ -253,6 +264,22 @@ def load_benchmark(
     per_database = Counter(question.database_id for question in split.questions)
     absent = (name for name in per_database if not benchmark.exists(name))
     return replace(benchmark, schemas=schemas, missing={name: per_database[name] for name in absent})
+
+
+def _overlay(settings: BenchmarkSettings, split: Split) -> Overlay | None:
+    if settings.golds is None:
+        return None
+    return read_overlay(Path(settings.golds), {question.id for question in split.questions})
+
+
+def check_files(settings: BenchmarkSettings, *, data: Path, home: Path, conf: Path) -> None:
+    """Check that a benchmark's files are there, without reading them.
+
+    Raises:
+        ConfigurationError: there is no such layout.
+        DataError: a file is missing.
+    """
+    _demand_files(settings, layout_of(settings.layout).folder(settings, Places(data, home, conf, None)))
 
 
 def _schemas(layout: Layout, settings: BenchmarkSettings, folder: Path) -> Mapping[str, Schema]:

@@ -1,10 +1,12 @@
-"""A schema as text for prompts, in four formats.
+"""A schema as text for prompts, in five formats.
 
 - `comment`: one comment line per table with its columns; samples, a line per table too, keys and descriptions apart
   (RSL-SQL's S, V, FK block and D).
 - `create_table`: DDL, with samples and descriptions as comments behind the columns and keys as constraints.
 - `m_schema`: one line per column with type, key, description and examples (after M-Schema of XiYan-SQL).
 - `values`: one line per table, each column followed by its examples; keys as equations (SEA-SQL).
+- `omnisql`: DDL as OmniSQL and Arctic-Text2SQL-R1 are trained with (data_preprocessing/process_dataset.py of
+  snowflakedb/ArcticTraining): description and examples in one comment, named constraints, a blank line between tables.
 
 Every name is spelled as in the database. Values and descriptions are put on one line each.
 """
@@ -92,7 +94,7 @@ def render(
             descriptions=described,
             sampled=sampled,
         )
-    writer = _create_table if style == "create_table" else _m_schema
+    writer = {"create_table": _create_table, "m_schema": _m_schema, "omnisql": _omnisql}[style]
     shown = schema.with_samples(
         lambda _, column: tuple(literal(v, longest_value) for v in column.samples[:sample_rows])
     )
@@ -196,6 +198,37 @@ def _create_table(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: b
         for position, (definition, remark) in enumerate(entries, start=1):
             comma = "," if position < len(entries) else ""
             yield f"  {definition}{comma}" + (f" -- {remark}" if remark else "")
+        yield ");"
+
+
+def _omnisql(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool) -> Iterator[str]:
+    def names(columns: tuple[str, ...]) -> str:
+        return ", ".join(quoted_if_needed(column, schema.dialect) for column in columns)
+
+    for place, table in enumerate(schema.tables):
+        entries: list[tuple[str, str]] = []
+        for column in table.columns:
+            remarks = [_sentence(column).rstrip(".")] if descriptions and _sentence(column) else []
+            if column.samples:
+                remarks.append(f"example: [{', '.join(column.samples)}]")
+            definition = f"{names((column.name,))} {' '.join(column.type.split())}".rstrip()
+            entries.append((definition, ", ".join(remarks)))
+        if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
+            entries.append((f"PRIMARY KEY ({names(table.primary_key)})", ""))
+        for key in keys:
+            if key.table == table.name:
+                constraint = "_".join(("fk", table.name, *key.columns)).lower().replace(" ", "_")
+                parent = f"{names((key.parent,))} ({names(key.parent_columns)})"
+                entries.append(
+                    (
+                        f"CONSTRAINT {names((constraint,))} FOREIGN KEY ({names(key.columns)}) REFERENCES {parent}",
+                        "",
+                    )
+                )
+        yield ("\n" if place else "") + f"CREATE TABLE {names((table.name,))} ("
+        for position, (definition, remark) in enumerate(entries, start=1):
+            comma = "," if position < len(entries) else ""
+            yield f"    {definition}{comma}" + (f" -- {remark}" if remark else "")
         yield ");"
 
 

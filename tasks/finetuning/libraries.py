@@ -18,7 +18,7 @@ def require_libraries() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigurationError(
-            f"Fine-tuning needs {', '.join(missing)}. Install the extra: pip install -e '.[finetune]'"
+            f'Fine-tuning needs {", ".join(missing)}. Install them: pip install "crosscheck-sql[finetune]"'
         )
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging as transformers_logging

@@ -4,9 +4,12 @@ import hashlib
 import logging
 import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from tasks.errors import ConfigurationError
+
+INSTALL = 'Install it: pip install "crosscheck-sql[embedding]"'
 
 PROBE_TIMEOUT_S = 5.0
 """Seconds until the hub has to answer whether it has the model; the libraries' own attempts last over a minute."""
@@ -35,8 +38,11 @@ def find_encoder(name: str) -> EncoderSource:
     A name without an owner is one of sentence-transformers' own. Nothing is downloaded here.
 
     Raises:
-        ConfigurationError: it is on no disk and the hub does not offer it, or cannot be reached.
+        ConfigurationError: it is on no disk and the hub does not offer it, or cannot be reached; or the extra that
+            loads encoders is not installed.
     """
+    if not is_installed():
+        raise unusable(name, f"sentence-transformers is not installed. {INSTALL}")
     folder = Path(name).expanduser()
     if folder.is_dir():
         return EncoderSource(name, str(folder), True, f"folder:{_digest(folder)}")
@@ -44,8 +50,15 @@ def find_encoder(name: str) -> EncoderSource:
     return _in_hub_cache(name, hub_name) or _on_hub(name, hub_name)
 
 
+def is_installed() -> bool:
+    """Whether the library that loads encoders is installed."""
+    return find_spec("sentence_transformers") is not None
+
+
 def is_on_disk(name: str) -> bool:
     """Whether an encoder can be loaded without a network; a name that no encoder could have cannot."""
+    if not is_installed():
+        return False
     if Path(name).expanduser().is_dir():
         return True
     try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from tasks.database.schema import Schema
 from tasks.records import StageRecord
+from tasks.scoring.candidates import bill_line, is_candidate
 from tasks.scoring.cost import total_cost
 from tasks.scoring.grades import by_grade
 from tasks.scoring.linking import score_links
@@ -41,7 +42,7 @@ def build_report(
     stage_records = [record for score in scores for record in score.outcome.stages]
     by_label: dict[str, list[StageRecord]] = defaultdict(list)
     for record in stage_records:
-        by_label[record.label].append(record)
+        by_label[bill_line(record.label)].append(record)
     return Report(
         rule=rule,
         questions=len(scores),
@@ -101,11 +102,16 @@ def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScor
 
 
 def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
-    """Return the stages in pipeline order, although no question need have reached all of them."""
+    """Return the stages in pipeline order, although no question need have reached all of them.
+
+    Candidates are no stages of each other: of several, the first one's steps are there, and the selection.
+    """
     names: list[str] = []
     for score in scored:
         place = 0
         for name in score.stages:
+            if is_candidate(name):
+                continue
             if name in names:
                 place = names.index(name) + 1
             else:

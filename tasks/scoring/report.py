@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tasks.records import Outcome, Question
 from tasks.tables import TextTable
@@ -30,6 +30,9 @@ UNGRADED = "ungraded"
 
 NO_GOLD = "no_gold"
 """The gold's status for a question that has neither a gold SQL nor an accepted result."""
+
+Change = Literal["replaced", "added", "withdrawn"]
+"""What a correction does to a question's gold: other SQL in its place, further SQL beside it, or it is not counted."""
 
 Value = Ratio | int | float
 """What a metric comes to: a share with numerator and denominator, a count, or a number that is neither."""
@@ -62,6 +65,40 @@ def is_right(verdict: Verdict | None, rule: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """What corrected golds say of one question, beside the official verdict and never in its place.
+
+    Attributes:
+        change: what was done to its gold; "withdrawn": the question is not counted.
+        golds: SQL whose results are right; () where it is withdrawn.
+        correct: per rule, whether the final SQL is right; {} where it is withdrawn.
+        reason: what is wrong with the official gold.
+        source: who says so.
+    """
+
+    change: Change
+    golds: tuple[str, ...] = ()
+    correct: Mapping[str, bool] = field(default_factory=dict)
+    reason: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a model thinks of an answer, beside its verdict: no score depends on it.
+
+    Attributes:
+        model: name of the backbone.
+        right: whether it calls the answer right.
+        reason: why, in its words.
+    """
+
+    model: str
+    right: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionScore:
     """One question, its outcome, and the verdicts on the SQL of each stage.
 
@@ -73,6 +110,8 @@ class QuestionScore:
         gold_sql: the gold, for reports only; "" where there is none.
         executable: False when the database or the gold (status NO_GOLD) is missing: such a question is counted apart,
             never scored.
+        correction: what corrected golds say of it; None where they leave its gold as it is, or there are none.
+        opinion: what a model thinks of the answer; None where none was asked.
     """
 
     question: Question
@@ -81,6 +120,15 @@ class QuestionScore:
     stages: Mapping[str, Verdict]
     gold_sql: str
     executable: bool = True
+    correction: Correction | None = None
+    opinion: Opinion | None = None
+
+
+def is_right_corrected(score: QuestionScore, rule: str) -> bool | None:
+    """Return whether the final SQL is right under corrected golds; None where the question is withdrawn."""
+    if score.correction is None:
+        return is_right(score.final, rule)
+    return None if score.correction.change == "withdrawn" else score.correction.correct.get(rule, False)
 
 
 @dataclass(frozen=True, slots=True)

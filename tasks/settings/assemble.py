@@ -114,13 +114,14 @@ def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSet
 
 
 def stored_benchmark(content: Mapping[str, Any]) -> BenchmarkSettings:
-    """Return the settings of a stored run's benchmark.
+    """Return the settings of a stored run's benchmark, without its file of corrected golds, which scoring alone reads.
 
     Raises:
         ConfigurationError: they are not valid in this release.
     """
     try:
-        found: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(content))
+        plain = {**content, "golds": None}
+        found: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(plain))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -90,6 +90,9 @@ class BackboneSettings(Settings):
     """Limit of output tokens; None: the endpoint's own. OpenAI is sent it as `max_completion_tokens`."""
     max_completion_tokens: int | None = Field(None, gt=0)
     """The same limit, for endpoints that know it by this name only: reasoning models elsewhere than at OpenAI."""
+    context_tokens: int | None = Field(None, gt=0)
+    """Tokens of the model's context, for prompt and reply together. A schema that would fill more than 60 % of what the
+    reply leaves is pruned to the columns nearest to the question. None: unknown, nothing is pruned."""
     seed: int | None = None
     """Sampling seed, where the endpoint takes one."""
     response_mode: ResponseMode = "json_object"
@@ -114,6 +117,11 @@ class BackboneSettings(Settings):
     match: Literal["request", "stage"] = "stage"
     """How "replay" finds a reply: by exact request only, or else also by question, stage and round."""
 
+    @property
+    def reply_tokens(self) -> int | None:
+        """Limit of output tokens, under whichever name it is sent; None: the endpoint's own."""
+        return self.max_tokens or self.max_completion_tokens
+
     @model_validator(mode="before")
     @classmethod
     def _of_earlier_releases(cls, content: Any) -> Any:
@@ -130,5 +138,10 @@ class BackboneSettings(Settings):
         if self.max_tokens is not None and self.max_completion_tokens is not None:
             raise ValueError(
                 "max_tokens and max_completion_tokens are one limit under two names: set one of them"
+            )
+        if self.context_tokens is not None and (self.reply_tokens or 0) >= self.context_tokens:
+            raise ValueError(
+                f"context_tokens ({self.context_tokens}) are for prompt and reply together, and the reply alone may "
+                f"have {self.reply_tokens}: set a lower max_tokens"
             )
         return self

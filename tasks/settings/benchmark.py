@@ -78,6 +78,9 @@ class BenchmarkSettings(Settings):
     """Checksums of files of this revision; a file that differs is noted."""
     timeout_s: float = Field(30.0, gt=0)
     """Seconds after which a query is stopped."""
+    golds: str | None = None
+    """JSON file of corrected golds: a second score beside the official one, which stays as it is. A relative path is
+    relative to the YAML file, with `--set` to the working directory."""
     quarantine: tuple[QuestionId, ...] = Field((), strict=False)
     """Ids of questions whose gold is known to be wrong; scored with and without."""
 

@@ -14,7 +14,16 @@ _TAG = re.compile(r"[\w][\w.\- ]{0,99}")
 RESERVED_TAGS = {
     *("name", "note", "changed", "status", "rule", "benchmark_revision", "question_sha256", "sqlite_version"),
     *("crosscheck_version", "crosscheck_run_id", "git_commit", "sweep", "sweep_set", "parent_run_id"),
-    *("parent_mlflow_run_id", "rerun", "rerun_from", "attempt", "rerolled", "oracle", "night"),
+    *(
+        "parent_mlflow_run_id",
+        "rerun",
+        "rerun_from",
+        "attempt",
+        "rerolled",
+        "oracle",
+        "golds_sha256",
+        "night",
+    ),
 }
 """Tags that Crosscheck writes itself."""
 Only = Literal["errors", "wrong", "empty", "timeouts"]

@@ -9,6 +9,12 @@ from tasks.errors import ConfigurationError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
+_IN_WHEEL = Path(__file__).resolve().parents[1] / "conf"
+"""Where `setup.py` puts conf/ in a wheel."""
+
+SHIPPED_CONF = _IN_WHEEL if _IN_WHEEL.is_dir() else CHECKOUT / "conf"
+"""The folder of benchmarks, backbones, pipelines and prompts that came with Crosscheck."""
+
 DEFAULT_BENCHMARK = "demo"
 DEFAULT_BACKBONE = "offline"
 DEFAULT_PIPELINE = "rsl-sql"
@@ -117,13 +123,13 @@ def find_data(option: str | None = None) -> Path:
 
 
 def find_conf() -> Path:
-    """Return the folder of benchmarks, backbones, pipelines and prompts: CROSSCHECK_CONF, else the checkout's.
+    """Return the folder of benchmarks, backbones, pipelines and prompts: CROSSCHECK_CONF, else `SHIPPED_CONF`.
 
     Raises:
         ConfigurationError: when CROSSCHECK_CONF names no folder.
     """
     named = os.environ.get("CROSSCHECK_CONF")
-    path = Path(named).expanduser().resolve() if named else CHECKOUT / "conf"
+    path = Path(named).expanduser().resolve() if named else SHIPPED_CONF
     if not path.is_dir():
         raise ConfigurationError(
             f"There is no configuration folder {path}. Set CROSSCHECK_CONF to a folder with benchmarks/, backbones/, "

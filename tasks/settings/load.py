@@ -24,6 +24,9 @@ KINDS: Mapping[str, Kind | None] = {
 }
 """Kinds of settings, the first part of every `--set`; None: its model does not depend on its content."""
 
+USER_FILES = {"benchmark": ("golds",)}
+"""Settings that name a user's file, which does not lie among the benchmark's: their paths become absolute."""
+
 
 def available(conf: Path, kind: str) -> dict[str, Path]:
     """Return the files of one kind ("benchmark", "backbone", "pipeline") by name, in alphabetical order."""
@@ -109,9 +112,13 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
     for override in overrides:
         target, keys, value = parse_override(override)
         if target == kind:
+            if ".".join(keys) in USER_FILES.get(kind, ()):
+                value = _in_folder(value, Path.cwd())
             _put(content, keys, _absolute(value, Path.cwd()), override)
             where[".".join(keys)] = f"--set {override}"
     content = {key: _absolute(value, path.resolve().parent) for key, value in content.items()}
+    for key in USER_FILES.get(kind, ()):
+        content |= {key: _in_folder(content[key], path.resolve().parent)} if key in content else {}
     model = _model(KINDS[kind], path, content, where)
     try:
         return model.model_validate(content)
@@ -129,6 +136,11 @@ def _absolute(value: Any, folder: Path) -> Any:
     if isinstance(value, dict):
         return {key: _absolute(item, folder) for key, item in value.items()}
     return absolute(value, folder) if isinstance(value, str) else value
+
+
+def _in_folder(value: Any, folder: Path) -> Any:
+    """Return the path of a file as an absolute one; what is no text as it is."""
+    return str((folder / Path(value).expanduser()).resolve()) if isinstance(value, str) else value
 
 
 def _model(

@@ -2,12 +2,13 @@
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tasks.settings.base import Settings
 from tasks.settings.dac import DacCorrectionSettings
 
-SchemaFormat = Literal["comment", "create_table", "m_schema", "values"]
+SchemaFormat = Literal["comment", "create_table", "m_schema", "values", "omnisql"]
+NativeLayout = Literal["omnisql", "arctic", "xiyan"]
 HintSource = Literal["evidence", "question", "both", "none"]
 Match = Literal["substring", "word", "parsed"]
 
@@ -35,7 +36,8 @@ class PromptSettings(Settings):
 
     schema_format: SchemaFormat = "comment"
     """"comment": a line per table; "create_table": DDL; "m_schema": a line per column with type and
-    examples; "values": a line per table with examples behind each column (SEA-SQL)."""
+    examples; "values": a line per table with examples behind each column (SEA-SQL); "omnisql": DDL as OmniSQL and
+    Arctic-Text2SQL-R1 write it."""
     sample_rows: int = Field(3, ge=0)
     """Rows of each table whose values are shown, per column."""
     rows: Literal["first", "random"] = "first"
@@ -144,6 +146,28 @@ class CorrectionSettings(CorrectionTurns):
         return CorrectionTurns(**{name: getattr(self, name) for name in CorrectionTurns.model_fields})
 
 
+class CandidateSettings(Settings):
+    """Candidates: several runs of the pipeline for each question, of whose answers one is selected."""
+
+    n: int = Field(1, ge=1, le=64)
+    """Answers per question; 1: the pipeline's only one."""
+    temperature: float | None = Field(None, ge=0, le=2)
+    """Temperature of the backbones that write candidates; null: each backbone's own."""
+    demonstrations: Literal["same", "shuffled"] = "same"
+    """"shuffled": candidates from the second on see the training questions in a random order."""
+    seed: int = 0
+    """Which random orders these are."""
+    backbones: tuple[str, ...] = Field((), strict=False)
+    """Backbones that write candidates in turns: names in `conf/backbones`, or paths; none: the run's own."""
+    select: Literal["vote", "pairwise", "tournament", "merge"] = "vote"
+    """How one is selected: the most frequent result; each result against each other, or against the best so far, by
+    the run's backbone; or a query that the backbone writes from the most frequent ones."""
+    rows_shown: int = Field(5, ge=1)
+    """Rows of each result that the run's backbone is shown."""
+    merged: int = Field(2, ge=2)
+    """Most frequent results that "merge" shows."""
+
+
 class PipelineSettings(Settings):
     """Settings that every pipeline has; the settings of a pipeline are a subclass with the pipeline's own."""
 
@@ -155,6 +179,7 @@ class PipelineSettings(Settings):
     """One line for `crosscheck list`."""
     prompt: PromptSettings = PromptSettings()
     demonstrations: DemonstrationSettings = DemonstrationSettings()
+    candidates: CandidateSettings = CandidateSettings()
 
 
 class FewShotSettings(PipelineSettings):
@@ -234,6 +259,44 @@ class SeaSqlSettings(PipelineSettings):
     execution_adjustment: ExecutionAdjustmentSettings = ExecutionAdjustmentSettings()
     rewrite_concat: bool = False
     """Take the final SQL's concatenated columns apart (`a || ' ' || b` becomes `a, b`), as the released code does."""
+
+
+class NativePromptSettings(PromptSettings):
+    """The prompt that an open model for Text-to-SQL was trained with."""
+
+    layout: NativeLayout = "omnisql"
+    """Whose: "omnisql" (OmniSQL), "arctic" (Arctic-Text2SQL-R1) or "xiyan" (XiYanSQL-QwenCoder)."""
+    schema_format: SchemaFormat = "omnisql"
+    """As in every pipeline; where nothing is said, the layout's own: "m_schema" for "xiyan", else "omnisql"."""
+    values: Literal["rows", "retrieved"] = "retrieved"
+    """What stands for a column's samples: values that the question may mean, filled up with others."""
+    longest_value: int = Field(40, ge=1)
+    """Characters of a sample value that are shown."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_the_layouts_format(cls, content: Any) -> Any:
+        if isinstance(content, dict) and content.get("layout") == "xiyan":
+            return {"schema_format": "m_schema", **content}
+        return content
+
+
+class NoDemonstrations(DemonstrationSettings):
+    """No demonstrations: the layouts of open models have no place for any."""
+
+    k: int = Field(0, ge=0, le=0)
+    """Demonstrations per prompt: none."""
+
+
+class NativeSettings(PipelineSettings):
+    """One call in the prompt layout that a model was trained with: schema with values, reasoning, one fenced query."""
+
+    kind: str = "native"
+    name: str = "native"
+    prompt: NativePromptSettings = NativePromptSettings()
+    demonstrations: NoDemonstrations = NoDemonstrations()
+    descriptions: bool = True
+    """Show column descriptions."""
 
 
 P = TypeVar("P", bound=PipelineSettings)

@@ -4,9 +4,10 @@ A class's JSON schema, its docstring included, is part of the request, and so of
 cache: these docstrings do not change.
 """
 
-from typing import Any
+import re
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 
 class StageReply(BaseModel):
@@ -26,6 +27,18 @@ class SqlReply(StageReply):
     """A query."""
 
     sql: str
+
+
+class BetterReply(StageReply):
+    """The better of two queries, by its number."""
+
+    better: Literal[1, 2]
+
+    @field_validator("better", mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        digits = re.findall(r"\d+", value) if isinstance(value, str) else ()
+        return int(digits[0]) if len(digits) == 1 else value
 
 
 class LinkReply(StageReply):

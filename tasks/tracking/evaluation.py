@@ -51,6 +51,7 @@ class EvaluationRun:
         questions_in_benchmark: how many questions the file has; None when unknown.
         layout: how the benchmark's files are laid out ("bird", "spider"): the form of the submission.
         user: login name of the user who started it; None when unknown.
+        golds_sha256: sha256 of the file of corrected golds; "" where there is only the official score.
         tags: further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}; `name`, `note` and `changed` among them.
     """
 
@@ -72,6 +73,7 @@ class EvaluationRun:
     questions_in_benchmark: int | None = None
     layout: str = "bird"
     user: str | None = None
+    golds_sha256: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -137,6 +139,7 @@ def describe(
     engine: str,
     questions_in_benchmark: int | None = None,
     tags: Mapping[str, str] | None = None,
+    golds_sha256: str = "",
 ) -> EvaluationRun:
     """Describe an evaluation by its settings.
 
@@ -146,6 +149,7 @@ def describe(
         engine: name and version of what executes the queries, "" where unknown.
         questions_in_benchmark: how many questions the file has; None when unknown.
         tags: further MLflow tags.
+        golds_sha256: sha256 of the file of corrected golds.
 
     Raises:
         DataError: a question file cannot be read.
@@ -171,6 +175,7 @@ def describe(
         questions_in_benchmark=questions_in_benchmark,
         layout=str(benchmark.get("layout", "bird")),
         user=user_name(),
+        golds_sha256=golds_sha256,
         tags={**(tags or {}), **translated},
     )
 

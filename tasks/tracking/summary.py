@@ -93,6 +93,7 @@ def summary(
         "revision": run.revision,
         "translations": list(run.translations),
         "question_sha256": run.question_sha256,
+        "golds_sha256": run.golds_sha256 or None,
         "engine": run.engine,
         "version": run.version,
         "git_commit": run.git_commit,

@@ -30,7 +30,7 @@ def timed(name: str, command: CommandLine, server: FakeOpenAI, *arguments: str) 
     """Run a command, print its times, and return its standard output."""
     server.requests.clear()
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    process = command.start(*arguments)
+    process = command.start_anew(*arguments)
     out, err = process.communicate(timeout=600)
     total = time.monotonic() - started
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

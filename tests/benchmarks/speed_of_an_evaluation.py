@@ -4,6 +4,8 @@ r"""How fast an evaluation is beside a plain loop that sends the same requests. 
     python tests/benchmarks/speed_of_an_evaluation.py --benchmark spider-dev --pipeline rsl-sql --questions 972 \
         --in-flight 128 --data FOLDER
     python tests/benchmarks/speed_of_an_evaluation.py --grid         # several latencies and numbers in flight
+    python tests/benchmarks/speed_of_an_evaluation.py --grid --benchmark spider-dev --questions 972 --data FOLDER \
+        --chart docs/images/efficiency.svg --page docs/speed.md     # the table and the chart of the page
 
 It evaluates a benchmark against a local API of a set latency, sends the same requests once more with an event loop of
 its own (the same client, as many in flight, as many in a chain as the pipeline asks one after the other; no Prefect,
@@ -11,7 +13,9 @@ no cache, no SQL, no scoring), and evaluates again from the cache. It prints
 - the share of plain: the plain loop's time over the evaluation's, from the opening of its stores until everything is
   recorded and logged, and over that of the whole command;
 - milliseconds of CPU per call: of the command without Prefect's server, of that server, and of the plain loop;
-- bytes of Prefect's database per call, and the time of the cached re-run.
+- bytes of Prefect's database per call, and the time of the cached re-run;
+- the share of ideal (calls x latency / in flight, over the time) of the plain loop, of the evaluation, and of naive
+  Prefect: a task for every request, with retries and a persisted result (a fifth of the requests).
 
 Seconds depend on what else the machine does; compare the shares of one line.
 """
@@ -19,10 +23,12 @@ Seconds depend on what else the machine does; compare the shares of one line.
 import argparse
 import asyncio
 import json
+import multiprocessing
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +43,15 @@ from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Request
 from tasks.settings.backbone import BackboneSettings
+from tasks.tracking.pages.template import Scale, render
 from tests.benchmarks.local_api import local_api
 from tests.support.command_line import CommandLine
 
 GRID = ((1.0, 32), (1.0, 128), (0.1, 64))
+NAIVE_PART = 5
+"""One of so many requests is sent by naive Prefect, which takes several times as long as everything else."""
+WAYS = {"plain": "quiet", "Crosscheck": "fixed", "naive Prefect": "zero"}
+"""Ways to send the requests, and the colour of their bars."""
 
 
 @dataclass
@@ -51,17 +62,20 @@ class Measured:
     seconds: float
     cpu_s: float
     server_cpu_s: float
+    memory_mb: float
+    """Highest resident memory of the evaluating process."""
 
 
 def measure(command: CommandLine, *arguments: str) -> Measured:
     """Run a command; the CPU time of Prefect's server is counted apart."""
     started = time.monotonic()
-    process = command.start(*arguments)
+    process = command.start_anew(*arguments)
     seen: dict[int, tuple[bool, float]] = {}
-    parent = psutil.Process(process.pid)
+    parent, memory = psutil.Process(process.pid), 0
     with tempfile.TemporaryFile("w+") as out:
         while process.poll() is None:
             with suppress(psutil.Error):
+                memory = max(memory, parent.memory_info().rss)
                 for each in (parent, *parent.children(recursive=True)):
                     with suppress(psutil.Error):
                         times = each.cpu_times()
@@ -75,7 +89,7 @@ def measure(command: CommandLine, *arguments: str) -> Measured:
         result = json.loads(out.read())
     here = sum(cpu for server, cpu in seen.values() if not server)
     there = sum(cpu for server, cpu in seen.values() if server)
-    return Measured(result, seconds, here, there)
+    return Measured(result, seconds, here, there, memory / 1e6)
 
 
 def requests_in(home: Path) -> list[Request]:
@@ -107,7 +121,103 @@ def plain(requests: Sequence[Request], chains: int, url: str, in_flight: int) ->
     return asyncio.run(run())
 
 
-def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> None:
+def naive(requests: Sequence[Request], chains: int, url: str, in_flight: int) -> float:
+    """Send requests as tasks of a Prefect flow; return the seconds until all task runs are recorded."""
+    from uuid import UUID
+
+    from flows.orchestration.server import LocalServer
+    from flows.orchestration.settings import CLIENT, apply
+    from flows.orchestration.task_runs import wait_until_recorded
+    from flows.runtime.control import Control
+    from tasks.settings.home import Home
+
+    waiting = [requests[number::chains] for number in range(chains)]
+    with tempfile.TemporaryDirectory() as folder:
+        apply(CLIENT)
+        with LocalServer(Home(Path(folder))) as server:
+            server.wait()
+            from prefect import flow, task
+            from prefect.runtime import flow_run
+
+            @task(retries=2, persist_result=True)
+            async def ask(client: OpenAIBackbone, request: Request) -> str:
+                return (await client.complete(request)).text
+
+            async def work(client: OpenAIBackbone) -> None:
+                while waiting:
+                    for request in waiting.pop():
+                        await ask(client, request)
+
+            @flow
+            async def evaluate() -> None:
+                settings = BackboneSettings(name="local", model="local", base_url=url, concurrency=in_flight)
+                async with OpenAIBackbone(settings) as client:
+                    await asyncio.gather(*(work(client) for _ in range(min(in_flight, chains))))
+                await wait_until_recorded(UUID(str(flow_run.id)), len(requests), Control())
+
+            started = time.perf_counter()
+            asyncio.run(evaluate())
+            return time.perf_counter() - started
+
+
+@dataclass
+class Cell:
+    """What was measured at one latency and number in flight."""
+
+    latency: float
+    in_flight: int
+    calls: int
+    plain_s: float
+    plain_cpu_s: float
+    naive_s: float
+    """Seconds of naive Prefect, were it to send all requests; 0: not measured."""
+    first: Measured
+    again: Measured
+    database: int
+    """Bytes that Prefect's database has grown by."""
+
+    @property
+    def efficiency(self) -> dict[str, float]:
+        """The share of ideal, by way."""
+        ideal = self.calls * self.latency / self.in_flight
+        seconds = dict(zip(WAYS, (self.plain_s, self.first.result["seconds"], self.naive_s), strict=True))
+        return {way: ideal / each for way, each in seconds.items() if each}
+
+    def lines(self) -> str:
+        """Return what is printed."""
+        per_call, result = 1000 / self.calls, self.first.result
+        ideal = ", ".join(f"{way} {share:.2f}" for way, share in self.efficiency.items())
+        return (
+            f"{self.calls} calls of {self.latency} s, {self.in_flight} in flight: plain {self.plain_s:.1f} s; "
+            f"evaluation {result['seconds']:.1f} s, share {self.plain_s / result['seconds']:.2f}; command "
+            f"{self.first.seconds:.1f} s, share {self.plain_s / self.first.seconds:.2f}\n"
+            f"  CPU per call: {self.first.cpu_s * per_call:.2f} ms, Prefect's server "
+            f"{self.first.server_cpu_s * per_call:.2f} ms, plain {self.plain_cpu_s * per_call:.2f} ms; "
+            f"{self.database * per_call / 1e6:.2f} KB of Prefect's database, {result['prefect']['recorded']} of "
+            f"{result['prefect']['task_runs']} task runs recorded\n"
+            f"  cached re-run: {self.again.seconds:.1f} s, CPU {self.again.cpu_s + self.again.server_cpu_s:.1f} s, "
+            f"{self.again.result['calls']} calls\n  share of ideal: {ideal}"
+        )
+
+    def row(self) -> str:
+        """Return a row of the page's table."""
+        per_call, result, shares = 1000 / self.calls, self.first.result, self.efficiency
+        return (
+            f"| {self.latency:g} s × {self.in_flight} | {self.plain_s:.1f} s | {result['seconds']:.1f} s | "
+            f"{self.plain_s / result['seconds']:.2f} | {' | '.join(f'{shares.get(way, 0):.2f}' for way in WAYS)} | "
+            f"{self.plain_cpu_s * per_call:.1f} | {self.first.cpu_s * per_call:.1f} | "
+            f"{self.first.server_cpu_s * per_call:.1f} | {self.database * per_call / 1e6:.1f} KB | "
+            f"{self.again.seconds:.1f} s |"
+        )
+
+
+HEADER = (
+    "| latency × in flight | plain | evaluation | share of plain | ideal: plain | Crosscheck | naive Prefect | CPU ms per "
+    "call: plain | evaluation | Prefect's server | database per call | second run |\n" + "|--" * 12 + "|"
+)
+
+
+def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> Cell:
     with tempfile.TemporaryDirectory() as folder, local_api(latency, chosen.tail) as url:
         backbone = Path(folder) / "local.yaml"
         settings = {"model": "local", "base_url": url, "concurrency": in_flight}
@@ -120,25 +230,53 @@ def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> None:
         size = database_bytes(command.home)
         first = measure(command, *arguments, *limit)
         size = database_bytes(command.home) - size
-        requests = requests_in(command.home)
-        plain_s, plain_cpu = plain(requests, first.result["questions"], url, in_flight)
+        requests, questions = requests_in(command.home), first.result["questions"]
+        plain_s, plain_cpu_s = plain(requests, questions, url, in_flight)
         again = measure(command, *arguments, *limit)
-    calls, per_call = first.result["calls"], 1000 / first.result["calls"]
-    print(
-        f"{calls} calls of {latency} s, {in_flight} in flight{f', tail {chosen.tail}' if chosen.tail else ''}: "
-        f"plain {plain_s:.1f} s; evaluation {first.result['seconds']:.1f} s, share "
-        f"{plain_s / first.result['seconds']:.2f}; command {first.seconds:.1f} s, share {plain_s / first.seconds:.2f}"
+        part = requests[: max(len(requests) // NAIVE_PART, min(questions, len(requests)))]
+        naive_s = 0.0
+        if not chosen.no_naive:
+            # In a process of its own, because Prefect's settings are those of a process.
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+                seconds = process.submit(naive, part, questions, url, in_flight).result()
+            naive_s = seconds * len(requests) / len(part)
+    calls = first.result["calls"]
+    cell = Cell(latency, in_flight, calls, plain_s, plain_cpu_s, naive_s, first, again, size)
+    print(cell.lines(), flush=True)
+    return cell
+
+
+def chart(cells: Sequence[Cell]) -> str:
+    """Return the efficiency of every cell and way as a bar chart."""
+    columns = []
+    for number, cell in enumerate(cells):
+        for place, (way, share) in enumerate(cell.efficiency.items()):
+            middle = 110 + 270 * number + 80 * place
+            bar = {"kind": WAYS[way], "value": share, "text": f"{share:.2f}", "of": ""}
+            lines = [f"{cell.latency:g} s × {cell.in_flight}"] if place == 1 else []
+            columns.append({"middle": middle, "bars": [bar], "lines": lines})
+    width = 110 + 270 * len(cells)
+    return render(
+        "bar_chart.svg.jinja",
+        heading="Efficiency: calls × latency / in flight, over the time taken",
+        detail="latency of the model × requests in flight",
+        columns=columns,
+        width=width,
+        right=width - 20,
+        up=Scale(0, 1, 330, 100),
+        ticks=[0, 0.25, 0.5, 0.75, 1],
+        form="{:.2f}",
+        keys=[(kind, 60 + 150 * number, way) for number, (way, kind) in enumerate(WAYS.items())],
     )
-    print(
-        f"  CPU per call: {first.cpu_s * per_call:.2f} ms, Prefect's server {first.server_cpu_s * per_call:.2f} ms, "
-        f"plain {plain_cpu * per_call:.2f} ms; {size * per_call / 1e6:.2f} KB of Prefect's database, "
-        f"{first.result['prefect']['recorded']} of {first.result['prefect']['task_runs']} task runs recorded"
-    )
-    print(
-        f"  cached re-run: {again.seconds:.1f} s, CPU {again.cpu_s + again.server_cpu_s:.1f} s, "
-        f"{again.result['calls']} calls",
-        flush=True,
-    )
+
+
+def fill(page: Path, cells: Sequence[Cell]) -> None:
+    """Write the table into a page, between its two marks."""
+    before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- grid -->\n")
+    _, end, after = rest.partition("<!-- end of grid -->")
+    assert mark and end, f"{page} has no marks"
+    table = "\n".join([HEADER, *(cell.row() for cell in cells)])
+    page.write_text(f"{before}{mark}\n{table}\n\n{end}{after}", encoding="utf-8")
 
 
 def database_bytes(home: Path) -> int:
@@ -162,9 +300,16 @@ def main() -> None:
     )
     options.add_argument("--in-flight", type=int, default=32)
     options.add_argument("--grid", action="store_true", help=f"latencies and numbers in flight: {GRID}")
+    options.add_argument("--no-naive", action="store_true", help="do not measure naive Prefect")
+    options.add_argument("--chart", type=Path, help="SVG file for the efficiency of every cell")
+    options.add_argument("--page", type=Path, help="Markdown file whose table is replaced")
     chosen = options.parse_args()
-    for latency, in_flight in GRID if chosen.grid else ((chosen.latency, chosen.in_flight),):
-        compare(chosen, latency, in_flight)
+    grid = GRID if chosen.grid else ((chosen.latency, chosen.in_flight),)
+    cells = [compare(chosen, latency, in_flight) for latency, in_flight in grid]
+    if chosen.chart:
+        chosen.chart.write_text(chart(cells), encoding="utf-8")
+    if chosen.page:
+        fill(chosen.page, cells)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,25 @@ PROMISES: dict[str, Promise] = {
         606,
         "test_hostile_sql.py",
     ),
+    "disk": Promise(
+        "A disk that is full or read-only: each store, made or used on it, works or says so in one message, and is "
+        "whole when there is space again; replies of that time are stored then; commands say what they cannot write",
+        28,
+        "test_machine.py",
+        answers=True,
+    ),
+    "clock": Promise(
+        "A clock that jumps by years, forwards, backwards or to and fro: no call is held up, nothing stored is lost",
+        14,
+        "test_machine.py",
+        answers=True,
+    ),
+    "query": Promise(
+        "`crosscheck query`, made to read files, attach, copy, install, load, change settings or results, reach the "
+        "network: nothing but the warehouse is read, nothing is changed, no file is made",
+        111,
+        "test_query.py",
+    ),
     "death": Promise(
         "An evaluation that is killed (SIGKILL), terminated or stopped for a while goes on with the same command, to "
         "the table of an undisturbed run",

@@ -52,6 +52,18 @@ class CommandLine:
         """Start a command and return its process."""
         return start_module("flows.cli", arguments, self.all_of_environment, self.cwd)
 
+    def start_anew(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start a command in a Python process of its own, which imports everything, as a user's does."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.cwd,
+            env=self.all_of_environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def run(self, *arguments: str, timeout: float = 480) -> Ran:
         """Run a command to its end."""
         return finish(self.start(*arguments), timeout)
@@ -84,7 +96,7 @@ def prefect(*arguments: str, environment: Mapping[str, str]) -> Ran:
     return finish(start_module("prefect", arguments, environment), timeout=200)
 
 
-def end(process: "Forked | subprocess.Popen[str]", how: signal.Signals, timeout: float = 60) -> Ran:
+def end(process: "Forked | subprocess.Popen[str]", how: signal.Signals, timeout: float = 300) -> Ran:
     """Send a process a signal and wait until it is gone."""
     process.send_signal(how)
     out, err = process.communicate(timeout=timeout)
@@ -98,7 +110,18 @@ def stop(process: "subprocess.Popen[bytes]", timeout: float = 5) -> None:
         process.wait(timeout)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait(timeout)
+        process.wait()
+
+
+def read_until(process: "Forked | subprocess.Popen[str]", text: str) -> str:
+    """Read standard error until it contains a text; return what was read."""
+    assert process.stderr is not None
+    read = b""
+    while text.encode() not in read:
+        part = os.read(process.stderr.fileno(), 65536)
+        assert part, f"it ended without {text!r}: {read.decode()}"
+        read += part
+    return read.decode()
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +154,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert url.startswith("http"), "Prefect's server did not start"
     yield url
     process.stdin.close()
-    process.wait(timeout=60)
+    process.wait(timeout=300)
 
 
 @pytest.fixture(scope="session")
@@ -163,7 +186,7 @@ def crosscheck(tmp_path: Path, prefect_server: str) -> CommandLine:
     )
 
 
-def wait_until(condition: Any, timeout: float = 60) -> None:
+def wait_until(condition: Any, timeout: float = 300) -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + timeout
     while not condition():

@@ -108,7 +108,7 @@ class Composed:
     def _wait(self, name: str, condition: str) -> None:
         process = self._started[name]
         if condition == ENDED:
-            assert process.wait(timeout=120) == 0, self.log(name)
+            assert process.wait(timeout=300) == 0, self.log(name)
             return
         assert condition == ANSWERS
 
@@ -116,4 +116,4 @@ class Composed:
             assert process.poll() is None, self.log(name)
             return self.healthy(name)
 
-        wait_until(healthy, timeout=120)
+        wait_until(healthy)

@@ -71,7 +71,7 @@ class Deaths:
                 time.sleep(1.0 if number else 0.0)
                 if process.poll() is None:
                     process.send_signal(each)
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             process.kill()
             raise

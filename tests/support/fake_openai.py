@@ -202,7 +202,7 @@ class FakeOpenAI:
         """Set the behaviour for requests beyond the script; None: an ordinary reply."""
         self._always = behaviour
 
-    def wait_for(self, requests: int, timeout: float = 5.0) -> None:
+    def wait_for(self, requests: int, timeout: float = 300.0) -> None:
         """Block until that many requests have arrived.
 
         Raises:
@@ -216,7 +216,7 @@ class FakeOpenAI:
 
     def __enter__(self) -> "FakeOpenAI":
         self._thread.start()
-        if not self._ready.wait(10):
+        if not self._ready.wait(60):
             raise RuntimeError("the fake server did not start")
         return self
 

@@ -4,6 +4,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.records import Execution
+
 CORPUS = Path(__file__).parents[1] / "tasks" / "database" / "hostile"
 SIGNS = {"\\n": "\n", "\\0": "\0", "\\ud800": "\ud800", "\\udfff": "\udfff"}
 _REPEATED = re.compile(r"\{([^|{}]*)\|([^|{}]*)\|(\d+)\|([^|{}]*)\}")
@@ -14,6 +18,29 @@ class Statement(NamedTuple):
 
     expected: str
     sql: str
+
+
+def held(expected: str, execution: Execution, timeout_s: float) -> bool:
+    """Whether the outcome is the expected one.
+
+    What must be stopped may be refused, or may end before its deadline on a fast machine; what is harmless may be
+    refused or stopped.
+    """
+    stopped = execution.status in ("timeout", "too_large")
+    found = "stopped" if stopped else "refused" if execution.status == "error" else "harmless"
+    if expected == "stopped":
+        return found != "harmless" or execution.seconds < timeout_s
+    return found == expected or expected == "harmless"
+
+
+async def executed(
+    workers: SqlWorkers, database: Database, statement: Statement, timeout_s: float
+) -> Execution:
+    """Execute a statement; one that must be refused is given more time if a busy machine took what it had."""
+    execution = await workers.execute(database, statement.sql, timeout_s=timeout_s)
+    if statement.expected == "refused" and execution.status == "timeout":
+        return await workers.execute(database, statement.sql, timeout_s=60)
+    return execution
 
 
 def statements(engine: str) -> list[Statement]:

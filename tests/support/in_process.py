@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import os
+from unittest import mock
 
 import pytest
 
@@ -10,9 +12,13 @@ from tests.support.command_line import Ran
 
 
 def run(*arguments: str) -> Ran:
-    """Run a command to its end; the working folder is that of CROSSCHECK_HOME."""
+    """Run a command to its end; the working folder is that of CROSSCHECK_HOME.
+
+    What the command sets in the environment for itself and its server is forgotten.
+    """
     out, err = io.StringIO(), io.StringIO()
     with (
+        mock.patch.dict(os.environ),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as ended,

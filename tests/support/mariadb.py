@@ -45,7 +45,7 @@ def execute(*statements: str, database: str | None = None) -> list[tuple[Any, ..
     """Execute statements as root; return the rows of the last."""
     rows: list[tuple[Any, ...]] = []
     connection = pymysql.connect(
-        host=HOST, user="root", database=database, autocommit=True, connect_timeout=5
+        host=HOST, user="root", database=database, autocommit=True, connect_timeout=60
     )
     with connection, connection.cursor() as cursor:
         for statement in statements:

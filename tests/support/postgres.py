@@ -57,7 +57,7 @@ def new_reader(*statements: str) -> Iterator[str]:
 
 def execute(url: str, sql: str) -> list[tuple[object, ...]]:
     """Execute one statement in a connection of its own; return its rows."""
-    with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
+    with psycopg.connect(url, autocommit=True, connect_timeout=60) as connection:
         cursor = connection.execute(sql)  # type: ignore[arg-type]
         return cursor.fetchall() if cursor.description else []
 

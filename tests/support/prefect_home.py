@@ -59,7 +59,7 @@ def _forget_connection() -> None:
     """Have Prefect's events go to the server of the test that follows, not to that of one before it."""
     from prefect.events.worker import EventsWorker
 
-    EventsWorker.drain_all(timeout=10, at_exit=False)
+    EventsWorker.drain_all(timeout=60, at_exit=False)
 
 
 async def in_flow(work: Callable[[], Awaitable[T]]) -> T:

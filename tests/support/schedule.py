@@ -15,16 +15,20 @@ ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 def ask(url: str, body: Any = None, **headers: str) -> Any:
-    """Return the JSON that a Prefect server answers: to a POST where there is a body, else to a GET.
+    """Return the JSON that a Prefect server answers: to a POST where there is a body, else to a GET."""
+    return send("GET" if body is None else "POST", url, body, **headers).json()
+
+
+def send(method: str, url: str, body: Any = None, **headers: str) -> httpx.Response:
+    """Return what a Prefect server answers.
 
     While its SQLite database is locked it answers 503; as Prefect's own client does, ask again.
     """
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
-        method = "GET" if body is None else "POST"
-        response = httpx.request(method, url, json=body, headers=headers, timeout=30)
+        response = httpx.request(method, url, json=body, headers=headers, timeout=120)
         if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
-            return response.raise_for_status().json()
+            return response.raise_for_status()
         time.sleep(0.5)
 
 
@@ -42,6 +46,6 @@ def fired(api: str, deployment: str, parameters: Mapping[str, Any]) -> dict[str,
             found.update(run)
         return found.get("state_type") in ENDED
 
-    wait_until(ended, timeout=120)
+    wait_until(ended)
     assert found["auto_scheduled"]
     return found

@@ -34,7 +34,7 @@ class Network:
         try:
             if self.cut:
                 raise ConnectionError("the network is down")
-            assert self.open.wait(30), "the network was held up for ever"
+            assert self.open.wait(300), "the network was held up for ever"
         finally:
             with self._lock:
                 self.waiting -= 1

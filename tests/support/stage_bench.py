@@ -175,7 +175,7 @@ def museum(tmp_path_factory: pytest.TempPathFactory) -> Database:
 
 @pytest_asyncio.fixture
 async def workers() -> AsyncIterator[SqlWorkers]:
-    async with SqlWorkers(1, limits=Limits(timeout_s=0.2, grace_s=1.0, memory_mb=512)) as pool:
+    async with SqlWorkers(1, limits=Limits(timeout_s=0.5, grace_s=10.0, memory_mb=512)) as pool:
         yield pool
 
 

@@ -63,7 +63,7 @@ class Team:
         address = ("--host", "127.0.0.1", "--port", str(self.port))
         ours = {**SERVER, "PREFECT_API_DATABASE_CONNECTION_URL": self.database}
         self._start("server", ("server", "start", *address), ours)
-        wait_until(self._answers, timeout=120)
+        wait_until(self._answers)
 
     def deploy(self) -> None:
         """Deploy what prefect.yaml lists, with the command that it names."""
@@ -75,14 +75,14 @@ class Team:
     def start_worker(self, machine: str, **more: str) -> None:
         options = ("--pool", POOL, "--type", "process", "--name", machine, "--limit", "2")
         self._start(machine, ("worker", "start", *options), more)
-        wait_until(lambda: self._is_online(machine), timeout=120)
+        wait_until(lambda: self._is_online(machine))
 
     def lose(self, machine: str) -> None:
         """Kill every process of a machine at once."""
         for number in self._processes_on(machine):
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
-        self._processes.pop(machine).wait(timeout=30)
+        self._processes.pop(machine).wait(timeout=300)
 
     def stop(self) -> None:
         for machine in list(self._processes):
@@ -111,7 +111,7 @@ class Team:
     def _answers(self) -> bool:
         time.sleep(0.2)
         with suppress(httpx.HTTPError):
-            return httpx.get(f"{self.api}/health", timeout=5).status_code == httpx.codes.OK
+            return httpx.get(f"{self.api}/health", timeout=60).status_code == httpx.codes.OK
         return False
 
     def _is_online(self, machine: str) -> bool:

@@ -121,4 +121,4 @@ def run_in_terminal(
         os.close(ours)
     screen = Screen(columns)
     screen.write(written.decode("utf-8", "replace"))
-    return process.wait(timeout=60), screen
+    return process.wait(timeout=300), screen

@@ -66,7 +66,7 @@ async def evaluated(
         return found, UUID(flow_run.id), task_runs.begun
 
     found, id, begun = await in_flow(in_it)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while await count_finished_task_runs(id) < begun:
             await asyncio.sleep(0.1)
     async with get_client() as client:
@@ -235,9 +235,10 @@ async def test_a_call_that_comes_when_prefect_is_idle_has_a_task_run_of_its_own(
     prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks.task_runs, "BUSY_FACTOR", 0.0)
-    slow = asyncio.Event()
+    begun, slow = asyncio.Event(), asyncio.Event()
 
     async def waits() -> str:
+        begun.set()
         await slow.wait()
         return "slow"
 
@@ -245,7 +246,7 @@ async def test_a_call_that_comes_when_prefect_is_idle_has_a_task_run_of_its_own(
 
     async def work(task_runs: TaskRuns) -> None:
         first = asyncio.create_task(ask(task_runs, "1"))
-        await asyncio.sleep(0.5)
+        await begun.wait()
         await ask(task_runs, "2")
         slow.set()
         await first

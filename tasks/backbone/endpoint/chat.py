@@ -64,7 +64,7 @@ def identity_of(settings: BackboneSettings) -> dict[str, Any]:
         "model": settings.model,
         "base_url": public_url(settings.base_url or OPENAI_URL),
         "temperature": settings.temperature,
-        "max_tokens": settings.max_tokens or settings.max_completion_tokens,
+        "max_tokens": settings.reply_tokens,
         "seed": settings.seed,
         "response_mode": settings.response_mode,
         "extra_body": settings.extra_body,

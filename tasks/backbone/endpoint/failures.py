@@ -134,7 +134,10 @@ def refusal_of(
         return Refusal("server", message, retry_after_s=wait)
     if "context_length_exceeded" in codes or status == 413 or _TOO_LONG.search(message):
         return Refusal(
-            "request", message, "The prompt exceeds the model's context: show fewer tables, rows, examples."
+            "request",
+            message,
+            "The prompt exceeds the model's context: show fewer rows or examples, or set backbone.context_tokens, with "
+            "which large schemas are pruned.",
         )
     if _MODERATED.search(message):
         return Refusal("request", message, "The endpoint's content filter refused this prompt.")

@@ -15,5 +15,5 @@ def _offline(settings: BackboneSettings) -> Backbone:
 
 
 BACKBONES.register("openai")(BackboneKind(OpenAIBackbone, check=api_key))
-BACKBONES.register("offline")(BackboneKind(_offline, paid=False))
+BACKBONES.register("offline")(BackboneKind(_offline, paid=False, samples=False))
 BACKBONES.register("replay")(BackboneKind(open_recording, check=open_recording, paid=False, replays=True))

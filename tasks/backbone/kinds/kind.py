@@ -24,6 +24,7 @@ class BackboneKind:
             ConfigurationError.
         paid: whether replies cost money or time: they are then kept in the reply cache.
         replays: whether it answers from a recording.
+        samples: whether it can answer a request anew at a temperature above 0.
     """
 
     make: Callable[[Any], Backbone]
@@ -31,6 +32,7 @@ class BackboneKind:
     check: Callable[[Any], object] = bool
     paid: bool = True
     replays: bool = False
+    samples: bool = True
 
 
 def kind_of(settings: BackboneSettings) -> BackboneKind:

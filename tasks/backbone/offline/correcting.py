@@ -31,6 +31,13 @@ def select(prompt: Prompt) -> str:
     return min(reversed(prompt.attempts), key=lambda attempt: _surprise(attempt, own)).sql.strip()
 
 
+def compare(prompt: Prompt) -> int:
+    """Return the number, from 1, of the query whose result surprises least, the first of those that tie."""
+    own = read_query(prompt)
+    ranked = sorted(enumerate(prompt.attempts, 1), key=lambda each: _surprise(each[1], own))
+    return ranked[0][0] if ranked else 1
+
+
 def correct_by_feedback(prompt: Prompt) -> str:
     """Return a query that has not been tried after a failure, else the one that was given."""
     failure = _FAILURE.search(prompt.feedback)

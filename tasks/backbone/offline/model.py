@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.backbone.offline.correcting import correct, correct_by_feedback, reason, select
+from tasks.backbone.offline.correcting import compare, correct, correct_by_feedback, reason, select
 from tasks.backbone.offline.prompt.reading import Prompt, read_prompt
 from tasks.backbone.offline.prompt.sections import Task, task_of
 from tasks.backbone.offline.replies import align, conditions_of, describe, keywords_of, link_of
@@ -36,6 +36,7 @@ _OBJECTS: Mapping[Task, Callable[[Prompt], Mapping[str, object]]] = {
     Task.CONDITIONS: lambda prompt: {"conditions": conditions_of(prompt.question)},
     Task.DESCRIPTIONS: lambda prompt: {"descriptions": describe(prompt)},
     Task.ALIGNMENT: lambda prompt: {"alignment": align(prompt)},
+    Task.COMPARISON: lambda prompt: {"better": compare(prompt)},
 }
 
 

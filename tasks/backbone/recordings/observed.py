@@ -51,6 +51,12 @@ class ObservedBackbone:
         self._traced = traced
         self._observed: dict[str, list[Observation]] = {}
 
+    def beside(self, inner: Backbone) -> "ObservedBackbone":
+        """Return an observer of another backbone that keeps its requests with those of this one."""
+        other = ObservedBackbone(inner, recorded=self._recorded, traced=self._traced)
+        other._observed = self._observed
+        return other
+
     @property
     def identity(self) -> Mapping[str, Any]:
         """The inner backbone's."""

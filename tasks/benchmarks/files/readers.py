@@ -49,6 +49,19 @@ class Row:
             raise DataError(f'{self.place}: "{key}" is empty. Fill it in, or take the item out.')
         return storable(value)
 
+    def texts(self, keys: Sequence[str]) -> tuple[str, ...]:
+        """Return the text under the first of `keys` that is present, or each text of a list there.
+
+        Raises:
+            DataError: none is present, the list is empty, or a value is no text, or blank.
+        """
+        key = next((key for key in keys if self.content.get(key) is not None), None)
+        value = None if key is None else self.content[key]
+        if not isinstance(value, list) or not value:
+            return (self.text(keys),)
+        assert key is not None
+        return tuple(Row(self.file, self.position, {**self.content, key: one}).text(keys) for one in value)
+
     def optional_text(self, key: str) -> str | None:
         """Return the text under `key`, storable everywhere; None where it is absent or null.
 

@@ -46,6 +46,7 @@ class Split:
         digest: sha256 of the file; of the digests of all files where there are several.
         results: accepted results by question id, of questions without gold SQL.
         notes: what a user should know about the files, in sentences.
+        further_gold: further gold SQL by question id, whose results are as right as those of the first; often none.
     """
 
     questions: tuple[Question, ...]
@@ -53,6 +54,7 @@ class Split:
     digest: str
     results: Mapping[str, GoldResults] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    further_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +134,15 @@ class Layout:
         """Read questions and gold of one file.
 
         "evidence", "difficulty" and "question_id" may be absent; the id is then the position, from 0. A question
-        that is repeated word for word (BIRD mini-dev has two) is kept, and gets the id `137-2`.
+        that is repeated word for word (BIRD mini-dev has two) is kept, and gets the id `137-2`. The gold SQL may be a
+        list: a result that any of them has is right, and figures that need one SQL take the first.
 
         Raises:
             DataError: a key is missing, a value has the wrong type, two questions have one id, there is no question.
         """
         questions: list[Question] = []
         gold: dict[str, str] = {}
+        further: dict[str, tuple[str, ...]] = {}
         known: dict[str, Row] = {}
         repeated: list[str] = []
         for row in json_rows(path):
@@ -154,7 +158,8 @@ class Layout:
             known[identity] = row
             questions.append(self.question(row, identity))
             if self.has_gold:
-                gold[identity] = row.text(self.sql_keys)
+                gold[identity], *others = row.texts(self.sql_keys)
+                further |= {identity: tuple(others)} if others else {}
         if not questions:
             raise DataError(f"{path} holds no question.")
         notes = (
@@ -162,7 +167,7 @@ class Layout:
             f"second time as {', '.join(repeated)}.",
         )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return Split(tuple(questions), gold, digest, notes=notes if repeated else ())
+        return Split(tuple(questions), gold, digest, notes=notes if repeated else (), further_gold=further)
 
     def question(self, row: Row, identity: str) -> Question:
         """Return one question of the split.
@@ -216,6 +221,7 @@ def joined(splits: Sequence[Split], names: Sequence[str], digest: str) -> Split:
         digest,
         {identity: found for split in splits for identity, found in split.results.items()},
         tuple(note for split in splits for note in split.notes),
+        {identity: sqls for split in splits for identity, sqls in split.further_gold.items()},
     )
 
 
@@ -226,6 +232,7 @@ def _renamed(split: Split, name: str) -> Split:
         split.digest,
         {f"{name}-{identity}": found for identity, found in split.results.items()},
         split.notes,
+        {f"{name}-{identity}": sqls for identity, sqls in split.further_gold.items()},
     )
 
 

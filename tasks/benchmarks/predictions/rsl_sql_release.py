@@ -1,4 +1,4 @@
-"""Conversion of the RSL-SQL authors' released GPT-4o outputs for BIRD dev to a recording.
+"""Conversion of outputs of RSL-SQL's released code for BIRD dev, such as its authors' with GPT-4o, to a recording.
 
 The release has no replies, only their parsed content, so the recording holds the shortest reply with that content.
 Item or line N (from 0) is of the question with id N.
@@ -74,12 +74,15 @@ def read_release(folder: Path) -> Release:
     return Release(folder, forward_link, augmentation, sql)
 
 
-def recorded_replies(release: Release, questions: Sequence[Question]) -> Iterator[RecordedReply]:
+def recorded_replies(
+    release: Release, questions: Sequence[Question], model: str = MODEL
+) -> Iterator[RecordedReply]:
     """Return the release as a recording of the pipeline `rsl-sql`.
 
     Args:
         release: the released outputs.
         questions: BIRD dev, all of it; a question's id is its position in the release.
+        model: the model that wrote the outputs.
 
     Raises:
         DataError: a question has an id that the release does not know.
@@ -99,7 +102,7 @@ def recorded_replies(release: Release, questions: Sequence[Question]) -> Iterato
                 stage=stage,
                 round=0,
                 reply=json.dumps(reply, ensure_ascii=False),
-                model=MODEL,
+                model=model,
             )
 
 
@@ -139,8 +142,8 @@ def _lines(path: Path) -> list[str]:
 def _demand_file(path: Path) -> None:
     if not path.exists():
         raise DataError(
-            f"There is no {path}. The released outputs of RSL-SQL (GPT-4o, BIRD dev) are looked for there; say where "
-            f'they are with --data FOLDER, the folder that holds "{FOLDER}".'
+            f"There is no {path}. The authors' outputs of RSL-SQL (GPT-4o, BIRD dev) are looked for in {FOLDER} of the "
+            "folder that --data names; --outputs FOLDER and --model NAME name others."
         )
 
 

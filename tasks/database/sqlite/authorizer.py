@@ -11,8 +11,8 @@ REFUSED_FUNCTIONS = frozenset(
 )
 """Functions that reach beyond the database: into files, programs or the process."""
 
-REFUSED_TABLES = frozenset({"sqlite_stmt", "sqlite_dbpage"})
-"""Virtual tables that show the process instead of the data, for example other statements (the gold's)."""
+REFUSED_TABLES = frozenset({"sqlite_stmt", "sqlite_dbpage", "dbstat"})
+"""Virtual tables of some builds of SQLite that show the process or the file, not the data."""
 
 INTERNAL_PRAGMAS = frozenset({"page_size", "data_version"})
 """Read, never set, by SQLite itself when a query uses a full-text table."""

@@ -32,6 +32,7 @@ def as_object(comparison: RunComparison) -> dict[str, Any]:
         "warnings": list(comparison.warnings),
         "quarantined": list(comparison.quarantined),
         "without_quarantine": _result(without) if without else None,
+        "corrected": comparison.corrected.as_object() if comparison.corrected else None,
         "flips": [_flip(pair, comparison.rule) for pair in comparison.flips],
     }
 

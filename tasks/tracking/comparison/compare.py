@@ -10,9 +10,11 @@ from tasks.scoring.report import QuestionScore, Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs, wilson
 from tasks.tracking.comparison.comparability import common_rule, warnings, why_not_ranked
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
+from tasks.tracking.comparison.corrected import compare_corrected
 from tasks.tracking.comparison.metric_rows import metric_rows
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison, SettingChange, Side
 from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.pages.candidate_curve import candidate_chart
 from tasks.tracking.parameters import flatten
 from tasks.tracking.warehouse.runs import StoredRun
 
@@ -58,7 +60,7 @@ def compare(
         a=_side("A", a, [pair.a for pair in pairs], result, result.only_a),
         b=_side("B", b, [pair.b for pair in pairs], result, result.only_b),
         result=result,
-        by_difficulty=by_difficulty(pairs, chosen),
+        by_difficulty=by_difficulty(pairs, hardness="spider" in (chosen, a.run.rule)),
         by_database=by_database(pairs),
         stages=by_stage(pairs, chosen),
         flips=tuple(pair for pair in pairs if pair.change),
@@ -69,6 +71,13 @@ def compare(
         not_ranked=why_not_ranked(a, b),
         without_quarantine=_without(right_a, right_b, quarantined, confidence),
         metrics=metric_rows(a, b),
+        candidates=candidate_chart(
+            [
+                (letter, letter.upper(), (each.summary or {}).get("candidates"))
+                for letter, each in (("a", a), ("b", b))
+            ]
+        ),
+        corrected=compare_corrected(a, b, [(pair.a, pair.b) for pair in pairs], chosen, confidence),
     )
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tasks.scoring.candidates import is_candidate
 from tasks.scoring.grades import DIFFICULTIES
 from tasks.scoring.report import UNGRADED, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import holm, mcnemar
@@ -16,9 +17,14 @@ def by_database(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
     return _adjusted([_contrast(name, groups[name]) for name in sorted(groups)])
 
 
-def by_difficulty(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
-    """Compare the runs on each grade of the questions, easiest first; () where no question has one."""
-    groups = _grouped(pairs, lambda pair: _grade(pair.a, rule))
+def by_difficulty(pairs: Sequence[Pair], *, hardness: bool) -> tuple[Contrast, ...]:
+    """Compare the runs on each grade of the questions, easiest first; () where no question has one.
+
+    Args:
+        pairs: the questions.
+        hardness: whether questions without a grade have Spider's hardness of their gold.
+    """
+    groups = _grouped(pairs, lambda pair: _grade(pair.a, hardness=hardness))
     if set(groups) == {UNGRADED}:
         return ()
     known = [grade for grade in DIFFICULTIES if grade in groups]
@@ -32,7 +38,8 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
     in_a = dict.fromkeys(stage for pair in pairs for stage in pair.a.stages)
     in_b = dict.fromkeys(stage for pair in pairs for stage in pair.b.stages)
     contrasts = []
-    for stage in sorted({*in_a, *in_b}, key=_stage_order):
+    stages = (stage for stage in {*in_a, *in_b} if not is_candidate(stage))
+    for stage in sorted(stages, key=_stage_order):
         rights_a = [is_right(pair.a.stages.get(stage), rule) for pair in pairs]
         rights_b = [is_right(pair.b.stages.get(stage), rule) for pair in pairs]
         if stage in in_a and stage in in_b:
@@ -74,18 +81,18 @@ def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, lis
     return groups
 
 
-def _grade(row: QuestionScore, rule: str) -> str:
-    """Return the benchmark's grade; under Spider's rule, where there is none, the hardness of the gold.
+def _grade(row: QuestionScore, *, hardness: bool) -> str:
+    """Return the benchmark's grade; where there is none and it is asked for, the hardness of the gold.
 
     Hardness is worked out without the schema, which the warehouse does not have: it gives every query of Spider's
     dev split the grade that it has with its schema.
     """
-    if row.question.difficulty is None and rule == "spider":
+    if row.question.difficulty is None and hardness:
         from tasks.database.dialects import SQLITE
         from tasks.database.schema import Schema
-        from tasks.sql.hardness import hardness
+        from tasks.sql.hardness import hardness as hardness_of
 
-        return hardness(row.gold_sql, Schema(row.question.database_id, (), dialect=SQLITE)) or UNGRADED
+        return hardness_of(row.gold_sql, Schema(row.question.database_id, (), dialect=SQLITE)) or UNGRADED
     return row.question.difficulty or UNGRADED
 
 

@@ -6,8 +6,10 @@ from typing import Literal
 from tasks.records import Question
 from tasks.scoring.report import Cost, QuestionScore, Ratio
 from tasks.scoring.significance import PairedTest
+from tasks.tracking.comparison.corrected import CorrectedComparison
 from tasks.tracking.comparison.metric_rows import MetricRow
 from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.pages.candidate_curve import CurveChart
 
 Change = Literal["fixed", "broken"]
 
@@ -135,6 +137,8 @@ class RunComparison:
         without_quarantine: the test without these; None where there are none, or nothing else.
         not_ranked: why these runs must not be ranked, independent of the test; "" if they may be.
         metrics: the values of every metric that applies to one of the runs.
+        candidates: accuracy against cost over the number of candidates; None where neither run has several.
+        corrected: both runs on corrected golds; None where neither was scored with any.
     """
 
     rule: str
@@ -152,6 +156,8 @@ class RunComparison:
     without_quarantine: PairedTest | None = None
     not_ranked: str = ""
     metrics: tuple[MetricRow, ...] = ()
+    candidates: CurveChart | None = None
+    corrected: CorrectedComparison | None = None
 
     @property
     def better(self) -> Literal["A", "B"] | None:

@@ -17,6 +17,7 @@ from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.figures import change_figure, stage_figure
 from tasks.tracking.mlflow.metrics import Measure, measures
+from tasks.tracking.pages.candidate_curve import candidate_figure
 from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import FILE, table
 from tasks.tracking.submission import submission
@@ -100,6 +101,7 @@ def closing(
         answers.file_name: answers.text.encode("utf-8", "replace"),
         "figures/ex_by_stage.svg": stage_figure(report, title),
         "figures/fixed_and_broken.svg": change_figure(report, title),
+        "figures/candidates.svg": candidate_figure(summary.get("candidates"), title),
         FILE: table(report).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
@@ -157,6 +159,7 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
         "rule": run.rule,
         "benchmark_revision": run.revision,
         "question_sha256": run.question_sha256,
+        "golds_sha256": run.golds_sha256,
         "engine": run.engine,
         "crosscheck_version": run.version,
         "crosscheck_run_id": run.run_id,

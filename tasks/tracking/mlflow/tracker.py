@@ -239,6 +239,27 @@ def log_page(store: Store, run_id: str | None, page: str) -> str:
     return attempt(store, lambda client: client.log_text(run_id, page, "report.html"), seconds=30)
 
 
+def log_values(store: Store, run_id: str | None, values: Mapping[str, float]) -> str:
+    """Add metrics to an MLflow run that has ended.
+
+    Args:
+        store: MLflow's store.
+        run_id: MLflow's id of the run; None if MLflow does not have it.
+        values: values by their names.
+
+    Returns:
+        Why they could not be stored; "" if they were.
+    """
+    if run_id is None:
+        return "MLflow does not have the run."
+
+    def log(client: "MlflowClient") -> None:
+        for name, value in values.items():
+            client.log_metric(run_id, name, value)
+
+    return attempt(store, log, seconds=30)
+
+
 def _log_params(client: "MlflowClient", run_id: str, params: Mapping[str, str]) -> None:
     from mlflow.entities import Param
 

@@ -3,8 +3,10 @@
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.scoring.metrics.corrected import corrected_ex, differing
 from tasks.scoring.report import Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.scoring.trend import Trend, trend_of
@@ -62,7 +64,7 @@ def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gat
         return entry
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
     header = find_run(entry.run_id, runs)
-    entry = replace(entry, rule=current.run.rule, trend=_trend(header, runs))
+    entry = replace(entry, rule=current.run.rule, trend=_trend(header, runs), **_corrected(current))
     if not entry.problem:
         entry = replace(entry, problem=_too_many_failures(entry, len(current.rows), gate))
     if why := current.run.why_unranked:
@@ -78,6 +80,15 @@ def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gat
         return replace(entry, comparison=compare_with(baseline, current, gate.level))
     except CrosscheckError as error:
         return replace(entry, problem=f"{entry.problem}\n{error}".strip())
+
+
+def _corrected(current: StoredRun) -> dict[str, Any]:
+    """Return an entry's fields about corrected golds; {} where the run has none."""
+    if not current.run.golds_sha256:
+        return {}
+    rule = current.run.rule
+    differ = differing(current.rows, rule).in_words()
+    return {"corrected": corrected_ex(current.rows, rule), "corrected_differs": differ}
 
 
 def previous_run(

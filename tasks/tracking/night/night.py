@@ -88,6 +88,8 @@ class Entry:
         p50_s, p95_s: seconds per paid call; None without one.
         seconds: how long it took.
         efficiency: VES, R-VES and `ves_steps` by these names; empty where run times were not measured.
+        corrected: execution accuracy on corrected golds; None where the benchmark has none. The gate does not see it.
+        corrected_differs: questions on which it differs from the official verdict, in words; "" where on none.
         notes: further remarks, in sentences.
         not_ranked: why it must not be ranked, as a clause without its subject; "" where it may.
         baseline: the run it is compared with; None where there is none.
@@ -114,6 +116,8 @@ class Entry:
     p95_s: float | None = None
     seconds: float | None = None
     efficiency: Mapping[str, float] = field(default_factory=dict)
+    corrected: Ratio | None = None
+    corrected_differs: str = ""
     notes: tuple[str, ...] = ()
     not_ranked: str = ""
     baseline: str | None = None

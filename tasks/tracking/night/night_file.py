@@ -128,6 +128,7 @@ def _evaluation(judged: Judged, plain: Mapping[str, Any]) -> dict[str, Any]:
     return own | {
         "standing": judged.verdict,
         "ex": entry.ex and _ratio(entry.ex) | {"low": low, "high": high, "confidence": CONFIDENCE},
+        "corrected": entry.corrected and _ratio(entry.corrected),
         "call_p50_seconds": entry.p50_s,
         "call_p95_seconds": entry.p95_s,
         "difference": found and found.difference,

@@ -110,6 +110,18 @@ def compare_command(entry: Entry) -> str:
     return f"crosscheck compare {entry.baseline} {entry.run_id} --html comparison.html"
 
 
+def corrected(night: Night) -> Iterator[str]:
+    """Say on which questions corrected golds give another verdict, of each evaluation that has them."""
+    for judged in night.entries:
+        if entry := judged.entry if judged.entry.corrected else None:
+            differ = entry.corrected_differs
+            yield f"{entry.name}: " + (
+                f"corrected golds differ: {differ}"
+                if differ
+                else "corrected golds agree with the official ones"
+            )
+
+
 def night_command(night: Night) -> str:
     """Return the command that writes the page again."""
     return f"crosscheck night {shlex.quote(night.name)} --html night.html"

@@ -25,11 +25,16 @@ class Table:
 
 def scores(night: Night, *, with_baseline: bool = False) -> Table:
     """Return the score of every evaluation and its comparison with the baseline; on request, the baseline's run id."""
+    corrected = any(judged.entry.corrected for judged in night.entries)
     columns = (
         "verdict", "EX", "right", f"{100 * CONFIDENCE:g} % interval", "difference",
         f"{100 * (1 - night.gate.level):g} % interval", "fixed", "broken", "p (Holm)",
+        *(("EX, corrected golds", "right") if corrected else ()),
     )  # fmt: skip
-    rows = tuple(Row(judged, _score(judged)) for judged in night.entries)
+    rows = tuple(
+        Row(judged, (*_score(judged), *(_corrected(judged.entry) if corrected else ())))
+        for judged in night.entries
+    )
     if not with_baseline:
         return Table(columns, rows)
     named = tuple(Row(row.judged, (*row.cells, row.judged.entry.baseline or "none")) for row in rows)
@@ -71,6 +76,10 @@ def _score(judged: Judged) -> tuple[str, ...]:
     between = f"{points(found.low)} to {points(found.high)}"
     flipped = (number(len(found.fixed)), number(len(found.broken)))
     return *own, points(found.difference), between, *flipped, p_value(judged.p_value)
+
+
+def _corrected(entry: Entry) -> tuple[str, str]:
+    return percent(entry.corrected), counts(entry.corrected)
 
 
 def _cost(judged: Judged) -> tuple[str, ...]:

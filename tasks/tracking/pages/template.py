@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from tasks import wording
-from tasks.scoring.report import is_right
+from tasks.scoring.report import is_right, is_right_corrected
 from tasks.scoring.significance import needed_net, wilson
 from tasks.tracking.pages.sql_markup import mark_sql
 from tasks.tracking.pages.text import answer_in_words, visible
@@ -100,7 +100,10 @@ def _environment() -> "Environment":
     )  # fmt: skip
     environment.filters |= {function.__name__: function for function in written}
     called = (Scale, mark_sql, answer_in_words, wilson, needed_net)
-    environment.globals |= {function.__name__: function for function in called} | {"right": is_right}
+    environment.globals |= {function.__name__: function for function in called} | {
+        "right": is_right,
+        "right_corrected": is_right_corrected,
+    }
     return environment
 
 

@@ -2,7 +2,7 @@
 
 import datetime
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tasks.scoring.execution.verdict_cache import add_use
@@ -35,10 +35,10 @@ class UsedRows(SqliteStore):
             return Holding(self.name, self.path, counts={self._counted: 0})
         with opened(self.path) as connection:
             self.prepare(connection)
-            condition, values = self._unused(retention)
+            condition, cutoff = self._unused(connection, retention)
             (count,) = connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()
             (old,) = connection.execute(
-                f"SELECT count(*) FROM {self._table} WHERE {condition}", values
+                f"SELECT count(*) FROM {self._table} WHERE {condition}", (cutoff,)
             ).fetchone()
         return Holding(
             self.name,
@@ -46,23 +46,40 @@ class UsedRows(SqliteStore):
             size_of(self.path),
             {self._counted: count},
             {self._counted: old},
-            self.share(old, count),
+            self.freed({self._table: old / count if count else 0}),
         )
 
     def remove(self, retention: Retention) -> None:
         """Remove the rows that no kept run has used."""
         if self.path.exists():
-            condition, values = self._unused(retention)
             with opened(self.path) as connection:
                 self.prepare(connection)
-                removed_in_batches(connection, self._table, "key", condition, *values)
+                condition, cutoff = self._unused(connection, retention)
+                removed_in_batches(connection, self._table, "key", condition, cutoff)
 
-    def _unused(self, retention: Retention) -> tuple[str, list[float]]:
-        conditions, values = [f"{self._used} < ?"], [retention.cutoff.timestamp()]
-        for start, end in retention.spans:
-            conditions.append(f"NOT {self._used} BETWEEN ? AND ?")
-            values += [start.timestamp(), end.timestamp()]
-        return " AND ".join(conditions), values
+    def _unused(self, connection: sqlite3.Connection, retention: Retention) -> tuple[str, float]:
+        """Return the condition on rows that no kept run has used, and its parameter.
+
+        The spans are a table, because SQLite refuses an expression of a thousand of them.
+        """
+        connection.execute("CREATE TEMP TABLE span (since REAL PRIMARY KEY, until REAL)")
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO span VALUES (?, ?)", _merged(retention.spans))
+        connection.execute("COMMIT")
+        latest = f"SELECT until FROM span WHERE since <= {self._used} ORDER BY since DESC LIMIT 1"
+        return f"{self._used} < ? AND coalesce(({latest}) < {self._used}, TRUE)", retention.cutoff.timestamp()
+
+
+def _merged(
+    spans: Iterable[tuple[datetime.datetime, datetime.datetime]],
+) -> list[tuple[float, float]]:
+    """Return spans of time without overlaps, in seconds since 1970."""
+    merged: list[tuple[float, float]] = []
+    for since, until in sorted((start.timestamp(), end.timestamp()) for start, end in spans):
+        if merged and since <= merged[-1][1]:
+            since, until = merged[-1][0], max(until, merged.pop()[1])
+        merged.append((since, until))
+    return merged
 
 
 class Verdicts(UsedRows):

@@ -9,7 +9,7 @@ from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.store import Holding, SqliteStore, Store, opened, size_of
 
 _TRACES_AT_ONCE = 500
-_SAMPLE = 20
+_TRACE_TABLES = ("trace_info", "trace_tags", "trace_request_metadata", "spans", "assessments")
 _REMOVABLE = "SELECT run_uuid FROM tags WHERE key = 'crosscheck_run_id' AND value IN removable"
 _TRACES = f"SELECT request_id FROM trace_request_metadata WHERE key = 'mlflow.sourceRun' AND value IN ({_REMOVABLE})"
 
@@ -30,12 +30,7 @@ class Traces(SqliteStore):
                 connection.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]
                 for rows in ("runs", "trace_info", f"({_TRACES})")
             )
-            (size,) = connection.execute(
-                "SELECT total(length(content)) FROM spans WHERE trace_id IN "
-                f"(SELECT request_id FROM ({_TRACES}) LIMIT {_SAMPLE})"
-            ).fetchone()
-        sampled = min(removable, _SAMPLE)
-        frees = self.share(0, 0) + (int(size / sampled) * removable if sampled else 0)
+        frees = self.freed(dict.fromkeys(_TRACE_TABLES, removable / traces if traces else 0))
         counts = {"runs": runs, "traces": traces}
         return Holding(self.name, self.path, size_of(self.path), counts, {"traces": removable}, frees)
 

@@ -8,11 +8,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tasks.database.identifiers import quoted
 from tasks.tracking.retention.kept_runs import Retention
 
 BATCH = 2_000
 """Rows that one transaction removes, so that other processes wait for a moment at most."""
 BUSY_TIMEOUT_S = 60.0
+_SAMPLE = 100
+"""Rows of a table from which its size is estimated."""
+_ROW = 10
+"""Bytes of a row besides its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +79,37 @@ class SqliteStore(Store):
                 connection.execute("VACUUM")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def share(self, part: int, of: int, empty: int = 0) -> int:
-        """Estimate the bytes of some rows out of all, and of the pages that are free already.
+    def freed(self, parts: Mapping[str, float]) -> int:
+        """Estimate the bytes that are freed, with the pages that are free already.
+
+        The pages in use are shared out among the tables by their content: rows times the size of the first of them.
 
         Args:
-            part: number of the rows.
-            of: number of all rows.
-            empty: size of the file without rows.
+            parts: the part of a table's rows that is removed, 0..1, by the table's name.
         """
         with opened(self.path) as connection:
             size, pages, free = (
                 int(connection.execute(f"PRAGMA {name}").fetchone()[0])
                 for name in ("page_size", "page_count", "freelist_count")
             )
-        used = max(0, size * (pages - free) - empty)
-        return size * free + (used * part // of if of else 0)
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            contents = {name: _content(connection, name) for (name,) in tables}
+        removed = sum(parts.get(name, 0) * content for name, content in contents.items())
+        share = removed / sum(contents.values()) if removed else 0
+        return int(size * (free + (pages - free) * share))
+
+
+def _content(connection: sqlite3.Connection, table: str) -> float:
+    """Estimate the bytes of a table's rows from the first of them."""
+    columns = [
+        quoted(row[1], "sqlite")
+        for row in connection.execute(f"PRAGMA table_info({quoted(table, 'sqlite')})")
+    ]
+    lengths = " + ".join(f"coalesce(length(CAST({column} AS BLOB)), 0)" for column in columns)
+    sample = f"SELECT {lengths} AS bytes FROM {quoted(table, 'sqlite')} LIMIT {_SAMPLE}"
+    (mean,) = connection.execute(f"SELECT avg(bytes) FROM ({sample})").fetchone()
+    (rows,) = connection.execute(f"SELECT count(*) FROM {quoted(table, 'sqlite')}").fetchone()
+    return float(rows * ((mean or 0) + _ROW))
 
 
 @contextmanager

@@ -119,6 +119,8 @@ class WarehouseFile:
                 continue
             except duckdb.Error as error:
                 if "Conflicting lock" not in str(error):
+                    if before is None:  # begun by this call, on a full disk for instance, and of no use
+                        self.path.unlink(missing_ok=True)
                     raise DataError(
                         f"The results warehouse {self.path} cannot be opened: {str(error).strip().splitlines()[0]} "
                         "If the file is damaged or not Crosscheck's, move it away with its .wal: a new one is begun. "

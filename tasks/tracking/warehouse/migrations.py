@@ -92,6 +92,18 @@ def m005_tags_and_removed_rows(connection: "DuckDBPyConnection") -> None:
     )
 
 
+@migration
+def m006_corrections(connection: "DuckDBPyConnection") -> None:
+    """Add what corrected golds say of a question, as JSON text; NULL where they leave its gold as it is."""
+    connection.execute("ALTER TABLE questions ADD COLUMN IF NOT EXISTS correction VARCHAR")
+
+
+@migration
+def m007_opinions(connection: "DuckDBPyConnection") -> None:
+    """Add what a model thinks of an answer (`crosscheck judge`), as JSON text; NULL where none was asked."""
+    connection.execute("ALTER TABLE questions ADD COLUMN IF NOT EXISTS opinion VARCHAR")
+
+
 def missing(connection: "DuckDBPyConnection") -> list[str]:
     """Return the names of the migrations that have not been applied to a file, in their order.
 

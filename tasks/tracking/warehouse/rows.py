@@ -68,6 +68,8 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
         **_verdict_row(score.final),
         "question": clean(question.text),
         "database": question.database_id,
+        "correction": json.dumps(asdict(score.correction)) if score.correction else None,
+        "opinion": json.dumps(asdict(score.opinion)) if score.opinion else None,
         "links": json.dumps({name: asdict(link) for name, link in outcome.links.items()}),
         "failure": json.dumps(asdict(failure)) if failure else None,
         "failure_kind": failure.kind if failure else None,
@@ -133,6 +135,8 @@ def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row])
         "question": {**row, **names},
         "outcome": {**row, **outcome},
         "final": _with_error(row),
+        "correction": json.loads(row["correction"]) if row["correction"] else None,
+        "opinion": json.loads(row["opinion"]) if row["opinion"] else None,
         "stages": {each["stage"]: _with_error(each) for each in candidates if each["status"] is not None},
     }
     return _scores().validate_python({**row, **found})

@@ -52,6 +52,26 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
     )
 
 
+def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
+    """Return the id of the last finished run of the same benchmark before a run, "" if there is none.
+
+    Args:
+        run_id: the run.
+        runs: the runs there are, newest first.
+    """
+    ids = [run.run_id for run in runs]
+    if run_id not in ids:
+        return ""
+    place = ids.index(run_id)
+    this, earlier = runs[place], runs[place + 1 :]
+    alike = (
+        run.run_id
+        for run in earlier
+        if run.finished and (run.benchmark, run.revision) == (this.benchmark, this.revision)
+    )
+    return next(alike, "")
+
+
 def run_line(run: RunHeader) -> str:
     """Describe a run in one line: its id, what it evaluated, how it ended and what it scored."""
     score = ""

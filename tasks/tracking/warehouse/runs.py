@@ -3,12 +3,12 @@
 import datetime
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import DataError, did_you_mean
-from tasks.scoring.report import QuestionScore, Report
+from tasks.scoring.report import Opinion, QuestionScore, Report
 from tasks.tracking.evaluation import EvaluationRun, as_json, run_from_json
 from tasks.tracking.warehouse.bulk import read_questions, remove_run, replace_questions
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
@@ -105,6 +105,27 @@ class Warehouse:
             remove_run(connection, run.run_id)
             replace_questions(connection, run.run_id, to_rows(run.run_id, report.rows, positions))
             _leave(connection, run.run_id, report, summary, status)
+
+    def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
+        """Add a model's opinions on the answers of a run, and what is to be known of them, to its summary.
+
+        Args:
+            run_id: the run.
+            opinions: by question id; earlier ones on the same questions are replaced.
+            facts: the key "judge" of the summary.
+        """
+        with self._file.writing() as connection:
+            for question_id, opinion in opinions.items():
+                connection.execute(
+                    "UPDATE questions SET opinion = ? WHERE run_id = ? AND question_id = ?",
+                    [json.dumps(asdict(opinion)), run_id, question_id],
+                )
+            found = connection.execute("SELECT summary FROM runs WHERE run_id = ?", [run_id]).fetchone()
+            summary = json.loads(found[0]) if found and found[0] else {}
+            connection.execute(
+                "UPDATE runs SET summary = ? WHERE run_id = ?",
+                [json.dumps(summary | {"judge": dict(facts)}), run_id],
+            )
 
     def abandon(self, run_id: str) -> None:
         """Note that a run ended without a report; its questions stay, and so does one that did end with one."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import ConfigurationError, DataError
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
-from tasks.tracking.warehouse.migrations import columns_of
+from tasks.tracking.warehouse.meanings import MEANINGS
+from tasks.tracking.warehouse.migrations import MIGRATIONS, columns_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -43,6 +44,13 @@ def _summary(path: str) -> str:
 
 _KEY = _own("run_id", "question_id", "position")
 _RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
+_CORRECTED = (
+    "CASE WHEN json_extract_string(r.summary, '$.golds_sha256') IS NULL THEN NULL "
+    "WHEN t.correction IS NULL THEN t.correct[r.rule] "
+    "WHEN json_extract_string(t.correction, '$.change') = 'withdrawn' THEN NULL "
+    "ELSE coalesce(CAST(json_extract_string(t.correction, '$.correct.' || r.rule) AS BOOLEAN), false) END"
+)
+"""The verdict by corrected golds; NULL where the run has none, and where the question is withdrawn."""
 _ORDER = ("run_id", "question_id", "position")
 
 _VIEWS: Mapping[str, View] = {
@@ -57,6 +65,10 @@ _VIEWS: Mapping[str, View] = {
             "calls": f"CAST({_summary('calls')} AS BIGINT)",
             "cached_calls": f"CAST({_summary('cached_calls')} AS BIGINT)",
             "cost_usd": f"CAST({_summary('cost_usd')} AS DOUBLE)",
+            "candidates": f"CAST({_summary('candidates.n')} AS BIGINT)",
+            "candidate_curve": _summary("candidates.curve"),
+            "ex_corrected": f"CAST({_summary('ex_corrected.value')} AS DOUBLE)",
+            "golds_sha256": _summary("golds_sha256"),
             "mlflow_run_id": _summary("mlflow.run_id"),
             "parent_run_id": "t.tags['parent_run_id']",
             "rerolled": "t.tags['rerolled'] IS NOT NULL",
@@ -77,6 +89,11 @@ _VIEWS: Mapping[str, View] = {
         | _own("status", "error", "row_count", "gold_status", "seconds", "executable", "failure_kind")
         | {
             "failure": "json_extract_string(t.failure, '$.message')",
+            "correction": "json_extract_string(t.correction, '$.change')",
+            "correct_on_corrected": _CORRECTED,
+            "opinion": "CAST(json_extract_string(t.opinion, '$.right') AS BOOLEAN)",
+            "opinion_by": "json_extract_string(t.opinion, '$.model')",
+            "opinion_reason": "json_extract_string(t.opinion, '$.reason')",
         }
         | _own("attempts", "notes"),
         _ORDER,
@@ -118,6 +135,30 @@ def _others(name: str, view: View) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a view: its name, DuckDB's type, and what it means."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+def schema() -> dict[str, list[Column]]:
+    """Return the columns of each view, whether there is a warehouse yet or not."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        for apply in MIGRATIONS.values():
+            apply(connection)
+        _make_views(connection)
+        described = {name: connection.execute(f"DESCRIBE {name}").fetchall() for name in views()}
+    return {
+        name: [Column(column, kind, MEANINGS[name].get(column, "")) for column, kind, *_ in rows]
+        for name, rows in described.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """What a query returned: column names, each once, and rows of as many values."""
 
@@ -150,7 +191,7 @@ def query(warehouse: Path, sql: str) -> Table:
             rows = cursor.fetchall() if cursor.description else []
         except duckdb.Error as error:
             raise ConfigurationError(
-                f'The query cannot be run: {error}\n"crosscheck query" without a query lists the views and columns.'
+                f'The query cannot be run: {error}\n"crosscheck query --schema" lists the views and columns.'
             ) from None
         return Table(_distinct([column[0] for column in cursor.description or ()]), tuple(rows))
 
@@ -205,13 +246,17 @@ def _views(warehouse: Path) -> "Iterator[DuckDBPyConnection]":
     if not warehouse.exists():
         raise DataError(f'There is no warehouse {warehouse} yet: "crosscheck evaluate" makes it.')
     with WarehouseFile(warehouse).reading() as connection:
-        catalog = _one(connection, "SELECT current_database()")
-        for name, view in views().items():
-            listed = ", ".join(f"{expression} AS {column}" for column, expression in view.columns.items())
-            table = f'"{catalog}".main'
-            join = "" if name == "runs" else f" LEFT JOIN {table}.runs AS r USING (run_id)"
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM {table}.{name} AS t{join}")
+        _make_views(connection)
         yield connection
+
+
+def _make_views(connection: "DuckDBPyConnection") -> None:
+    catalog = _one(connection, "SELECT current_database()")
+    for name, view in views().items():
+        listed = ", ".join(f"{expression} AS {column}" for column, expression in view.columns.items())
+        table = f'"{catalog}".main'
+        join = "" if name == "runs" else f" LEFT JOIN {table}.runs AS r USING (run_id)"
+        connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM {table}.{name} AS t{join}")
 
 
 def _one(connection: "DuckDBPyConnection", sql: str) -> str:

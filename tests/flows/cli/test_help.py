@@ -18,7 +18,10 @@ from flows.runtime.control import Interrupted
 from tasks.errors import CrosscheckError
 from tests.support.command_line import ROOT
 
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deployments/README.md")
+DOCUMENTS = (
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deployments/README.md"),
+    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+)
 INLINE = re.compile(r"`crosscheck ([^`]+)`|\"crosscheck ([^\"]+)\"")
 PLACEHOLDER = "PLACEHOLDER"
 

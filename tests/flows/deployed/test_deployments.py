@@ -71,7 +71,7 @@ def run(deployment: dict, parameters: dict, environment: dict[str, str]) -> dict
         (found["run"],) = ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [id_]}}})
         return found["run"]["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
-    wait_until(ended, timeout=150)
+    wait_until(ended)
     log = Path(environment["CROSSCHECK_HOME"]) / "worker.log"
     assert found["run"]["state_type"] == "COMPLETED", log.read_text(encoding="utf-8")
     return found["run"]

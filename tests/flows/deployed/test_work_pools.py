@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.command_line import ROOT, prefect
 from tests.support.compose import read_compose
-from tests.support.schedule import ask
+from tests.support.schedule import ask, send
 
 POOLS = ROOT / "deployments" / "pools"
 KINDS = ("docker", "kubernetes")
@@ -59,7 +58,7 @@ def test_a_pool_is_made_from_it_and_a_deployment_names_it(
     (found,) = ask(
         f"{prefect_server}/deployments/filter", {"deployments": {"name": {"any_": [f"in-{kind}"]}}}
     )
-    httpx.delete(f"{prefect_server}/deployments/{found['id']}").raise_for_status()
+    send("DELETE", f"{prefect_server}/deployments/{found['id']}")
     assert found["work_pool_name"] == f"in-{kind}"
     assert found["job_variables"] == {"image": "crosscheck:2"}
     assert found["pull_steps"] == [

@@ -22,6 +22,7 @@ from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, 
 from tasks.errors import ConfigurationError, StoreError
 from tasks.records import Outcome, Question
 from tasks.settings.home import Home
+from tasks.settings.pipeline import CandidateSettings
 from tasks.stage import stage
 from tasks.task_runs import TaskRuns
 from tasks.trail import Trail, on_trail
@@ -189,7 +190,8 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
     monkeypatch.setattr(results_module, "RETRY_DELAYS_S", ())
     one_stage = SimpleNamespace(answer=lambda question, context: counted(question))
     monkeypatch.setattr(question_module, "pipeline_of", lambda settings: one_stage)
-    pipeline, benchmark = SimpleNamespace(kind="one-stage"), SimpleNamespace(timeout_s=1.0)
+    pipeline = SimpleNamespace(kind="one-stage", candidates=CandidateSettings())
+    benchmark = SimpleNamespace(timeout_s=1.0)
     settings: Any = SimpleNamespace(pipeline=pipeline, benchmark=benchmark, home=str(prefect_home.path))
     nothing: Any = None
 
@@ -361,6 +363,6 @@ def test_processes_that_name_one_url_at_the_same_time_save_one_block(prefect_hom
         )
         for _ in range(4)
     ]
-    told = [process.communicate(timeout=60) for process in processes]
+    told = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, told
     assert len({out for out, _ in told}) == 1

@@ -1,4 +1,4 @@
-"""The table of ablations in README: every row can be started, and changes what its pipeline does."""
+"""The table of ablations in docs/ablations.md: every row can be started, and changes what its pipeline does."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,11 @@ from tests.support.offline_run import offline_run
 
 def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each row's pipeline and settings, with every value that it names."""
-    section = (CHECKOUT / "README.md").read_text(encoding="utf-8").partition("## Profiles and ablations")[2]
+    section = (
+        (CHECKOUT / "docs" / "ablations.md")
+        .read_text(encoding="utf-8")
+        .partition("## Profiles and ablations")[2]
+    )
     for line in section.partition("\n## ")[0].splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) != 4 or "pipeline." not in cells[3]:

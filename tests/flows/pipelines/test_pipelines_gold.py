@@ -57,6 +57,7 @@ class Files:
             "db_id": "museum", "table_names_original": tables, "column_names_original": [[-1, "*"]],
             "column_types": ["text"], "primary_keys": [], "foreign_keys": [],
         }])  # fmt: skip
+        self.golds: str | None = None
         self.gold(MARKER)
 
     def gold(self, marker: str) -> None:
@@ -77,12 +78,27 @@ class Files:
             ],
         )
 
+    def overlay(self, marker: str) -> None:
+        """Correct both golds by SQL with this marker, and let a training question give one of them away."""
+        sqls = {1: f"SELECT COUNT(name) AS {marker} FROM museum", 2: f"SELECT name AS {marker} FROM museum"}
+        entries = [
+            {"question_id": number, "action": action, "sql": sqls[number], "reason": "r", "source": "s"}
+            for number, action in ((1, "replace"), (2, "add"))
+        ]
+        self.write("corrections.json", {"corrections": entries})
+        training = json.loads((self.folder / "train.json").read_text(encoding="utf-8"))
+        self.write("train.json", [*training, entry(103, "Which museum names?", sqls[2])])
+        self.golds = str(self.folder / "corrections.json")
+
     def write(self, name: str, content: Any) -> None:
         (self.folder / name).write_text(json.dumps(content), encoding="utf-8")
 
     def load(self, home: Home) -> Benchmark:
         return load_benchmark(
-            BenchmarkSettings.model_validate(BIRD), data=self.data, home=home.path, conf=find_conf()
+            BenchmarkSettings.model_validate({**BIRD, "golds": self.golds}),
+            data=self.data,
+            home=home.path,
+            conf=find_conf(),
         )
 
 
@@ -185,6 +201,23 @@ async def test_gold_is_in_no_generation_vote_demonstration_or_correction_of_dac(
     kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
     kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
     assert not [path for path in kept if MARKER.encode() in path.read_bytes() or MARKER in str(path)]
+
+
+async def test_corrected_golds_are_in_nothing_that_is_sent_or_kept_and_change_no_key(
+    files: Files, sql_server: FakeOpenAI, prefect_home: Home, prefect_api: Served
+) -> None:
+    first, executed = await evaluated(files, prefect_home, sql_server)
+    asked = len(sql_server.requests)
+    files.overlay(MARKER)
+    second, again = await evaluated(files, prefect_home, sql_server)
+    assert executed > 0 and again == 0, (
+        "the one new training question is a corrected gold, so it is not shown"
+    )
+    assert len(sql_server.requests) == asked
+    assert [outcome.sql for outcome in first] == [outcome.sql for outcome in second]
+    kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
+    kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
+    assert not [path for path in kept if MARKER.encode() in path.read_bytes()]
 
 
 async def test_another_gold_changes_no_key(files: Files, sql_server: FakeOpenAI, prefect_home: Home) -> None:

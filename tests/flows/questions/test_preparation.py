@@ -7,8 +7,30 @@ import pytest
 
 from flows.questions.preparation import prepare
 from flows.runtime.control import NullProgress
+from tasks.errors import DataError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tests.support.own_benchmark import OwnBenchmark
+
+
+def test_missing_files_are_said_before_missing_training_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    choice = EvaluationChoice(
+        benchmark="bird-dev",
+        backbone="offline",
+        pipeline="few-shot",
+        overrides=["benchmark.train=null"],
+        data=str(tmp_path),
+    )
+    with pytest.raises(DataError, match=r"dev\.json"):
+        prepare(evaluation_settings(choice), NullProgress())
+    (tmp_path / "bird" / "dev_databases").mkdir(parents=True)
+    for name in ("dev.json", "dev_tables.json"):
+        (tmp_path / "bird" / name).touch()
+    with pytest.raises(DataError, match="no training questions"):
+        prepare(evaluation_settings(choice), NullProgress())
+    assert not (tmp_path / "home" / "mlflow.db").exists(), "nothing slow came before"
 
 
 def test_files_that_change_within_one_process_are_read_anew(

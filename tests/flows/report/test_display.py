@@ -57,7 +57,6 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     assert re.search(
         rf"^Next\ncrosscheck show {run_id} --wrong +# the wrong answers\n"
         rf"crosscheck report {run_id} --open +# every question on a page\n"
-        rf"crosscheck compare latest~1 {run_id} +# with the run before\n"
         r"crosscheck up +# starts MLflow, then open\nhttp://127.0.0.1:5000/#/experiments/",
         screen.text,
         re.M,

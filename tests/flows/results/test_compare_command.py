@@ -167,7 +167,14 @@ def test_the_page_is_written_also_when_the_text_goes_to_head(home: Path, tmp_pat
     page = tmp_path / "page.html"
     command = f'"{sys.executable}" -m flows.cli compare {A} {B} --all --html "{page}" | head -1'
     ran = subprocess.run(
-        command, shell=True, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=60, check=False
+        command,
+        shell=True,
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert ran.stderr == ""
     assert page.read_text(encoding="utf-8").endswith("</html>\n")

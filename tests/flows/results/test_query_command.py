@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tasks.tracking.warehouse.meanings import MEANINGS
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.views import views
 from tests.support.command_line import Ran
@@ -68,11 +69,27 @@ def test_every_view_has_exactly_the_documented_columns(home: Path) -> None:
         assert f"{name}:" in run("query").out
 
 
+def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "empty"))
+    described = run("query", "--schema", "--json").json
+    assert {name: [column["name"] for column in columns] for name, columns in described.items()} == {
+        name: list(view.columns) for name, view in views().items()
+    }
+    assert {name: list(columns) for name, columns in MEANINGS.items()} == {
+        name: list(view.columns) for name, view in views().items()
+    }
+    assert all(column["type"] and column["meaning"] for columns in described.values() for column in columns)
+    shown = run("query", "--schema").out
+    assert "execution accuracy, ex_correct / ex_total, 0 to 1" in shown and "MAP(VARCHAR, BOOLEAN)" in shown
+    assert run("query", "SELECT 1", "--schema").code == 2
+
+
 def test_every_documented_example_runs(home: Path) -> None:
-    page = (ROOT / "deployments" / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
     queries = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    assert len(queries) == 10
     queries += re.findall(r'crosscheck query "(.+?)"', run("query", "--help").out, re.DOTALL)
-    assert len(queries) >= 9
+    assert len(queries) > 13
     for query in queries:
         ran = run("query", query)
         assert ran.code == 0, ran.err

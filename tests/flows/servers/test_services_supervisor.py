@@ -25,7 +25,7 @@ def service(tmp_path: Path, script: str, **changes: object) -> Service:
     return Service(**(plain | changes))
 
 
-def update_until(supervisor: Supervisor, condition: object, timeout: float = 20) -> None:
+def update_until(supervisor: Supervisor, condition: object, timeout: float = 300) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -43,7 +43,7 @@ def alive(pid: int) -> bool:
     )
 
 
-def gone(pid: int, timeout: float = 10) -> bool:
+def gone(pid: int, timeout: float = 300) -> bool:
     deadline = time.monotonic() + timeout
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -51,7 +51,7 @@ def gone(pid: int, timeout: float = 10) -> bool:
 
 
 def numbers(path: Path, count: int) -> list[int]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while not path.exists() or len(path.read_text().split()) < count:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -78,7 +78,7 @@ def test_a_service_that_always_crashes_fails_with_the_end_of_its_log(tmp_path: P
 
 
 def test_a_service_starts_only_when_the_one_it_needs_is_healthy(tmp_path: Path) -> None:
-    sleeping = "import time; time.sleep(60)"
+    sleeping = "import time; time.sleep(3600)"
     first = service(tmp_path, sleeping, name="first", is_healthy=(tmp_path / "ready").exists)
     second = service(
         tmp_path,
@@ -105,12 +105,13 @@ def test_nothing_outlives_a_process_tree_not_even_an_orphan_with_a_session_of_it
     pids = tmp_path / "pids"
     orphan = (
         f"import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-        f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}} '); time.sleep(90)"
+        f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}} '); time.sleep(3600)"
     )
     middle = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {orphan!r}], start_new_session=True)"
+    begun = f"pathlib.Path({str(pids)!r}).exists()"
     child = (
-        f"import subprocess, sys, time, pathlib; subprocess.run([sys.executable, '-c', {middle!r}]); "
-        f"time.sleep({90 if how == 'standard input closes' else 1.5})"
+        f"import subprocess, sys, time, pathlib\nsubprocess.run([sys.executable, '-c', {middle!r}])\n"
+        f"while {'True' if how == 'standard input closes' else f'not {begun}'}: time.sleep(0.1)"
     )
     wrapper = subprocess.Popen(
         [sys.executable, "-c",
@@ -122,13 +123,13 @@ def test_nothing_outlives_a_process_tree_not_even_an_orphan_with_a_session_of_it
     assert alive(pid)
     if how == "standard input closes":
         wrapper.stdin.close()
-    assert wrapper.wait(timeout=20) == (0 if how == "the command ends" else 128 + 15)
+    assert wrapper.wait(timeout=300) == (0 if how == "the command ends" else 128 + 15)
     assert gone(pid)
 
 
 def test_a_log_that_has_grown_large_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.servers.supervisor.MAX_LOG_BYTES", 10)
-    thing = service(tmp_path, "import time; time.sleep(60)")
+    thing = service(tmp_path, "import time; time.sleep(3600)")
     thing.log.write_text("old and long enough")
     with Supervisor([thing], print) as supervisor:
         update_until(supervisor, lambda: supervisor.all_healthy)

@@ -141,7 +141,7 @@ def test_a_browser_unpacks_the_details_of_a_question(
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     ran = subprocess.run(
         ["chromium", *options, "--virtual-time-budget=5000", "--dump-dom", opened.as_uri()],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     shown = ran.stdout.partition("<footer>")[0]
     assert shown.count("prompt and reply of ") == 3

@@ -201,3 +201,12 @@ def _die_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
         return really(store, work)
 
     monkeypatch.setattr(storage, "_attempted", attempted)
+
+
+def test_a_store_that_cannot_be_read_is_named_and_the_others_are_counted(home: Home) -> None:
+    home.stage_results.write_bytes(b"no database" * 100)
+    shown = run("status", "--json")
+    assert shown.code == 0
+    found = stores(shown.json)
+    assert found["stage results"]["note"].startswith("It cannot be read: ")
+    assert found["verdicts"]["counts"] == {"verdicts": 2}

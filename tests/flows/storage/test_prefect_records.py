@@ -32,7 +32,7 @@ async def test_prefects_own_vacuum_removes_old_flow_runs_while_the_server_runs(
     store = PrefectRecords(path)
     now = datetime.datetime.now(datetime.UTC)
     retention = Retention(now - datetime.timedelta(days=30), frozenset(), frozenset(), ())
-    with closing(sqlite3.connect(path, timeout=30)) as connection:
+    with closing(sqlite3.connect(path, timeout=300)) as connection:
         (old,) = connection.execute(
             "SELECT id FROM flow_run WHERE name = (SELECT max(name) FROM flow_run)"
         ).fetchone()

@@ -151,7 +151,7 @@ def test_a_reply_survives_kill_9_right_after_it_was_put(location: Path | str) ->
         """,
         location,
     )
-    assert killed.wait(30) == -signal.SIGKILL
+    assert killed.wait(300) == -signal.SIGKILL
     with open_reply_cache(location) as cache:
         kept = cache.get(bought("q").call.request)
     assert kept is not None and kept.text == "paid for"
@@ -168,7 +168,7 @@ def test_several_processes_fill_one_cache_from_its_creation_on(location: Path | 
         """
     writers = [in_python(code, location, name) for name in "abcd"]
     for writer in writers:
-        _, errors = writer.communicate(timeout=60)
+        _, errors = writer.communicate(timeout=300)
         assert writer.returncode == 0, errors
         assert errors == ""
     with open_reply_cache(location) as cache:

@@ -91,14 +91,14 @@ async def test_those_who_wait_for_one_call_share_its_failure(
 async def test_a_cancelled_caller_does_not_lose_the_reply(
     fake_openai: FakeOpenAI, backbone: CachedBackbone, cache: ReplyCache
 ) -> None:
-    fake_openai.script(reply("late but paid", delay=0.2))
+    fake_openai.script(reply("late but paid", delay=1.0))
     call = asyncio.create_task(backbone.complete(asking()))
     await asyncio.to_thread(fake_openai.wait_for, 1)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert cache.stats().entries == 0
-    assert await backbone.drain(5) == 0
+    assert await backbone.drain(60) == 0
     assert [entry.text for entry in cache.entries()] == ["late but paid"]
 
 
@@ -116,14 +116,18 @@ async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
     fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache
 ) -> None:
     fake_openai.script(reply("in time", delay=1.0), hang())
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as client:
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2, "timeout_s": 3600.0})) as client:
         backbone = CachedBackbone(client, cache)
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(20)]
         await asyncio.to_thread(fake_openai.wait_for, 2)
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-        assert await backbone.drain(3) == 1
+        drained = asyncio.create_task(backbone.drain(3600))
+        while cache.stats().entries < 1:
+            await asyncio.sleep(0.01)
+        assert await backbone.drain(0.1) == 1
+        assert await drained == 0
     assert len(fake_openai.requests) == 2
     assert [entry.text for entry in cache.entries()] == ["in time"]
 
@@ -177,9 +181,9 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(
     path = tmp_path / "replies.sqlite"
     fake_openai.latency = 0.3
     stopped = run(fake_openai, path)
-    fake_openai.wait_for(8, timeout=30)  # the fifth to eighth are sent when the first four have been kept
+    fake_openai.wait_for(8)  # the fifth to eighth are sent when the first four have been kept
     os.kill(stopped.pid, kind)
-    stopped.communicate(timeout=30)
+    stopped.communicate(timeout=300)
     assert stopped.returncode not in (0, None)
     sent = len(fake_openai.requests)
     with open_reply_cache(path) as cache:
@@ -190,6 +194,6 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(
     else:
         assert 4 <= kept <= sent
     fake_openai.latency = 0.0
-    finished, errors = run(fake_openai, path).communicate(timeout=30)
+    finished, errors = run(fake_openai, path).communicate(timeout=300)
     assert finished == f"{kept} 20\n", errors
     assert len(fake_openai.requests) == sent + 20 - kept

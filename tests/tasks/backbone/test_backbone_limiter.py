@@ -65,7 +65,7 @@ async def test_nobody_gets_in_before_the_time_that_the_endpoint_named() -> None:
         limit.rate_limited(granted_at, retry_after_s=0.1)
     async with limit.slot() as later:
         assert later - granted_at >= 0.095
-    assert loop.time() - granted_at < 1
+    assert loop.time() - granted_at < 30
 
 
 async def test_opening_up_ends_every_wait() -> None:
@@ -75,7 +75,7 @@ async def test_opening_up_ends_every_wait() -> None:
         waiting = [asyncio.create_task(hold(limit, order, name)) for name in "abc"]
         await asyncio.sleep(0)
         limit.open_up()
-        await asyncio.wait_for(asyncio.gather(*waiting), 1)
+        await asyncio.wait_for(asyncio.gather(*waiting), 30)
     assert sorted(order) == ["a", "b", "c"]
 
 
@@ -90,5 +90,5 @@ async def test_a_cancelled_wait_takes_no_place(granted: bool) -> None:
     waiting.cancel()  # has its place by now, but has not run since
     await asyncio.gather(waiting, return_exceptions=True)
     assert (order, limit.in_flight) == ([], 0)
-    await asyncio.wait_for(hold(limit, order, "b"), 1)
+    await asyncio.wait_for(hold(limit, order, "b"), 30)
     assert order == ["b"]

@@ -11,6 +11,7 @@ from tasks.benchmarks.layouts.base import layout_of
 from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, read_release, recorded_replies
 from tasks.errors import DataError
 from tasks.records import Question, Usage
+from tests.support.in_process import run
 
 ITEM = {"tables": ["hero"], "columns": ["hero.name"]}
 
@@ -48,6 +49,19 @@ def test_every_stage_gets_what_was_read_from_the_model(released: Path) -> None:
     assert {(r.question, r.database, r.round, r.request, r.usage) for r in replies.values()} == {
         ("1", "heroes", 0, None, Usage())
     }
+
+
+def test_replies_name_the_model_that_wrote_the_outputs(released: Path) -> None:
+    release = read_release(released)
+    for model, given in (("gpt-4o", ()), ("deepseek-chat", ("deepseek-chat",))):
+        assert {reply.model for reply in recorded_replies(release, [question("1")], *given)} == {model}
+
+
+def test_outputs_of_another_model_are_named_with_it(released: Path) -> None:
+    for more in (("--outputs", str(released)), ("--model", "deepseek-chat")):
+        ran = run("import", "rsl-sql", "--output", str(released / "x.jsonl"), *more)
+        assert ran.code == 2
+        assert "belong together" in ran.err
 
 
 def test_a_correction_that_changed_nothing_is_not_made_up(released: Path) -> None:

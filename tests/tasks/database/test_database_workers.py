@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.session import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.errors import CrosscheckError
+from tests.support.processes import cpu_of_children, until_busy, until_ended
 
 ROOT = Path(__file__).parents[3]
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -42,7 +42,7 @@ def children() -> set[int]:
 
 
 async def until_gone(pid: int) -> bool:
-    for _ in range(300):
+    for _ in range(6000):
         if not running(pid):
             return True
         await asyncio.sleep(0.01)
@@ -121,8 +121,8 @@ async def test_queries_of_one_call_share_its_time(workers: SqlWorkers, concert: 
         functions.statuses, concert, ENDLESS, ENDLESS, timeout_s=0.5
     )
     assert (first, second) == ("timeout", "timeout")
-    assert alone == pytest.approx(0.2, abs=0.1)
-    assert rest == pytest.approx(0.3, abs=0.1)
+    assert alone >= 0.2
+    assert alone + rest < 30  # alone, the second might take 60 s
 
 
 async def test_a_call_that_overruns_is_lost_to_a_timeout_and_its_worker_replaced(
@@ -151,8 +151,8 @@ async def test_a_worker_that_dies_in_a_query_gives_too_large_and_says_how_it_end
     workers: SqlWorkers, concert: Database, how: signal.Signals
 ) -> None:
     pid = await workers.call(functions.own_pid, concert, timeout_s=5)
-    query = asyncio.create_task(workers.execute(concert, ENDLESS))
-    await asyncio.sleep(0.1)
+    query = asyncio.create_task(workers.execute(concert, ENDLESS, timeout_s=3600))
+    await until_busy(pid)
     os.kill(pid, how)
     execution = await query
     assert execution.status == "too_large"
@@ -164,7 +164,7 @@ async def test_a_worker_that_dies_in_a_query_gives_too_large_and_says_how_it_end
 async def test_a_worker_that_died_while_idle_costs_no_query(workers: SqlWorkers, concert: Database) -> None:
     pid = await workers.call(functions.own_pid, concert, timeout_s=5)
     os.kill(pid, signal.SIGKILL)
-    await asyncio.sleep(0.2)
+    assert await until_ended(pid)
     assert (await workers.execute(concert, NAMES)).row_count == 3
     assert await until_gone(pid)
 
@@ -180,14 +180,13 @@ async def test_a_cancelled_query_leaves_neither_a_busy_worker_nor_a_zombie(
     workers: SqlWorkers, concert: Database
 ) -> None:
     pid = await workers.call(functions.own_pid, concert, timeout_s=5)
-    query = asyncio.create_task(workers.execute(concert, ENDLESS, timeout_s=5))
-    await asyncio.sleep(0.1)
+    query = asyncio.create_task(workers.execute(concert, ENDLESS, timeout_s=3600))
+    await until_busy(pid)
     query.cancel()
     with pytest.raises(asyncio.CancelledError):
         await query
-    started = time.perf_counter()
-    assert (await workers.execute(concert, NAMES)).row_count == 3
-    assert time.perf_counter() - started < 2
+    async with asyncio.timeout(300):
+        assert (await workers.execute(concert, NAMES)).row_count == 3
     assert await until_gone(pid)
 
 
@@ -244,11 +243,11 @@ async def test_closing_ends_busy_workers_and_whoever_waits_for_them(concert: Dat
     before = children()
     pool = SqlWorkers(1)
     async with pool:
-        queries = [asyncio.create_task(pool.execute(concert, ENDLESS)) for _ in range(3)]
-        await asyncio.sleep(0.3)
-        started = time.perf_counter()
-    results = await asyncio.gather(*queries, return_exceptions=True)
-    assert time.perf_counter() - started < 2
+        pid = await pool.call(functions.own_pid, concert, timeout_s=5)
+        queries = [asyncio.create_task(pool.execute(concert, ENDLESS, timeout_s=3600)) for _ in range(3)]
+        await until_busy(pid)
+    async with asyncio.timeout(300):
+        results = await asyncio.gather(*queries, return_exceptions=True)
     assert [type(result) for result in results] == [RuntimeError] * 3
     assert children() <= before
     with pytest.raises(RuntimeError, match="open the SqlWorkers first"):
@@ -284,7 +283,7 @@ async def test_the_pool_works_in_a_loop_of_any_thread(concert: Database) -> None
 
     thread = threading.Thread(target=lambda: asyncio.run(ask()))
     thread.start()
-    await asyncio.to_thread(thread.join, 30)
+    await asyncio.to_thread(thread.join, 300)
     assert found == [3] * 10
 
 
@@ -299,7 +298,7 @@ async def main():
     async with SqlWorkers(1) as pool:
         database = open_database(Path(sys.argv[1]), "concert")
         print(await pool.call(functions.own_pid, database, timeout_s=5), flush=True)
-        await pool.execute(database, sys.argv[2])
+        await pool.execute(database, sys.argv[2], timeout_s=3600)
 
 asyncio.run(main())
 """
@@ -315,24 +314,18 @@ async def test_a_busy_worker_ends_when_its_parent_is_killed(concert: Database, s
     )
     assert parent.stdout is not None
     worker = int(parent.stdout.readline())
-    await asyncio.sleep(0.2)
-    assert running(worker)
+    await until_busy(worker)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    for _ in range(300):
-        if not running(worker) or Path(f"/proc/{worker}/stat").read_text().rsplit(")")[1].split()[0] == "Z":
-            return
-        await asyncio.sleep(0.01)
-    os.kill(worker, signal.SIGKILL)
-    pytest.fail("the worker outlived its parent")
+    if not await until_ended(worker):
+        os.kill(worker, signal.SIGKILL)
+        pytest.fail("the worker outlived its parent")
 
 
-async def test_a_worker_starts_in_a_tenth_of_a_second_or_so(concert: Database) -> None:
-    seconds = []
+async def test_a_worker_starts_with_a_tenth_of_a_processor_second_or_so(concert: Database) -> None:
+    before = cpu_of_children()
     for _ in range(3):
         async with SqlWorkers(1) as pool:
-            started = time.perf_counter()
             await pool.execute(concert, NAMES)
-            seconds.append(time.perf_counter() - started)
-    assert min(seconds) < 0.5
+    assert (cpu_of_children() - before) / 3 < 1.0

@@ -153,9 +153,9 @@ async def test_a_connection_that_the_server_closed_is_opened_again_and_a_lost_se
             assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
             server, name = f"{postgres.SERVER}/postgres", database_name(database.location)
             postgres.execute(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-            ended = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
-            postgres.execute(server, ended)
-            await asyncio.sleep(0.1)
+            sessions = f"FROM pg_stat_activity WHERE datname = '{name}'"
+            while postgres.execute(server, f"SELECT pg_terminate_backend(pid) {sessions}"):
+                await asyncio.sleep(0.1)
             with pytest.raises(DatabaseUnavailableError):
                 await workers.execute(database, "SELECT count(*) FROM town")
             postgres.execute(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")

@@ -4,7 +4,6 @@ import hashlib
 import json
 import shutil
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -87,11 +86,9 @@ def test_a_name_without_an_owner_is_one_of_sentence_transformers(encoder, tmp_pa
     assert find_encoder("tiny").identity == f"hub:sentence-transformers/tiny@{COMMIT}"
 
 
-def test_without_a_network_the_error_comes_at_once_and_names_the_way_out():
-    start = time.perf_counter()
+def test_without_a_network_the_error_names_the_way_out():
     with pytest.raises(ConfigurationError) as caught:
         EmbeddingRanker(TEXTS, encoder="someone/tiny")
-    assert time.perf_counter() - start < 3
     for part in (
         '"someone/tiny"',
         "pipeline.demonstrations.retriever=bm25",
@@ -102,11 +99,11 @@ def test_without_a_network_the_error_comes_at_once_and_names_the_way_out():
 
 def test_a_hub_that_hangs_is_given_up(serve, monkeypatch):
     monkeypatch.setattr(encoder_files, "PROBE_TIMEOUT_S", 0.2)
-    asked = serve(lambda request: time.sleep(2))
-    start = time.perf_counter()
+    given_up = threading.Event()
+    asked = serve(lambda request: given_up.wait())
     with pytest.raises(ConfigurationError, match="does not answer"):
         find_encoder("someone/tiny")
-    assert time.perf_counter() - start < 1.5
+    given_up.set()
     assert asked == ["/api/models/someone/tiny"]
 
 

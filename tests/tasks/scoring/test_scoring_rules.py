@@ -168,17 +168,17 @@ def test_wide_results_of_look_alike_columns_take_no_time(changed: bool) -> None:
         moved[1][second], moved[0][second] = 0, 1
         assert moved[0][first] == 1
         predicted = [tuple(row) for row in moved]
-    started = time.perf_counter()
+    started = time.process_time()
     assert spider(gold, predicted, ordered=False) is not changed
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 5
 
 
 def test_a_long_result_with_moved_columns_takes_no_time() -> None:
     gold = [(i, i % 7, f"n{i % 100}", i % 2) for i in range(50_000)]
     predicted = [(d, c, b, a) for a, b, c, d in reversed(gold)]
-    started = time.perf_counter()
+    started = time.process_time()
     assert spider(gold, predicted, ordered=False)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 10
 
 
 def test_every_rule_of_the_settings_is_one_that_answers_are_judged_by() -> None:

@@ -84,6 +84,7 @@ def arguments_of(stage: Stage[Any, Any], bench: Bench) -> Arguments:
         "candidates": SqlPair("SELECT 1", "SELECT 2"),
         "table": "museum",
         "columns": ("name",),
+        "layout": "omnisql",
         "runner": bench.runner,
         "backbone": bench.backbone,
     }
@@ -143,6 +144,7 @@ CHANGES: dict[str, Callable[[Any, Bench], Any]] = {
     "candidates.sql2": lambda c, b: replace(c, sql2="SELECT 3"),
     "candidates.swapped": lambda c, b: SqlPair(c.sql2, c.sql1),
     "table.other": lambda t, b: "guide",
+    "layout.other": lambda x, b: "arctic",
     "columns.more": lambda c, b: (*c, "city"),
     "runner.timeout": lambda r, b: replace(r, timeout_s=9.0),
     "runner.content": lambda r, b: replace(r, database=replace(r.database, digest="another")),

@@ -70,6 +70,8 @@ def test_questions_without_a_grade_are_graded_by_their_gold_under_spiders_rule()
     ]
     assert compare(*ungraded).by_difficulty == ()
     assert [part.name for part in compare(*ungraded, rule="spider").by_difficulty] == ["easy"]
+    of_spider = [replace(each, run=replace(each.run, rule="spider")) for each in ungraded]
+    assert [part.name for part in compare(*of_spider, rule="bird").by_difficulty] == ["easy"]
 
 
 def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from tasks.tracking.mlflow.figures import change_figure, stage_figure
+from tasks.tracking.pages.candidate_curve import candidate_chart, candidate_figure
 from tests.tasks.tracking.samples import make_report, report_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -79,3 +81,44 @@ def test_hostile_names_do_not_act() -> None:
 def test_drawing_needs_no_plotting_library() -> None:
     code = "import sys, tasks.tracking.mlflow.figures; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def curve(n: int, usd: float | None) -> dict[str, Any]:
+    def share(value: float) -> dict[str, Any]:
+        return {"correct": 100 * value, "total": 100, "value": value, "interval": [value - 0.1, value + 0.1]}
+
+    return {
+        "n": n,
+        "curve": [
+            {
+                "k": k,
+                "pass": share(0.5 + 0.3 * k / n),
+                "majority": share(0.5 + 0.2 * k / n),
+                "usd": usd and k * usd,
+                "tokens": None,
+                "calls": 2.0 * k,
+            }
+            for k in range(1, n + 1)
+        ],
+    }
+
+
+def test_a_curve_has_a_point_per_number_of_candidates_at_its_cost() -> None:
+    root = parsed(candidate_figure(curve(8, 0.0025), "weak-1 on <bird>"))
+    points = list(root.iter(f"{SVG}circle"))
+    across = [float(each.get("cx", 0)) for each in points]
+    assert len(points) == 8 and across == sorted(across)
+    assert across[7] - across[3] == pytest.approx(across[5] - across[1], abs=0.05)
+    heights = [float(each.get("cy", 0)) for each in points]
+    assert heights == sorted(heights, reverse=True)
+    said = [each.text or "" for each in root.iter(f"{SVG}text")]
+    assert {"USD per question", "0.005", "0.02"} <= set(said)
+    assert any("weak-1 on <bird>" in text for text in said)
+    assert candidate_figure(None, "t") is None
+
+
+def test_two_runs_share_a_unit_that_is_known_of_both() -> None:
+    chart = candidate_chart([("a", "A", curve(4, 0.1)), ("b", "B", curve(8, None))])
+    assert chart is not None and chart.title == "calls per question"
+    assert [len(each.points) for each in chart.curves] == [4, 8]
+    assert candidate_chart([("a", "A", None), ("b", "B", None)]) is None

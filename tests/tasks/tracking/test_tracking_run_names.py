@@ -1,11 +1,12 @@
 """How a person names a run: whatever is clear is understood, whatever is not is answered with what there is."""
 
 import datetime
+from dataclasses import replace
 
 import pytest
 
 from tasks.errors import DataError
-from tasks.tracking.warehouse.run_names import find_run
+from tasks.tracking.warehouse.run_names import find_run, run_before
 from tasks.tracking.warehouse.runs import RunHeader
 
 DAY = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
@@ -34,6 +35,14 @@ RUNS = (
 ])  # fmt: skip
 def test_what_is_clear_is_understood(reference: str, place: int) -> None:
     assert find_run(reference, RUNS) is RUNS[place]
+
+
+def test_the_run_before_is_finished_and_of_the_same_benchmark() -> None:
+    assert run_before(RUNS[0].run_id, RUNS) == RUNS[1].run_id
+    assert run_before(RUNS[1].run_id, RUNS) == RUNS[3].run_id
+    assert run_before(RUNS[3].run_id, RUNS) == "", "the first run"
+    assert run_before("unknown", RUNS) == ""
+    assert run_before(RUNS[0].run_id, (RUNS[0], replace(RUNS[1], benchmark="other"))) == ""
 
 
 @pytest.mark.parametrize(("reference", "message"), [

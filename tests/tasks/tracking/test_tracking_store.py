@@ -157,13 +157,13 @@ def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path:
         )
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(300)
 
 
 def wait_for(url: str) -> str:
     for _ in range(480):
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return str(answer.read().decode())
         except OSError:
             time.sleep(0.25)

@@ -19,7 +19,7 @@ _EXAMPLE = re.compile(
 _SQL_IN_REPLY = re.compile(r'"sql"\s*:\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _FENCE = re.compile(r"^```.*\n?", re.MULTILINE)
 _LIST_ITEM = re.compile(r"(?:`(?:[^`]|``)*`|[^,`\s])(?:`(?:[^`]|``)*`|[^,`])*")
-_DIALECT = re.compile(r"\b(PostgreSQL|DuckDB|MySQL) quer")
+_DIALECT = re.compile(r"\b(PostgreSQL|DuckDB|MySQL)(?: quer|查询)")
 _DIALECTS = {"PostgreSQL": "postgres", "DuckDB": "duckdb", "MySQL": "mysql"}
 """By the names that prompts give; all others are read as SQLite."""
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from tasks.backbone.offline.prompt.native import native_sections
 from tasks.backbone.protocol import Message, Request
 
 Sections = dict[str, str]
@@ -39,6 +40,7 @@ class Task(StrEnum):
     QUERY = "query"
     CONTINUATION = "the rest of a query behind SELECT"
     SELECTION = "one of several queries"
+    COMPARISON = "the number of the better of two queries"
     CORRECTION = "a query that has not been tried"
     REFLECTION = "why a query fails"
     ELIMINATION = "a query, unchanged if it runs"
@@ -54,6 +56,7 @@ class Task(StrEnum):
 _REPLY_KEYS = {
     "sql": Task.QUERY, "tables": Task.LINK, "columns": Task.LINK, "sql_keywords": Task.KEYWORDS,
     "conditions": Task.CONDITIONS, "descriptions": Task.DESCRIPTIONS, "alignment": Task.ALIGNMENT,
+    "better": Task.COMPARISON,
 }  # fmt: skip
 _FREE_TEXT = {
     Heading.QUERY: Task.CONTINUATION,
@@ -100,5 +103,7 @@ def task_of(request: Request) -> Task:
 
 def _split(text: str) -> Sections:
     parts = _HEADING.split(text)
+    if len(parts) == 1 and (found := native_sections(text)):
+        return found
     bodies = {heading.lower(): body.strip() for heading, body in zip(parts[1::2], parts[2::2], strict=True)}
     return {"": parts[0].strip()} | bodies

@@ -1,23 +1,34 @@
 """Every shipped prompt, rendered: its task is recognised, and all its headings are known to the offline model."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from flows.judging.opinion import OpinionReply
 from tasks import prompts
 from tasks.backbone.offline.prompt.reading import read_prompt
+from tasks.backbone.offline.prompt.schema_text import read_schema
 from tasks.backbone.offline.prompt.sections import Heading, Task, task_of
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_schema import reply_schema
-from tasks.database.rendering import PromptParts
+from tasks.database.rendering import PromptParts, render
+from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.records import Demonstration
 from tasks.settings.home import CHECKOUT
+from tasks.settings.pipeline import SchemaFormat
 from tasks.stages.dac.examples import ShownExample
-from tasks.stages.replies import ConditionsReply, DescriptionsReply, KeywordsReply, LinkReply, SqlReply
+from tasks.stages.replies import (
+    BetterReply,
+    ConditionsReply,
+    DescriptionsReply,
+    KeywordsReply,
+    LinkReply,
+    SqlReply,
+)
 from tasks.stages.sea_sql.execution_adjustment import Mistake
 from tasks.stages.shown_results import Tried
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
@@ -40,7 +51,7 @@ EVERYTHING = {
     "candidates": [TRIED, TRIED], "current": TRIED, "mistakes": MISTAKES, "examples": EXAMPLES, "sql": TRIED.sql,
     "alignment": ["a"], "missing": ["the column baker.Name"], "kind": "entities", "error": "", "skeleton": "",
     "table": "baker", "columns": ["Age"], "hints": ["baker.Age"], "max_columns_per_table": 15, "candidate": TRIED,
-    "strict": False,    "demonstrations_first": False, "empty_counts": True,
+    "strict": False,    "demonstrations_first": False, "empty_counts": True, "votes": [5, 1],
 }  # fmt: skip
 
 
@@ -76,6 +87,8 @@ SHIPPED = {
     "initial_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples[0].sql == "SELECT 1"),
     "zero_shot_sql": Shipped(Task.CONTINUATION, None, ASKED),
     "binary_selection": Shipped(Task.SELECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "compare_candidates": Shipped(Task.COMPARISON, BetterReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "merge_candidates": Shipped(Task.SELECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
     "self_correction": Shipped(Task.CORRECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 1),
     "execution_correction": Shipped(Task.CORRECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
     "execution_reflection": Shipped(Task.REFLECTION, None, lambda p: ASKED(p) and len(p.attempts) == 2),
@@ -93,8 +106,31 @@ SHIPPED = {
         Task.DESCRIPTIONS, DescriptionsReply, lambda p: p.described_columns == ("Age",)
     ),
     "entity_linking": Shipped(Task.ALIGNMENT, AlignmentReply, ASKED),
+    "opinion": Shipped(Task.REFLECTION, OpinionReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "native_omnisql": Shipped(Task.QUERY, None, ASKED),
+    "native_arctic": Shipped(Task.QUERY, None, ASKED),
+    "native_xiyan": Shipped(Task.QUERY, None, ASKED),
 }
-WITHOUT_SCHEMA = ("augmentation_conditions", "skeleton_parsing")
+WITHOUT_SCHEMA = ("augmentation_conditions", "skeleton_parsing", "opinion")
+
+
+def bakery() -> Schema:
+    """The database of the other prompts, for the formats that the native layouts show it in."""
+    read = read_schema(SCHEMA, SAMPLES, FOREIGN_KEYS, dialect="sqlite")
+    tables = (
+        Table(table.name, tuple(Column(c.name.column, "TEXT", samples=c.samples) for c in table.columns))
+        for table in read.tables
+    )
+    keys = (
+        ForeignKey(r.child.table, (r.child.column,), r.parent.table, (r.parent.column,))
+        for r in read.references
+    )
+    return Schema("bakery", tuple(tables), tuple(keys), dialect="sqlite")
+
+
+NATIVE: Mapping[str, SchemaFormat] = {
+    "native_omnisql": "omnisql", "native_arctic": "omnisql", "native_xiyan": "m_schema",
+}  # fmt: skip
 NAMES = sorted(path.stem for path in (CHECKOUT / "conf" / "prompts").glob("[!_]*.jinja"))
 
 
@@ -103,7 +139,11 @@ def rendered(name: str) -> Sequence[Message]:
     if name == "bias_elimination":
         blocks = {block: prompts.render(name, block, **EVERYTHING) for block in ("instruction", "input")}
         return (Message("user", prompts.render(name, **blocks)),)
-    return (Message("user", prompts.render(name, **EVERYTHING)),)
+    given = dict(EVERYTHING)
+    if name in NATIVE:
+        shown = render(bakery(), NATIVE[name], sample_rows=3, foreign_keys=True, descriptions=True)
+        given["parts"] = shown
+    return (Message("user", prompts.render(name, **given)),)
 
 
 def test_every_shipped_prompt_is_declared_here() -> None:

@@ -1,0 +1,150 @@
+"""What the public interface returns: frozen records, with their tables as pandas frames."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from tasks.scoring.report import Ratio
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from flows.answer.answering import Answered
+    from flows.report.result import EvaluationResult
+    from tasks.tracking.comparison.run_comparison import RunComparison
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended.
+
+    Attributes:
+        run_id: its id, which every method and command takes.
+        ex: execution accuracy; `ex.correct` of `ex.total` questions are right, `ex.value` is the share in 0..1. A
+            question that failed is in the denominator.
+        rule: the comparison rule of `ex`.
+        mendable: how many questions failed in a way that the same call can mend.
+        notes: remarks, in sentences.
+        summary: the object that `crosscheck evaluate --json` prints.
+    """
+
+    run_id: str
+    ex: Ratio
+    rule: str
+    mendable: int
+    notes: tuple[str, ...]
+    summary: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, result: "EvaluationResult") -> "Run":
+        """Return the record of a flow's result."""
+        report = result.report
+        notes = (*result.notes, *([f"Stopped asking: {result.fatal}"] if result.fatal else []))
+        return cls(result.summary["run_id"], report.ex, report.rule, report.mendable, notes, result.summary)
+
+    @property
+    def stages(self) -> "DataFrame":
+        """Execution accuracy after each stage: name, ex, fixed, broken, correct, total."""
+        return frame(list(self.summary["stages"]), ("name", "ex", "fixed", "broken", "correct", "total"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer to a question on a database of one's own.
+
+    Attributes:
+        sql: the SQL; None if the model gave none.
+        error: why there is no result; "" if there is one.
+        row_count: rows of the whole result; None if there is none.
+        columns: names of the result's columns.
+        rows: the first rows of the result.
+    """
+
+    sql: str | None
+    error: str
+    row_count: int | None
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, answered: "Answered") -> "Answer":
+        """Return the record of an answered question."""
+        outcome, execution = answered.outcome, answered.execution
+        error = ""
+        if outcome.failure:
+            error = outcome.failure.message
+        elif execution is None:
+            error = "The model's replies held no SQL."
+        elif not execution.ok:
+            error = execution.error or execution.status
+        if execution is None:
+            return cls(outcome.sql, error, None, (), ())
+        rows = tuple(tuple(row) for row in execution.rows)
+        return cls(outcome.sql, error, execution.row_count, tuple(execution.columns), rows)
+
+    @property
+    def table(self) -> "DataFrame":
+        """The rows as a frame."""
+        from pandas import DataFrame
+
+        return DataFrame(list(self.rows), columns=list(self.columns))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Whether run B is better than run A, on the questions that both have scored.
+
+    Attributes:
+        difference: B's execution accuracy minus A's, in 0..1.
+        interval: bootstrap interval of the difference, 95 %.
+        p_value: of the exact McNemar test.
+        better: "A" or "B" if the difference is significant, else None.
+        verdict: all of it in a sentence.
+        details: the object that `crosscheck compare --json` prints.
+    """
+
+    difference: float
+    interval: tuple[float, float]
+    p_value: float
+    better: Literal["A", "B"] | None
+    verdict: str
+    details: Mapping[str, Any] = field(repr=False)
+    _found: "RunComparison" = field(repr=False)
+
+    @classmethod
+    def of(cls, found: "RunComparison") -> "Comparison":
+        """Return the record of a comparison."""
+        from tasks.tracking.comparison.as_json import as_object
+
+        details, result = as_object(found), found.result
+        interval = (result.low, result.high)
+        return cls(
+            result.difference, interval, result.p_value, found.better, details["verdict"], details, found
+        )
+
+    @property
+    def flips(self) -> "DataFrame":
+        """Questions that one run has right and the other wrong, with both SQLs and the gold's."""
+        columns = ("question_id", "change", "database", "difficulty", "question", "gold_sql")
+        rows = [
+            {name: flip[name] for name in columns} | {"sql_a": flip["a"]["sql"], "sql_b": flip["b"]["sql"]}
+            for flip in self.details["flips"]
+        ]
+        return frame(rows, (*columns, "sql_a", "sql_b"))
+
+    @property
+    def page(self) -> str:
+        """The comparison as a self-contained HTML page."""
+        from tasks.tracking.comparison.page import render
+
+        return render(self._found)
+
+
+def frame(objects: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":
+    """Return objects as a frame in which what is unknown is `<NA>`, never 0 or NaN."""
+    from pandas import DataFrame
+
+    made = DataFrame(list(objects), columns=list(columns), dtype=object)
+    # Whole floats, such as costs of 0.0, would become integers.
+    floats = [name for name in made if any(isinstance(value, float) for value in made[name])]
+    return made.convert_dtypes().astype(dict.fromkeys(floats, "Float64"))

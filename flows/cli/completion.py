@@ -1,0 +1,61 @@
+"""Completion of values in the shell: names of benchmarks, backbones and pipelines, runs, files and folders."""
+
+from collections.abc import Callable
+
+import click
+from click.shell_completion import CompletionItem
+
+from tasks.errors import CrosscheckError
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def names(kind: str) -> Complete:
+    """Return the completion of a name in `conf/` or of an installed package, else of a file.
+
+    Args:
+        kind: "benchmark", "backbone" or "pipeline".
+    """
+
+    def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+        from tasks.settings.home import find_conf
+        from tasks.settings.load import available, offered
+
+        try:
+            known = sorted({*available(find_conf(), kind), *offered(kind)})
+        except CrosscheckError:  # an error message would be taken for a value
+            known = []
+        found = [CompletionItem(name) for name in known if name.startswith(begun)]
+        return found or [CompletionItem(begun, type="file")]
+
+    return complete
+
+
+def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the id of a run, newest first."""
+    from tasks.settings.home import find_home
+    from tasks.tracking.warehouse.runs import Warehouse
+
+    try:
+        runs = Warehouse(find_home(context.params.get("home")).warehouse, wait_s=1.0).runs()
+    except CrosscheckError:
+        return []
+    known = [
+        ("latest", "the last finished run"),
+        *((run.run_id, f"{run.backbone} | {run.pipeline}") for run in runs),
+    ]
+    return [CompletionItem(name, help=text) for name, text in known if name.startswith(begun)]
+
+
+def _path(kind: str) -> Complete:
+    return lambda _context, _parameter, begun: [CompletionItem(begun, type=kind)]
+
+
+BY_METAVAR = {
+    "FILE": _path("file"),
+    "DATABASE": _path("file"),
+    "FOLDER": _path("dir"),
+    "RUN": _runs,
+    "RUN...": _runs,
+}
+"""Completion of values by what `--help` calls them."""

@@ -1,0 +1,87 @@
+"""`crosscheck golds`: golds that a person should look at."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from flows.cli import options
+from flows.cli.output import emit, write_page
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuggestOptions(options.Page, options.Data, options.Output):
+    """Options of `crosscheck golds suggest`."""
+
+    runs: tuple[str, ...] = options.argument(metavar="RUN RUN...", nargs=-1, required=True)
+    agree: int | None = options.option(
+        "--agree",
+        type=click.IntRange(min=2),
+        metavar="K",
+        help="At least K different backbones have to agree. [default: all of them]",
+    )
+    draft: Path | None = options.option(
+        "--draft",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Also write a file of corrections in which every entry is undecided.",
+    )
+    limit: int = options.number("--limit", default=20, help="Print at most N questions.")
+    rows: int = options.number("--rows", default=5, help="Rows of each result, on the page and with --json.")
+
+
+@click.group(
+    "golds",
+    epilog="\b\nExamples:\n"
+    "  crosscheck golds suggest latest~2 latest~1 latest --html golds.html\n"
+    "  crosscheck verify-gold --benchmark bird-dev --overlay corrections.json\n"
+    '  crosscheck evaluate --benchmark bird-dev --set "benchmark.golds=corrections.json"\n',
+)
+def command() -> None:
+    """Find golds that may be wrong."""
+
+
+@command.command(
+    "suggest",
+    epilog="\b\nExamples:\n"
+    "  crosscheck golds suggest latest~2 latest~1 latest --html golds.html\n"
+    "  crosscheck golds suggest latest~2 latest~1 latest --agree 2 --draft corrections.json\n"
+    "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
+    "Predictions of other systems become runs with `crosscheck score --name NAME`.\n"
+    "\b\nExit codes: 0 compared, whether or not there is any; 2 bad input.",
+)
+@options.record(SuggestOptions)
+def suggest(given: SuggestOptions) -> None:
+    """List the questions on which RUNs of different backbones agree with each other and not with the gold.
+
+    Nothing changes a score: a person decides, and writes it into a file of corrections (benchmark.golds).
+    """
+    from flows.cli.progress import open_progress
+    from flows.gold.suggesting import check_runs
+    from flows.gold.suggesting import suggest as find
+    from flows.gold.suggestion_output import as_object, print_suggestions, render, write_draft
+    from flows.runtime.logs import logging_to
+    from tasks.settings.home import find_data
+    from tasks.tracking.warehouse.run_names import find_run
+    from tasks.tracking.warehouse.runs import Warehouse
+
+    warehouse = Warehouse(given.folder.warehouse)
+    known = warehouse.runs()
+    names = dict.fromkeys(find_run(name, known).run_id for name in given.runs)
+    runs = [warehouse.read_run(name) for name in names]
+    least = check_runs(runs, given.agree)
+    with open_progress(sys.stderr) as progress, logging_to(given.folder):
+        found = find(runs, least, find_data(given.data), given.folder, progress, rows=given.rows)
+    if given.html is not None:
+        write_page(render(found), given.html)
+    if given.draft is not None:
+        write_draft(found, given.draft)
+    emit(
+        as_object(found),
+        lambda stream: print_suggestions(found, given.limit, stream),
+        as_json=given.as_json,
+        text_too=False,
+    )
+    for file in filter(None, (given.html, given.draft)):
+        click.echo(f"Written: {file}", err=given.as_json)

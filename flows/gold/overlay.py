@@ -1,0 +1,151 @@
+"""Check of a file of corrected golds: every SQL is run, and its result compared with that of the official gold."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flows.gold.databases import open_databases
+from flows.runtime.control import Progress
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.overlay import Entry, Overlay, read_overlay
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.records import Execution
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.golds import judge_golds
+from tasks.scoring.report import is_right
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.home import Home, find_conf
+
+
+@dataclass(frozen=True)
+class CheckedSql:
+    """One SQL of a correction.
+
+    Attributes:
+        sql: the SQL.
+        found: its execution, without rows; None where the database is missing.
+        same: whether its result is that of an official gold under the benchmark's rule; None where either did not
+            finish, or there is no official gold SQL.
+    """
+
+    sql: str
+    found: Execution | None
+    same: bool | None
+
+
+@dataclass(frozen=True)
+class CheckedEntry:
+    """One correction, with each of its SQLs in order."""
+
+    entry: Entry
+    database_id: str
+    sqls: tuple[CheckedSql, ...]
+
+
+@dataclass(frozen=True)
+class CheckedOverlay:
+    """A file of corrected golds and what was found.
+
+    Attributes:
+        benchmark: settings of the benchmark.
+        overlay: the file.
+        entries: its valid entries, in file order.
+    """
+
+    benchmark: BenchmarkSettings
+    overlay: Overlay = field(repr=False)
+    entries: tuple[CheckedEntry, ...] = field(repr=False)
+
+    @property
+    def actions(self) -> Mapping[str, int]:
+        """Number of entries by action."""
+        return Counter(each.entry.action for each in self.entries)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that is wrong with the file, SQL that does not run among it."""
+        failing = (
+            f"question {each.entry.question_id}: the SQL does not run "
+            f"({' '.join(one.found.error.split()) or one.found.status}): {' '.join(one.sql.split())[:120]}"
+            for each in self.entries
+            for one in each.sqls
+            if one.found is not None and not one.found.ok
+        )
+        return (*self.overlay.problems, *failing)
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Ids of questions that have a correction with another result than the official gold."""
+        return self._ids(lambda one: one.same is False)
+
+    @property
+    def same(self) -> tuple[str, ...]:
+        """Ids of questions that have a correction with the result of the official gold, which changes no verdict."""
+        return self._ids(lambda one: one.same is True)
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """Ids of questions whose database is missing."""
+        return self._ids(lambda one: one.found is None)
+
+    def _ids(self, wanted: Callable[[CheckedSql], bool]) -> tuple[str, ...]:
+        return tuple(each.entry.question_id for each in self.entries if any(map(wanted, each.sqls)))
+
+
+def check_overlay(
+    settings: BenchmarkSettings, file: Path, data: Path, home: Home, progress: Progress
+) -> CheckedOverlay:
+    """Run every SQL of a file of corrected golds, also of undecided entries.
+
+    Args:
+        settings: those of the benchmark.
+        file: the file.
+        data: the benchmarks' files.
+        home: the working folder.
+        progress: display.
+
+    Raises:
+        DataError: the file, or one of the benchmark, cannot be read.
+    """
+    progress.step(f"Reading {settings.name}")
+    plain = settings.model_copy(update={"golds": None})
+    benchmark = load_benchmark(plain, data=data, home=home.path, conf=find_conf(), progress=progress.step)
+    of = {question.id: question.database_id for question in benchmark.questions}
+    overlay = read_overlay(file, of.keys())
+    databases = open_databases(benchmark, [of[name] for name in overlay.entries], progress)
+    progress.step(f"Running the SQL of {len(overlay.entries):,} corrections")
+
+    async def run() -> list[CheckedEntry]:
+        async with SqlWorkers() as workers:
+            judge = Judge(workers, (plain.rule,), plain.timeout_s)
+            return list(
+                await asyncio.gather(
+                    *(
+                        _check(entry, of[name], benchmark, databases.get(of[name]), judge)
+                        for name, entry in overlay.entries.items()
+                    )
+                )
+            )
+
+    return CheckedOverlay(plain, overlay, tuple(asyncio.run(run())))
+
+
+async def _check(
+    entry: Entry, database_id: str, benchmark: Benchmark, database: Database | None, judge: Judge
+) -> CheckedEntry:
+    if database is None:
+        return CheckedEntry(entry, database_id, tuple(CheckedSql(sql, None, None) for sql in entry.sql))
+    gold = benchmark.gold.get(entry.question_id)
+    golds = (*([gold] if gold else []), *benchmark.further_gold.get(entry.question_id, ()))
+    candidates: Mapping[str, str] = {str(place): sql for place, sql in enumerate(entry.sql)}
+    verdicts = (await judge_golds(judge, [database], golds, candidates)).all if golds and candidates else {}
+    checked = []
+    for place, sql in candidates.items():
+        found = await judge.workers.execute(database, sql, rows=0, timeout_s=judge.timeout_s)
+        verdict = verdicts.get(place)
+        known = found.ok and verdict is not None and verdict.gold_status == "ok"
+        checked.append(CheckedSql(sql, found, is_right(verdict, judge.rules[0]) if known else None))
+    return CheckedEntry(entry, database_id, tuple(checked))

@@ -1,0 +1,82 @@
+"""`crosscheck judge`."""
+
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+import click
+
+from flows.cli import options
+from flows.cli.output import emit
+
+MENDABLE = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions(options.Questions, options.Data, options.Output):
+    """Options of `crosscheck judge`."""
+
+    run: str = options.argument(metavar="RUN")
+    backbone: str = options.option(
+        "--backbone",
+        required=True,
+        metavar="NAME",
+        help="The model that judges, of `crosscheck list backbones`.",
+    )
+    everything: bool = options.option(
+        "--all", is_flag=True, help="Also judge right answers, which shows how far the model can be trusted."
+    )
+    budget: float | None = options.option(
+        "--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop asking when this much is spent."
+    )
+    overrides: tuple[str, ...] = options.option(
+        "--set",
+        last=True,
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change one setting of the model: backbone.*. May be given several times.",
+    )
+
+
+@click.command(
+    "judge",
+    epilog="\b\nExamples:\n"
+    "  crosscheck judge latest --backbone openai\n"
+    "  crosscheck judge 20261121-020000-3f9a1c --backbone openai --all --limit 50 --budget 0.5\n"
+    "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
+    "Interrupted or failed? The same command continues; no reply is paid for twice.\n"
+    "\b\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion and can be asked about again;\n"
+    "130 interrupted.",
+)
+@options.record(JudgeOptions)
+def command(given: JudgeOptions) -> int:
+    """Ask a model whether the wrong answers of a RUN are wrong, given both SQLs and both results.
+
+    An opinion is a column of its own beside the verdict, with its agreement with EX and what it cost: no score and no
+    ranking depends on it. It is asked when everything is answered, so that no stage ever sees it.
+    """
+    from flows.cli.progress import open_progress
+    from flows.judging.judging import JudgeSettings, judge_run, judging_backbone
+    from flows.judging.keeping import answers_of, keep, print_judged
+    from flows.runtime.budget import Budget
+    from flows.runtime.control import Control
+    from flows.runtime.logs import logging_to
+    from tasks.settings.home import find_data
+    from tasks.tracking.warehouse.run_names import find_run
+    from tasks.tracking.warehouse.runs import Warehouse
+
+    backbone = judging_backbone(given.backbone, given.overrides, budget=given.budget)
+    warehouse = Warehouse(given.folder.warehouse)
+    stored = warehouse.read_run(find_run(given.run, warehouse.runs()).run_id)
+    rows = answers_of(stored, limit=given.limit, ids=given.questions, everything=given.everything)
+    budget = None if given.budget is None else Budget(given.budget)
+    settings = JudgeSettings(backbone, find_data(given.data), given.folder, budget)
+    with open_progress(sys.stderr) as progress, logging_to(given.folder):
+        judged = judge_run(stored, rows, settings, Control(progress))
+        problem = keep(judged, warehouse, given.folder)
+
+    def show(stream: TextIO) -> None:
+        print_judged(judged, problem, stream)
+
+    emit(judged.as_object() | {"mlflow": problem or "logged"}, show, as_json=given.as_json, text_too=False)
+    return MENDABLE if judged.failures else 0

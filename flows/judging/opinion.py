@@ -1,0 +1,44 @@
+"""A model's opinion on an answer: is it right as a reader means the question, whatever the gold says?
+
+It sees the gold and its result, so it is asked when everything is answered, and what it is asked and says reaches no
+stage: its prompt is rendered here, and nothing imports this module but the command `judge`.
+"""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+
+from tasks import prompts
+from tasks.backbone.metered import MeteredBackbone
+from tasks.records import Question
+from tasks.scoring.report import Opinion
+from tasks.stages.shown_results import Tried
+from tasks.wording import storable
+
+
+class OpinionReply(BaseModel):
+    """Whether the first query answers the question, and why."""
+
+    right: bool
+    reason: str
+
+
+async def ask_opinion(
+    question: Question, dialect: str, shown: Sequence[Tried], backbone: MeteredBackbone, name: str
+) -> Opinion | None:
+    """Ask for an opinion; None where no reply can be read.
+
+    Args:
+        question: the question.
+        dialect: SQL dialect, as its makers write it.
+        shown: the answer and the gold, each with its result.
+        backbone: the model.
+        name: the name that its opinion is kept under.
+
+    Raises:
+        BackboneError: there is no answer.
+    """
+    reply = await backbone.ask_json(
+        prompts.messages("opinion", question=question, dialect=dialect, candidates=shown), OpinionReply
+    )
+    return None if reply is None else Opinion(name, reply.right, storable(reply.reason))

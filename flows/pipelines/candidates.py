@@ -1,0 +1,210 @@
+"""Candidates: a pipeline is run several times for a question, and one of its answers is selected by what they return.
+
+It works with any pipeline, which does not know of it: each run has a view of its backbone, a record of its steps and a
+trail of its own. Gold SQL plays no part; candidates are scored when the question has its answer.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Any, TypeVar
+
+from flows.pipelines.context import Context, PipelineRecord
+from flows.pipelines.pipeline import Pipeline
+from tasks.backbone.metered import MeteredBackbone
+from tasks.database.schema_view import SchemaView
+from tasks.errors import BackboneError
+from tasks.records import Candidate, Question
+from tasks.scoring.candidates import Ballot, step_of
+from tasks.settings.pipeline import CandidateSettings
+from tasks.sql.elements import resolved_elements
+from tasks.stages.candidates.compare_candidates import compare_candidates
+from tasks.stages.candidates.merge_candidates import merge_candidates
+from tasks.stages.candidates.records import CandidateGroup, Comparison, MergeRequest
+from tasks.stages.candidates.vote import vote
+from tasks.trail import Trail, current_trail, on_trail
+
+T = TypeVar("T")
+Group = tuple[int, ...]
+"""Places, from 0, of candidates with equal results."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """A pipeline whose answer is selected from several runs of it.
+
+    Attributes:
+        pipeline: writes a candidate.
+        writers: backbones that write them in turns.
+        rule: by which results are equal: the benchmark's.
+        temperature: at which the run's backbone selects; None: its own.
+    """
+
+    pipeline: Pipeline[Any]
+    writers: tuple[MeteredBackbone, ...]
+    rule: str
+    temperature: float | None = None
+
+    async def answer(self, question: Question, context: Context[Any]) -> str | None:
+        """Write the candidates, vote by their results, and select one."""
+        settings, record = context.settings.candidates, context.record
+        sqls = await self.write(question, context)
+        record.candidates += [Candidate(step_of(number), sql) for number, sql in enumerate(sqls, 1)]
+        ballot = await vote(sqls, self.rule, context.runner)
+        sql = await Selection(self, question, context, sqls, ballot).select()
+        record.candidates.append(Candidate(settings.select, sql))
+        return sql
+
+    async def write(self, question: Question, context: Context[Any]) -> tuple[str | None, ...]:
+        """Run the pipeline for every candidate, at the same time; return their SQL.
+
+        The first one's steps and links are recorded as those of the pipeline. A candidate whose backbone refuses it
+        for good has no SQL, unless all are refused.
+
+        Raises:
+            Exception: what kept a candidate from being written, when all others are: their calls are kept.
+        """
+        trail, count = current_trail(), context.settings.candidates.n
+        trails = [trail.for_candidate(number) for number in range(1, count + 1)]
+        contexts = [self.context_of(place, context) for place in range(count)]
+        found = await asyncio.gather(
+            *(self._run(question, *each) for each in zip(contexts, trails, strict=True)),
+            return_exceptions=True,
+        )
+        for number, (written, one) in enumerate(zip(trails, contexts, strict=True), 1):
+            trail.join(written)
+            context.record.notes += [f"candidate {number}: {note}" for note in one.record.notes]
+        context.record.candidates += contexts[0].record.candidates
+        context.record.links |= contexts[0].record.links
+        return _without_refused(found, context.record)
+
+    def context_of(self, place: int, context: Context[Any]) -> Context[Any]:
+        """Return the context of a candidate by its place, from 0.
+
+        Its index among the candidates of its backbone is part of every request's key, so that more candidates later
+        cost only those that are new, and the first is what the backbone answers without candidates.
+        """
+        settings: CandidateSettings = context.settings.candidates
+        writer, index = self.writers[place % len(self.writers)], place // (len(settings.backbones) or 1)
+        own = replace(
+            context,
+            backbone=writer.for_candidate(index),
+            eliminator=context.eliminator and context.eliminator.for_candidate(index),
+            record=PipelineRecord(),
+        )
+        if settings.demonstrations == "same" or not place:
+            return own
+        order = f"{settings.seed} {place}"
+        return replace(
+            own,
+            demonstrations=_shuffled(context.demonstrations, order),
+            grounded=_shuffled(context.grounded, order),
+            aligned=context.aligned and _shuffled(context.aligned, order),
+        )
+
+    async def _run(self, question: Question, context: Context[Any], trail: Trail) -> str | None:
+        with on_trail(trail):
+            return await self.pipeline.answer(question, context)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The selection of one candidate of a question.
+
+    Attributes:
+        candidates: how they were written, and how the run's backbone is asked.
+        question: the question.
+        context: that of the question; its backbone is the run's.
+        sqls: the candidates' SQL.
+        ballot: their results.
+    """
+
+    candidates: Candidates
+    question: Question
+    context: Context[Any]
+    sqls: Sequence[str | None]
+    ballot: Ballot
+
+    async def select(self) -> str | None:
+        """Return the selected SQL; the vote's where fewer than two different results are there to choose from."""
+        groups, settings = self.ballot.contenders, self.context.settings.candidates
+        if settings.select == "vote" or len(groups) < 2:
+            return self.sqls[self.ballot.winner()]
+        view = await self.used_tables(groups)
+        if settings.select == "merge":
+            return await self.merged(groups[: settings.merged], view)
+        contest = self.all_against_all if settings.select == "pairwise" else self.knockout
+        return self._sql(await contest(groups, view))
+
+    async def all_against_all(self, groups: Sequence[Group], view: SchemaView) -> Group:
+        """Compare each two results in both orders, and return the one preferred most often (CHASE-SQL, Algorithm 3).
+
+        Ties are the vote's. The paper also compares candidates with equal results, which decides nothing.
+        """
+        pairs = list(permutations(groups, 2))
+        preferred = await asyncio.gather(*(self._better(*pair, view) for pair in pairs))
+        wins = {group: sum(better == group for better in preferred) for group in groups}
+        return max(groups, key=lambda group: wins[group])
+
+    async def knockout(self, groups: Sequence[Group], view: SchemaView) -> Group:
+        """Compare the vote's result with the next one, the better of them with the next, and so on; return the last."""
+        best, *others = groups
+        for other in others:
+            best = await self._better(best, other, view) or best
+        return best
+
+    async def merged(self, groups: Sequence[Group], view: SchemaView) -> str:
+        """Return the query that the backbone writes from those with the most frequent results."""
+        settings: CandidateSettings = self.context.settings.candidates
+        shown = tuple(CandidateGroup(self._sql(group), len(group)) for group in groups)
+        request = MergeRequest(shown, settings.rows_shown, self.candidates.temperature)
+        runner, backbone = self.context.runner, self.context.backbone
+        return (await merge_candidates(self.question, view, request, runner, backbone)).sql
+
+    async def _better(self, one: Group, other: Group, view: SchemaView) -> Group | None:
+        settings: CandidateSettings = self.context.settings.candidates
+        pair = Comparison(self._sql(one), self._sql(other), settings.rows_shown, self.candidates.temperature)
+        runner, backbone = self.context.runner, self.context.backbone
+        found = await compare_candidates(self.question, view, pair, runner, backbone)
+        return {"first": one, "second": other}.get(found.preferred)
+
+    async def used_tables(self, groups: Sequence[Group]) -> SchemaView:
+        """Return the view of the tables that the candidates use (the union of their schemas in Algorithm 3)."""
+        full = await self.context.view_for(self.question, descriptions=True)
+        used = {
+            table for group in groups for table in resolved_elements(self._sql(group), full.schema).tables
+        }
+        return full.limited_to(used)
+
+    def _sql(self, group: Group) -> str:
+        return self.sqls[group[0]] or ""
+
+
+def _without_refused(
+    found: Sequence[str | BaseException | None], record: PipelineRecord
+) -> tuple[str | None, ...]:
+    """Return the candidates' SQL, None where the backbone refused one for good.
+
+    Raises:
+        BaseException: another error, or every candidate was refused.
+    """
+    errors = [each for each in found if isinstance(each, BaseException)]
+    if broken := [error for error in errors if not _is_refusal(error)]:
+        raise broken[0]
+    if len(errors) == len(found):
+        raise errors[0]
+    for number, each in enumerate(found, 1):
+        if isinstance(each, BaseException):
+            record.note(f"candidate {number} was refused: {each}")
+    return tuple(None if isinstance(each, BaseException) else each for each in found)
+
+
+def _is_refusal(error: BaseException) -> bool:
+    return isinstance(error, BackboneError) and not (error.transient or error.fatal)
+
+
+def _shuffled(shown: tuple[T, ...], order: str) -> tuple[T, ...]:
+    # The same order on every machine; nothing here has to be secret.
+    return tuple(random.Random(order).sample(shown, len(shown)))

@@ -1,0 +1,146 @@
+"""Writers: the backbones that write the candidates of a question, and what they need to differ."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.kinds.opening import open_backbone
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.pricing import prices_for
+from tasks.backbone.protocol import Backbone
+from tasks.backbone.reply_formats import ReplyFormats
+from tasks.errors import ConfigurationError
+from tasks.scoring.candidate_bill import CandidateSetup
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import find_conf
+from tasks.settings.load import load_backbone_settings
+from tasks.settings.pipeline import PipelineSettings, dac_of
+
+
+@dataclass(frozen=True)
+class WriterSettings:
+    """Settings of the backbones of a run.
+
+    Attributes:
+        own: the run's backbone as it is opened: at the temperature of candidates, if it writes them.
+        writers: those that write candidates, in their turns; a recording stands for all of them.
+        temperature: at which the run's backbone is to select; None: its own.
+    """
+
+    own: BackboneSettings
+    writers: tuple[BackboneSettings, ...]
+    temperature: float | None = None
+
+
+def writer_settings(settings: EvaluationSettings) -> WriterSettings:
+    """Return the settings of the backbones that write a run's candidates, and of the run's own.
+
+    Raises:
+        ConfigurationError: there is no backbone of a name.
+    """
+    own, wanted = settings.backbone, settings.pipeline.candidates
+    if kind_of(own).replays:
+        return WriterSettings(own, (own,))
+    named = {name: _load(name) for name in wanted.backbones if name != own.name}
+    if wanted.temperature is not None:
+        warm = {"temperature": wanted.temperature}
+        named = {name: one.model_copy(update=warm) for name, one in named.items()}
+        if own.name in wanted.backbones or not wanted.backbones:
+            changed = own.model_copy(update=warm)
+            writers = tuple(named.get(name, changed) for name in wanted.backbones or (own.name,))
+            return WriterSettings(changed, writers, own.temperature)
+    return WriterSettings(own, tuple(named.get(name, own) for name in wanted.backbones or (own.name,)))
+
+
+def _load(name: str) -> BackboneSettings:
+    try:
+        return load_backbone_settings(find_conf(), name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"pipeline.candidates.backbones: {error}") from None
+
+
+def check_candidates(settings: EvaluationSettings) -> None:
+    """Check before the first paid call that the candidates can be written, and differ.
+
+    Raises:
+        ConfigurationError: a backbone is unknown, cannot be asked, or would write one candidate several times.
+        DataError: what should be served is no recording.
+    """
+    wanted, found = settings.pipeline.candidates, writer_settings(settings)
+    names = [writer.name for writer in found.writers]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigurationError(
+            f'pipeline.candidates.backbones: "{twice[0]}" is there twice. They take turns: name each once, and give '
+            "two files two names."
+        )
+    if wanted.n < len(wanted.backbones):
+        raise ConfigurationError(
+            f"pipeline.candidates.n={wanted.n}: {len(wanted.backbones)} backbones are to write candidates. Set "
+            f"pipeline.candidates.n to at least {len(wanted.backbones)}."
+        )
+    for name, writer in zip(wanted.backbones, found.writers, strict=False):
+        check_backbone(writer)
+        if kind_of(writer).replays and writer is not found.own:
+            raise ConfigurationError(
+                f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '
+                "own and none to these candidates. Name backbones that can be asked."
+            )
+    if wanted.n <= len(found.writers) or kind_of(found.own).replays or _varied_prompts(settings.pipeline):
+        return
+    for writer in found.writers:
+        if kind_of(writer).samples and writer.temperature != 0:
+            continue
+        why = "is asked at temperature 0" if kind_of(writer).samples else "answers a question always alike"
+        warmer = "pipeline.candidates.temperature=0.8, " if kind_of(writer).samples else ""
+        raise ConfigurationError(
+            f"pipeline.candidates.n={wanted.n}: {writer.name} {why}, so its candidates would be the same, and each "
+            f"would be paid for. Let them differ with one of: --set {warmer}"
+            "pipeline.candidates.demonstrations=shuffled (with at least 2 demonstrations), "
+            'or several backbones, "pipeline.candidates.backbones=[a, b]", each of which writes one.'
+        )
+
+
+def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
+    """Return how many candidates there are, how one is selected, and what the backbones charge."""
+    wanted, found = settings.pipeline.candidates, writer_settings(settings)
+    prices = tuple(prices_for(writer) for writer in found.writers)
+    return CandidateSetup(wanted.n, wanted.select, prices, prices_for(found.own))
+
+
+def _varied_prompts(pipeline: PipelineSettings) -> bool:
+    """Return whether candidates are shown demonstrations in different orders."""
+    dac = dac_of(pipeline)
+    shown = max(pipeline.demonstrations.k, dac.most_shots if dac else 0)
+    return pipeline.candidates.demonstrations == "shuffled" and shown > 1
+
+
+@asynccontextmanager
+async def open_writers(
+    found: WriterSettings,
+    own: MeteredBackbone,
+    wrap: Callable[[Backbone, BackboneSettings], Backbone],
+    cache: ReplyCache | None,
+    stop_now: asyncio.Event | None = None,
+) -> AsyncIterator[tuple[MeteredBackbone, ...]]:
+    """Open the backbones that write candidates for one run, each once.
+
+    Args:
+        found: their settings.
+        own: the run's own, which is open.
+        wrap: adds what the run's own has too: its budget, its observer.
+        cache: where paid replies are kept; None to keep none.
+        stop_now: once this is set, calls in flight are given up.
+    """
+    opened = {found.own.name: own}
+    async with AsyncExitStack() as stack:
+        for settings in found.writers:
+            if settings.name not in opened:
+                backbone = await stack.enter_async_context(
+                    open_backbone(settings, cache=cache, stop_now=stop_now)
+                )
+                opened[settings.name] = MeteredBackbone(wrap(backbone, settings), ReplyFormats.of(settings))
+        yield tuple(opened[settings.name] for settings in found.writers)

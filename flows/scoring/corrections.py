@@ -1,0 +1,116 @@
+"""Verdicts by corrected golds, beside the official ones, and the check of these golds before anything is asked."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.overlay import Entry, Overlay
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.records import Execution, Question
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.golds import either, judge_golds
+from tasks.scoring.metrics.corrected import CorrectedGolds
+from tasks.scoring.report import Change, Correction, QuestionScore
+
+CHANGES: Mapping[str, Change] = {"replace": "replaced", "add": "added", "withdraw": "withdrawn"}
+"""What a correction's action does to a gold."""
+FINAL = "final"
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """The corrected golds of a benchmark; none where its settings name no file.
+
+    Attributes:
+        benchmark: the whole split.
+        judge: compares SQL with a gold.
+    """
+
+    benchmark: Benchmark
+    judge: Judge
+
+    @property
+    def facts(self) -> dict[str, CorrectedGolds]:
+        """What the metrics are told, by the name that they need it under."""
+        overlay = self.benchmark.overlay
+        if overlay is None:
+            return {}
+        return {"corrected_golds": CorrectedGolds(str(overlay.file), overlay.sha256, overlay.undecided)}
+
+    def of(self, question: Question) -> Correction | None:
+        """Return a question's correction, with nothing judged right; None where its gold is as it was."""
+        overlay = self.benchmark.overlay
+        entry = overlay.decided.get(question.id) if overlay else None
+        if entry is None:
+            return None
+        golds = entry.sql
+        if entry.action == "add":
+            official = self.benchmark.gold.get(question.id)
+            further = self.benchmark.further_gold.get(question.id, ())
+            golds = (*([official] if official else []), *further, *entry.sql)
+        return Correction(CHANGES[entry.action], golds, {}, entry.reason, entry.source)
+
+    async def judged(self, score: QuestionScore, databases: Sequence[Database]) -> Correction | None:
+        """Judge a question's final SQL by its corrected golds; None where its gold is as it was.
+
+        Args:
+            score: the question with its official verdict.
+            databases: those of the question, at least one.
+        """
+        found, overlay = self.of(score.question), self.benchmark.overlay
+        if found is None or overlay is None or found.change == "withdrawn":
+            return found
+        golds = overlay.entries[score.question.id].sql
+        verdict = (await judge_golds(self.judge, databases, golds, {FINAL: score.outcome.sql})).all[FINAL]
+        if found.change == "added":
+            verdict = either(score.final, verdict)
+        return replace(found, correct=verdict.correct)
+
+
+async def check_corrections(
+    benchmark: Benchmark,
+    questions: Collection[Question],
+    databases: Mapping[str, Database],
+    workers: SqlWorkers,
+) -> None:
+    """Run every corrected gold of some questions, but for undecided ones and those whose database is missing.
+
+    Args:
+        benchmark: the whole split.
+        questions: the questions that are asked.
+        databases: the opened databases, by id.
+        workers: the pool that executes.
+
+    Raises:
+        DataError: everything that is wrong with the file, SQL that does not run among it.
+    """
+    overlay = benchmark.overlay
+    if overlay is None:
+        return
+    wanted = [
+        (overlay.decided[question.id], databases[question.database_id])
+        for question in questions
+        if question.id in overlay.decided and question.database_id in databases
+    ]
+    failed = await failing(overlay, wanted, workers, timeout_s=benchmark.settings.timeout_s)
+    overlay.demand_valid(failed)
+
+
+async def failing(
+    overlay: Overlay, wanted: Sequence[tuple[Entry, Database]], workers: SqlWorkers, *, timeout_s: float
+) -> tuple[str, ...]:
+    """Run the SQL of entries, and say of each that does not run why."""
+
+    async def run(entry: Entry, database: Database, sql: str) -> str:
+        found: Execution = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
+        if found.ok:
+            return ""
+        why = " ".join(found.error.split()) or found.status
+        return f"question {entry.question_id}: the SQL does not run ({why}): {' '.join(sql.split())[:120]}"
+
+    found = await asyncio.gather(
+        *(run(entry, database, sql) for entry, database in wanted for sql in entry.sql)
+    )
+    return tuple(each for each in found if each)

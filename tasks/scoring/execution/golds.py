@@ -1,0 +1,48 @@
+"""Several golds of one question: a prediction is right if its result is that of any of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tasks.database.database import Database
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.subset import SubsetGold
+from tasks.scoring.execution.suite import SuiteVerdicts, judge_suite
+from tasks.scoring.report import Verdict
+
+
+async def judge_golds(
+    judge: Judge,
+    databases: Sequence[Database],
+    golds: Sequence[str],
+    candidates: Mapping[str, str | None],
+    *,
+    accepted: SubsetGold | None = None,
+) -> SuiteVerdicts:
+    """Judge the candidates of one question by each of its golds, on each of its databases.
+
+    All databases have to agree on one and the same gold. A gold that does not finish makes nothing right; the
+    question's gold is at fault only if none of its golds finishes.
+
+    Args:
+        judge: compares SQL with a gold.
+        databases: the question's databases, at least one.
+        golds: the golds, at least one; ("",) where there are accepted results only.
+        candidates: SQL by name; None or blank is "no_answer".
+        accepted: results that are right, of the first database; None: those of the golds.
+    """
+    first, *others = [
+        await judge_suite(judge, databases, gold, candidates, accepted=accepted) for gold in golds
+    ]
+    everywhere, alone = dict(first.all), dict(first.first)
+    for found in others:
+        everywhere = {name: either(verdict, found.all[name]) for name, verdict in everywhere.items()}
+        alone = {name: either(verdict, found.first[name]) for name, verdict in alone.items()}
+    return SuiteVerdicts(everywhere, alone)
+
+
+def either(one: Verdict, other: Verdict) -> Verdict:
+    """Return the verdict by two golds, under each rule right if one of them says so; the rest is that of the first."""
+    rules = dict.fromkeys([*one.correct, *other.correct])
+    correct = {rule: one.correct.get(rule, False) or other.correct.get(rule, False) for rule in rules}
+    gold_status = one.gold_status if other.gold_status != "ok" else "ok"
+    return replace(one, correct=correct, gold_status=gold_status)

@@ -1,0 +1,82 @@
+"""Groups of SQL that returns the same, under a rule of execution accuracy and without any gold."""
+
+from collections.abc import Sequence
+
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.database.sandbox.workers import WorkerLost
+from tasks.scoring.candidates import Ballot
+from tasks.scoring.execution.accuracy import COMPARING_S
+from tasks.scoring.execution.group_job import Grouped, GroupJob, group_results
+from tasks.scoring.execution.judge_job import Query
+from tasks.scoring.execution.rules import RULES, GoldOrder
+from tasks.sql.order import ordering
+from tasks.sql.rewriting import as_spider_executes
+
+
+async def group_by_result(sqls: Sequence[str | None], rule: str, runner: DatabaseRunner) -> Ballot:
+    """Run every SQL and return which of them have equal results.
+
+    Two results are equal where the rule calls either right with the other in the gold's place: rules treat gold and
+    prediction differently (ORDER BY, further columns), and here neither is a gold. A SQL joins the group of the first
+    one that it equals.
+
+    Args:
+        sqls: one per candidate; None or blank is "no_answer".
+        rule: name of the rule, see `tasks.scoring.execution.rules`.
+        runner: the database, with the limit of a query.
+    """
+    distinct = list(dict.fromkeys(sql for sql in sqls if sql and not sql.isspace()))
+    grouped = await _grouped(distinct, rule, runner) if distinct else []
+    found = dict(zip(distinct, grouped, strict=True))
+    first = {sql: sqls.index(sql) for sql in distinct}
+    statuses, leaders = [], []
+    for place, sql in enumerate(sqls):
+        one = found.get(sql or "")
+        statuses.append(one.status if one else "no_answer")
+        ran = one is not None and one.status in ("ok", "empty")
+        leaders.append(first[distinct[one.leader]] if one and ran else place)
+    return Ballot(tuple(statuses), tuple(leaders))
+
+
+async def _grouped(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+    """Group in one call of a worker; where that ends the worker, in calls of two SQLs each."""
+    try:
+        return await _call(sqls, rule, runner)
+    except WorkerLost:
+        alone = [await _alone(sql, rule, runner) for sql in sqls]
+    grouped: list[Grouped] = []
+    for place, (sql, one) in enumerate(zip(sqls, alone, strict=True)):
+        leader = place
+        for earlier in dict.fromkeys(each.leader for each in grouped if each.status == one.status):
+            if one.status in ("ok", "empty") and await _equal(sqls[earlier], sql, rule, runner):
+                leader = earlier
+                break
+        grouped.append(Grouped(one.status, leader))
+    return grouped
+
+
+async def _alone(sql: str, rule: str, runner: DatabaseRunner) -> Grouped:
+    try:
+        return (await _call([sql], rule, runner))[0]
+    except WorkerLost as lost:
+        return Grouped(lost.status, 0)
+
+
+async def _equal(one: str, other: str, rule: str, runner: DatabaseRunner) -> bool:
+    try:
+        return (await _call([one, other], rule, runner))[1].leader == 0
+    except WorkerLost:
+        return False
+
+
+async def _call(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+    dialect, strips = runner.database.dialect, RULES[rule].strips_distinct
+    queries = tuple(Query(sql, as_spider_executes(sql, dialect) if strips else sql) for sql in sqls)
+    found = [ordering(sql, dialect) for sql in sqls]
+    orders = tuple(GoldOrder(order.anywhere, order.outermost) for order in found)
+    job = GroupJob(queries, orders, rule, runner.timeout_s)
+    executions = sum(1 + (query.plain != query.sql) for query in queries)
+    grouped: list[Grouped] = await runner.workers.call(
+        group_results, runner.database, job, timeout_s=runner.timeout_s * executions + COMPARING_S
+    )
+    return grouped

@@ -1,0 +1,240 @@
+"""Candidates: what k of them are worth, what they cost, and how well one is selected."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist, fmean, pstdev
+from typing import Any
+
+from tasks.scoring.at_k import majority_at_k, pass_at_k
+from tasks.scoring.candidate_bill import UNITS, CandidateBill, CandidateSetup, bill_of
+from tasks.scoring.candidates import Ballot, step_of
+from tasks.scoring.grades import by_grade
+from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
+from tasks.scoring.significance import wilson
+from tasks.tables import TextTable
+from tasks.wording import DASH, counts, interval, percent, points
+
+VOTE = "vote"
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateScore:
+    """The candidates of one question.
+
+    Attributes:
+        right: whether each is right.
+        ballot: their results; None where the question failed before the vote.
+        selected: whether the final answer is right.
+        bill: what they cost.
+    """
+
+    right: tuple[bool, ...]
+    ballot: Ballot | None
+    selected: bool
+    bill: CandidateBill
+
+    @property
+    def disagree(self) -> bool:
+        """Whether some are right and some wrong."""
+        return any(self.right) and not all(self.right)
+
+    def passed(self, k: int) -> float:
+        """Return pass@k of this question."""
+        return pass_at_k(self.right, k)
+
+    def voted(self, k: int) -> float:
+        """Return majority@k of this question; 0 where it failed before the vote."""
+        return majority_at_k(self.ballot, self.right, k) if self.ballot else 0.0
+
+
+@METRICS.register("candidates")
+@metric("Candidates", needs=("measured:candidates",), order=25)
+def candidates(run: ScoredRun) -> Measurement | None:
+    """Report pass@k and majority@k for every k, selection and cost; None without candidates.
+
+    All shares are over the scored questions; one that failed has no candidate that is right. Intervals are Wilson's at
+    95 %, which for a mean of probabilities is wider than needed. Where candidates disagree, that is some are right and
+    some are wrong, `selection` is the share of questions whose final answer is right.
+    """
+    setup: CandidateSetup = run.measured["candidates"]
+    scores = {row.question.id: _score(row, run.rule, setup) for row in run.scored}
+    if setup.n == 1 or not scores:
+        return None
+    found = tuple(scores.values())
+    curve = [_point(found, k, setup) for k in range(1, setup.n + 1)]
+    passed, voted = ([each[name] for each in curve] for name in ("pass", "majority"))
+    differing = [one for one in found if one.disagree]
+    selection = Ratio(sum(one.selected for one in differing), len(differing))
+    by_vote = Ratio(sum(one.voted(setup.n) for one in differing), len(differing))
+    gain = _gain(found, setup)
+    data = {
+        "n": setup.n,
+        "select": setup.select,
+        **{f"pass@{k}": share.as_object() for k, share in enumerate(passed, 1)},
+        **{f"majority@{k}": share.as_object() for k, share in enumerate(voted, 1)},
+        "selection": selection.as_object(),
+        "selection_by_vote": by_vote.as_object(),
+        "gain": gain,
+        "curve": [_plain(each) for each in curve],
+        "by_difficulty": _by_difficulty(run, scores, setup.n),
+    }
+    shares = {"pass_at_k": passed, "majority_at_k": voted}
+    costs = {f"{unit}_at_k": [each[unit] for each in curve] for unit in UNITS}
+    return Measurement(
+        further={
+            "candidates/pass_at_1": passed[0],
+            "candidates/pass_at_n": passed[-1],
+            "candidates/majority_at_n": voted[-1],
+            "candidates/selection": selection,
+            "candidates/selection_by_vote": by_vote,
+        },
+        series={
+            f"candidates/{name}": values
+            for name, values in {**shares, **costs}.items()
+            if all(value is not None for value in values)
+        },
+        data=data,
+        lines=_lines(data, passed, voted[-1]),
+        tables=candidate_tables(data),
+    )
+
+
+def candidate_tables(data: Mapping[str, Any]) -> tuple[TextTable, ...]:
+    """Return the tables of the metric's object in the summary: by k, and by difficulty."""
+    unit = cost_unit(data)
+    rows = [
+        (
+            str(each["k"]),
+            *(cell for name in ("pass", "majority") for cell in _share_cells(each, name)),
+            _money(each[unit], unit),
+        )
+        for each in data["curve"]
+    ]
+    n = data["n"]
+    header = ("k", "pass@k", "95 % interval", "majority@k", "95 % interval", f"{unit} per question")
+    tables = [TextTable(f"k of {n} candidates per question", header, tuple(rows))]
+    if data["by_difficulty"]:
+        names = ("pass@1", f"majority@{n}", f"pass@{n}", "selected")
+        graded = [
+            (each["difficulty"], *(percent(_ratio(each[name])) for name in names), str(each["questions"]))
+            for each in data["by_difficulty"]
+        ]
+        header = ("", "pass@1", f"majority@{n}", f"pass@{n}", data["select"], "questions")
+        tables.append(TextTable("Candidates by difficulty", header, tuple(graded)))
+    return tuple(tables)
+
+
+def cost_unit(data: Mapping[str, Any]) -> str:
+    """Return the unit of what k candidates cost: money where it is known and there is any, else tokens, else calls."""
+    last = data["curve"][-1]
+    return next((unit for unit in UNITS if last[unit]), "calls")
+
+
+def _score(row: QuestionScore, rule: str, setup: CandidateSetup) -> CandidateScore:
+    right = tuple(is_right(row.stages.get(step_of(number)), rule) for number in range(1, setup.n + 1))
+    value = next(
+        (record.value for record in row.outcome.stages if record.stage == VOTE and record.value), None
+    )
+    ballot = Ballot(tuple(value["statuses"]), tuple(value["leaders"])) if value else None
+    return CandidateScore(right, ballot, is_right(row.final, rule), bill_of(row.outcome.stages, setup))
+
+
+def _point(found: Sequence[CandidateScore], k: int, setup: CandidateSetup) -> dict[str, Any]:
+    """Return what k candidates are worth and cost, as the mean over all choices of k."""
+    total = sum((one.bill for one in found), CandidateBill()).written
+    share = k / setup.n / len(found)
+    return {
+        "k": k,
+        "pass": Ratio(sum(one.passed(k) for one in found), len(found)),
+        "majority": Ratio(sum(one.voted(k) for one in found), len(found)),
+        **{unit: None if (value := getattr(total, unit)) is None else value * share for unit in UNITS},
+    }
+
+
+def _gain(found: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, Any]:
+    """Return what the selected answers gain on one candidate alone, with a 95 % interval, and what that costs.
+
+    The interval is the normal one of the mean of the questions' differences. `extra` is what a question costs more than
+    one candidate alone, of money 1,000 questions; for each point gained None where nothing is gained.
+    """
+    differences = [one.selected - one.passed(1) for one in found]
+    mean, half = (
+        fmean(differences),
+        NormalDist().inv_cdf(0.975) * pstdev(differences) / sqrt(len(differences)),
+    )
+    bill = sum((one.bill for one in found), CandidateBill())
+    more = {unit: _more(bill, unit, setup.n, len(found)) for unit in UNITS}
+    usd = None if more["usd"] is None else 1000 * more["usd"]
+    return {
+        "points": 100 * mean,
+        "interval": [100 * (mean - half), 100 * (mean + half)],
+        "extra_usd_per_1000": usd,
+        "extra_tokens": more["tokens"],
+        "extra_calls": more["calls"],
+        "usd_per_1000_and_point": None if usd is None or mean <= 0 else usd / (100 * mean),
+    }
+
+
+def _more(bill: CandidateBill, unit: str, n: int, questions: int) -> float | None:
+    """Return what a question costs beyond one candidate; None where that is unknown."""
+    written, selected = (getattr(one, unit) for one in (bill.written, bill.selected))
+    return None if written is None or selected is None else (written * (n - 1) / n + selected) / questions
+
+
+def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int) -> list[dict[str, Any]]:
+    rows = []
+    for grade, group in by_grade(run.scored, run.rule, run.schemas).items():
+        own = [scores[row.question.id] for row in group]
+        shares = {
+            "pass@1": sum(one.passed(1) for one in own),
+            f"majority@{n}": sum(one.voted(n) for one in own),
+            f"pass@{n}": sum(one.passed(n) for one in own),
+            "selected": sum(one.selected for one in own),
+        }
+        plain = {name: Ratio(right, len(own)).as_object() for name, right in shares.items()}
+        rows.append({"difficulty": grade, "questions": len(own), **plain})
+    return rows
+
+
+def _plain(point: Mapping[str, Any]) -> dict[str, Any]:
+    shares = {name: point[name] for name in ("pass", "majority")}
+    plain = {
+        name: share.as_object() | {"interval": list(wilson(share.correct, share.total))}
+        for name, share in shares.items()
+    }
+    return {**point, **plain}
+
+
+def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
+    n, gain, selection = data["n"], data["gain"], _ratio(data["selection"])
+    written = (
+        f"Candidates: {n} per question; pass@1 {percent(passed[0])}, majority@{n} {percent(voted)} "
+        f"({interval(*wilson(voted.correct, voted.total))}), pass@{n} (oracle) {percent(passed[-1])} "
+        f"({counts(passed[-1])})"
+    )
+    usd, per_point = gain["extra_usd_per_1000"], gain["usd_per_1000_and_point"]
+    more = f"{gain['extra_tokens'] or 0:,.0f} tokens and {gain['extra_calls']:,.1f} calls more per question"
+    paid = f"${usd:,.2f} more per 1,000 questions" if usd else more
+    low, high = (points(bound / 100) for bound in gain["interval"])
+    selected = (
+        f"Selection by {data['select']}: right in {counts(selection)} where candidates disagree; "
+        f"{points(gain['points'] / 100)} points on one candidate (95 % interval {low} to {high}) "
+        f"for {paid}" + (f", ${per_point:,.2f} for each point" if usd and per_point else "")
+    )
+    return written, selected
+
+
+def _share_cells(point: Mapping[str, Any], name: str) -> tuple[str, str]:
+    return percent(_ratio(point[name])), interval(*point[name]["interval"])
+
+
+def _ratio(plain: Mapping[str, Any]) -> Ratio:
+    return Ratio(plain["correct"], plain["total"])
+
+
+def _money(value: float | None, unit: str) -> str:
+    if value is None:
+        return DASH
+    return f"${value:,.6f}" if unit == "usd" else f"{value:,.1f} {unit}"

@@ -1,0 +1,1 @@
+"""Stages that select one of several candidates, for every pipeline."""

@@ -1,0 +1,132 @@
+"""The public interface inside of a running event loop, as a notebook has one: its documented examples, and errors."""
+
+import asyncio
+import doctest
+import json
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import flows.api.crosscheck as documented
+from flows.api import Crosscheck, CrosscheckError
+from flows.api.records import frame
+from flows.api.threads import in_thread, restored_environment
+from flows.runtime.control import Control
+from tasks.settings.home import Home
+from tests.support.command_line import ROOT
+from tests.support.prefect_home import prefect_api, prefect_home
+
+__all__ = ["prefect_api", "prefect_home"]
+
+
+@pytest.fixture
+def home(prefect_home: Home, built_demo: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working folder with the demo, which CROSSCHECK_HOME names."""
+    shutil.copytree(built_demo, prefect_home.path, dirs_exist_ok=True)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(prefect_home.path))
+    yield prefect_home.path
+
+
+def prefect_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("PREFECT_")}
+
+
+async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) -> None:
+    assert asyncio.get_running_loop()
+    before = prefect_variables()
+    runner, shared = doctest.DocTestRunner(), dict(vars(documented))
+    page = ROOT / "docs" / "python.md"
+    text = page.read_text(encoding="utf-8")
+    guide = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    for example in (guide, *doctest.DocTestFinder().find(documented)):
+        example.globs = shared
+        runner.run(example, clear_globs=False)
+    assert (runner.failures, runner.tries > 20) == (0, True)
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), shared)
+    assert shared["comparison"].details["questions"] == 3
+    assert prefect_variables() == before
+
+
+async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.sqlite") as shop:
+        shop.execute("CREATE TABLE customers (name TEXT, city TEXT)")
+        shop.executemany("INSERT INTO customers VALUES (?, ?)", [("Ann", "Lyon"), ("Bo", "Nice")])
+    crosscheck = Crosscheck(home=home, quiet=True)
+    answer = crosscheck.answer(
+        "List the name of all customers.", tmp_path / "shop.sqlite", pipeline="zero-shot"
+    )
+    assert (answer.error, answer.row_count) == ("", 2)
+    assert answer.sql and answer.table.iloc[:, 0].to_list() == ["Ann", "Bo"]
+
+
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        (lambda c: c.evaluate("dmeo"), 'Did you mean "demo"'),
+        (lambda c: c.evaluate(settings={"pipeline.demonstration.k": 1}), 'Did you mean "demonstrations"'),
+        (lambda c: c.answer("How many?", "nowhere.sqlite"), "nowhere.sqlite"),
+        (lambda c: c.score("nowhere.json"), "nowhere.json"),
+        (lambda c: c.score({1: "SELECT 1"}, settings={"pipeline.x": 1}), "only benchmark.*"),
+        (lambda c: c.compare("latest~1", "latest"), "crosscheck evaluate"),
+        (lambda c: c.runs(), "crosscheck evaluate"),
+        (lambda c: Crosscheck(home=c.home, tags={"sweep": "x"}).evaluate(limit=1), "--tag"),
+    ],
+)
+async def test_bad_input_is_the_error_of_the_command_line(
+    built_demo: Path, tmp_path: Path, call: "object", part: str
+) -> None:
+    shutil.copytree(built_demo, tmp_path / "home")
+    with pytest.raises(CrosscheckError) as error:
+        call(Crosscheck(home=tmp_path / "home", quiet=True))  # type: ignore[operator]
+    assert part in str(error.value)
+
+
+def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once() -> None:
+    control, began = Control(), threading.Event()
+
+    async def wait() -> str:
+        control.loop = asyncio.get_running_loop()
+        began.set()
+        await control.stop.wait()
+        await control.stop_now.wait()
+        return "stopped"
+
+    def interrupt() -> None:
+        began.wait()
+        for _ in range(2):
+            time.sleep(0.1)
+            os.kill(os.getpid(), 2)
+
+    threading.Thread(target=interrupt).start()
+    assert in_thread(lambda: asyncio.run(wait()), control) == "stopped"
+
+
+def test_work_that_cannot_be_stopped_lets_the_interrupt_through() -> None:
+    end = threading.Event()
+    threading.Timer(0.1, os.kill, (os.getpid(), 2)).start()
+    with pytest.raises(KeyboardInterrupt):
+        in_thread(end.wait)
+    end.set()
+
+
+def test_the_environment_is_restored_also_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_A", "1")
+    with pytest.raises(ValueError, match="x"), restored_environment():
+        os.environ |= {"CROSSCHECK_A": "2", "CROSSCHECK_B": "2"}
+        raise ValueError("x")
+    assert (os.environ["CROSSCHECK_A"], "CROSSCHECK_B" in os.environ) == ("1", False)
+
+
+def test_what_is_unknown_is_neither_zero_nor_a_number() -> None:
+    made = frame([{"n": 1, "usd": 0.0}, {"n": None, "usd": None}], ("n", "usd"))
+    assert [str(kind) for kind in made.dtypes] == ["Int64", "Float64"]
+    assert made.isna().iloc[1].all() and not made.isna().iloc[0].any()

@@ -1,0 +1,66 @@
+"""Values that the shell completes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from flows.cli.program import crosscheck
+from tasks.settings.home import find_conf
+from tasks.settings.load import available
+from tasks.tracking.warehouse.runs import Warehouse
+from tests.support.command_line import ROOT
+from tests.tasks.tracking.samples import make_report, make_run
+
+
+def completed(*words: str) -> list[tuple[str, str]]:
+    """Return what stands for the last word, with its type."""
+    shell = ShellComplete(crosscheck, {}, "crosscheck", "_CROSSCHECK_COMPLETE")
+    return [(item.value, item.type) for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def values(*words: str) -> list[str]:
+    return [value for value, _ in completed(*words)]
+
+
+@pytest.mark.parametrize("kind", ["benchmark", "backbone", "pipeline"])
+def test_names_are_completed_and_files_where_none_fits(kind: str) -> None:
+    assert values("evaluate", f"--{kind}", "") == sorted(available(find_conf(), kind))
+    assert completed("evaluate", f"--{kind}", "my-") == [("my-", "file")]
+
+
+def test_commands_options_folders_and_files_are_completed() -> None:
+    assert values("ev") == ["evaluate"]
+    assert "--pipeline" in values("evaluate", "--p")
+    assert completed("evaluate", "--data", "d") == [("d", "dir")]
+    assert completed("score", "--predictions", "p") == [("p", "file")]
+
+
+def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    assert values("show", "l") == ["latest"]
+    Warehouse(tmp_path / "warehouse.duckdb").finish(make_run(), make_report(2), {})
+    assert values("show", "") == ["latest", make_run().run_id]
+    assert values("compare", "latest", make_run().run_id[:4]) == [make_run().run_id]
+
+
+def test_names_are_not_completed_where_the_configuration_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path / "nowhere"))
+    assert completed("evaluate", "--pipeline", "r") == [("r", "file")]
+
+
+def test_a_shell_gets_the_script_that_completes() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "crosscheck"],
+        cwd=ROOT,
+        env={**os.environ, "_CROSSCHECK_COMPLETE": "zsh_source"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("#compdef crosscheck") and "_CROSSCHECK_COMPLETE=zsh_complete" in ran.stdout

@@ -1,0 +1,388 @@
+"""Several candidates per question: what is asked, what is paid, and which one is selected."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.pipelines.candidates import Candidates
+from flows.pipelines.context import Context
+from flows.questions.demonstrations import QuestionExtras
+from flows.questions.runner import QuestionInputs, RerunSpec
+from flows.questions.session import Session
+from flows.questions.writers import check_candidates
+from flows.runtime.control import Control, NullProgress
+from tasks import task_runs
+from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
+from tasks.database.database import Database
+from tasks.errors import ConfigurationError
+from tasks.records import Demonstration, Outcome, Question
+from tasks.scoring.candidates import is_candidate
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
+from tasks.settings.pipeline import PipelineSettings
+from tasks.stages.candidates.vote import vote
+from tests.support.fake_openai import Body, FakeOpenAI, error
+from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.stage_bench import ENDLESS, Bench
+
+__all__ = ["prefect_api", "prefect_home"]
+
+THREE, TWO, NONE, BROKEN = (
+    "SELECT name FROM museum",
+    "SELECT name FROM museum WHERE city IS NOT NULL",
+    "SELECT name FROM museum WHERE id = 9",
+    "SELECT nam FROM museum",
+)
+ALSO_THREE = "SELECT name FROM museum ORDER BY name"
+QUESTIONS = (
+    Question("1", "Which museums are there?", "museum"),
+    Question("2", "Name all museums.", "museum"),
+)
+
+
+def candidate_of(body: Body) -> int:
+    """Which candidate a request writes, from 0: its seed moves on with the sample index."""
+    return int(body["seed"]) // SAMPLES_PER_CANDIDATE
+
+
+@dataclass
+class Model:
+    """A scripted model at a local server.
+
+    Attributes:
+        server: the server.
+        sqls: what the candidates are, by place.
+        better: which of two shown queries is better.
+        merged: what is written from several.
+    """
+
+    server: FakeOpenAI
+    sqls: Sequence[str] = (THREE, TWO, THREE, NONE, BROKEN, ALSO_THREE, TWO, THREE)
+    better: Callable[[str], int] = lambda prompt: 1
+    merged: str = THREE
+    comparisons: list[str] = field(default_factory=list)
+
+    def answer(self, body: Body) -> str:
+        prompt = str(body["messages"][-1]["content"])
+        if '"better"' in prompt:
+            self.comparisons.append(prompt)
+            return json.dumps({"better": self.better(prompt)})
+        if "Several queries were written" in prompt:
+            self.comparisons.append(prompt)
+            return json.dumps({"sql": self.merged})
+        return json.dumps({"sql": self.sqls[candidate_of(body) % len(self.sqls)]})
+
+    @property
+    def asked(self) -> list[tuple[int, float]]:
+        """Candidate and temperature of every request, in order."""
+        return [(candidate_of(each.body), each.body["temperature"]) for each in self.server.requests]
+
+
+@pytest.fixture
+def model(fake_openai: FakeOpenAI) -> Model:
+    scripted = Model(fake_openai)
+    fake_openai.answer = scripted.answer
+    return scripted
+
+
+@pytest.fixture
+def settings_of(fake_openai: FakeOpenAI, tmp_path: Path) -> Callable[..., EvaluationSettings]:
+    """Settings of a zero-shot run at the scripted server, changed as `--set` would."""
+
+    def of(*overrides: str, **choice: Any) -> EvaluationSettings:
+        for name in ("a", "b"):
+            (tmp_path / f"{name}.yaml").write_text(
+                f"model: model-{name}\nbase_url: {fake_openai.base_url}\nseed: 0\nretries: 0\n"
+                "prices: {input: 1.0, output: 2.0, as_of: 2026-11-01}\n"
+            )
+        chosen = {
+            "benchmark": "demo",
+            "backbone": str(tmp_path / "a.yaml"),
+            "pipeline": "zero-shot",
+            **choice,
+        }
+        home = str(tmp_path / "home")
+        return evaluation_settings(EvaluationChoice(**chosen, overrides=overrides, home=home))
+
+    return of
+
+
+async def answered(
+    settings: EvaluationSettings, museum: Database, *, reruns: Mapping[str, RerunSpec] | None = None
+) -> list[Outcome]:
+    """Take both questions through the pipeline, as an evaluation does, inside of a Prefect flow."""
+
+    async def work() -> list[Outcome]:
+        async with Session.open(settings, Control(NullProgress())) as session:
+            extras = {question.id: QuestionExtras() for question in QUESTIONS}
+            runner = session.runner(QuestionInputs({"museum": museum}, extras), reruns=reruns)
+            outcomes = [await runner.run(runner.trail(question)) for question in QUESTIONS]
+            assert session.task_runs is not None
+            await session.task_runs.finish()
+            return outcomes
+
+    return await in_flow(work)
+
+
+WARM = "pipeline.candidates.temperature=0.8"
+
+
+def n(count: int) -> str:
+    return f"pipeline.candidates.n={count}"
+
+
+async def test_eight_after_four_asks_for_four_and_the_first_is_what_one_run_gave(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    alone = await answered(settings_of("backbone.temperature=0.8"), museum)
+    assert model.asked == [(0, 0.8)] * 2
+    four = await answered(settings_of(n(4), WARM), museum)
+    assert sorted(model.asked[2:]) == [(one, 0.8) for one in (1, 2, 3) for _ in QUESTIONS]
+    eight = await answered(settings_of(n(8), WARM), museum)
+    assert sorted(model.asked[8:]) == [(one, 0.8) for one in (4, 5, 6, 7) for _ in QUESTIONS]
+    again = await answered(settings_of(n(8), WARM), museum)
+    assert len(model.asked) == 16
+    assert [outcome.sql for outcome in (*alone, *four, *eight)] == [THREE] * 6
+    assert [outcome.candidates for outcome in again] == [outcome.candidates for outcome in eight]
+    assert all(record.restored for outcome in again for record in outcome.stages)
+    steps = [candidate.stage for candidate in eight[0].candidates]
+    assert steps == ["1_preliminary_sql", *(f"candidate_{place}" for place in range(1, 9)), "vote"]
+    labels = [record.label for record in four[0].stages]
+    assert labels == [*(f"preliminary_sql (candidate {place})" for place in range(1, 5)), "vote"]
+
+
+async def test_every_way_to_select_asks_what_it_has_to_and_a_repetition_asks_nothing(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    model.better = lambda prompt: 1 + (f"### SQL 2\n{TWO}\n" in prompt)
+    model.merged = TWO
+
+    def select(how: str) -> EvaluationSettings:
+        return settings_of(n(4), WARM, f"pipeline.candidates.select={how}")
+
+    chosen = {}
+    calls = {}
+    for how in ("vote", "pairwise", "tournament", "merge"):
+        before = len(model.comparisons)
+        outcomes = await answered(select(how), museum)
+        chosen[how] = [outcome.sql for outcome in outcomes]
+        calls[how] = len(model.comparisons) - before
+        assert [outcome.candidates[-1].stage for outcome in outcomes] == [how, how]
+    # The results are THREE twice, TWO, and no row: three groups.
+    assert chosen == {"vote": [THREE] * 2, "pairwise": [TWO] * 2, "tournament": [TWO] * 2, "merge": [TWO] * 2}
+    assert calls == {"vote": 0, "pairwise": 2 * 4, "tournament": 0, "merge": 2}
+    assert sum(candidate for candidate, _ in model.asked[:8]) == 2 * (1 + 2 + 3), (
+        "candidates are asked for once"
+    )
+    assert {temperature for _, temperature in model.asked[8:]} == {0.0}, "selection has the backbone's own"
+    requests = len(model.server.requests)
+    for how in calls:
+        await answered(select(how), museum)
+    assert len(model.server.requests) == requests
+
+
+async def test_a_judge_that_cannot_be_read_leaves_the_votes_choice(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    model.better = lambda prompt: 7
+    model.merged = "SELECT nothing"
+    for how in ("pairwise", "tournament", "merge"):
+        outcomes = await answered(settings_of(n(4), WARM, f"pipeline.candidates.select={how}"), museum)
+        assert [outcome.sql for outcome in outcomes] == [THREE] * 2
+        assert all(record.notes for outcome in outcomes for record in outcome.stages[5:])
+
+
+async def test_backbones_take_turns_and_each_begins_with_what_it_answers_alone(
+    settings_of: Callable[..., EvaluationSettings],
+    model: Model,
+    museum: Database,
+    prefect_home: Home,
+    tmp_path: Path,
+) -> None:
+    settings_of()
+    await answered(settings_of(WARM, backbone=str(tmp_path / "b.yaml")), museum)
+    both = f"pipeline.candidates.backbones=[{tmp_path / 'a.yaml'}, {tmp_path / 'b.yaml'}]"
+    outcomes = await answered(settings_of(both, n(4), WARM), museum)
+    asked = [(each.body["model"], candidate_of(each.body)) for each in model.server.requests[2:]]
+    assert sorted(asked) == sorted(2 * [("model-a", 0), ("model-a", 1), ("model-b", 1)])
+    models = [record.calls[0].model for record in outcomes[0].stages if record.calls]
+    assert models == ["model-a", "model-b"] * 2
+
+
+async def test_a_candidate_that_fails_for_now_is_asked_again_and_the_others_are_not(
+    settings_of: Callable[..., EvaluationSettings],
+    model: Model,
+    museum: Database,
+    prefect_home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_runs, "TASK_RETRY_DELAYS_S", ())
+
+    def fails(body: Body) -> str:
+        if candidate_of(body) == 1:
+            raise ConnectionError
+        return ordinary(body)
+
+    ordinary, model.server.answer = model.server.answer, fails
+    failed = await answered(settings_of(n(3), WARM), museum)
+    assert [outcome.failure and outcome.failure.mendable for outcome in failed] == [True, True]
+    paid = len([each for each in model.asked if each[0] != 1])
+    assert paid == 4
+    model.server.answer = ordinary
+    mended = await answered(settings_of(n(3), WARM), museum)
+    assert [outcome.failure for outcome in mended] == [None, None]
+    assert len([each for each in model.asked if each[0] != 1]) == paid, "what was answered is not asked again"
+
+
+async def test_a_candidate_that_is_refused_for_good_has_no_sql_unless_all_are(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    refusal = error(400, "too long", code="context_length_exceeded")
+    model.server.script(refusal)
+    one, _ = await answered(settings_of(n(3), WARM), museum)
+    sqls = [each.sql for each in one.candidates if is_candidate(each.stage)]
+    assert sqls.count(None) == 1 and one.failure is None
+    assert any("was refused" in note for note in one.notes)
+    model.server.script(*[refusal] * 3)
+    none, other = await answered(settings_of(n(3), WARM, "backbone.seed=9"), museum)
+    assert none.failure is not None and not none.failure.mendable
+    assert other.failure is None
+
+
+async def test_a_run_that_is_cut_off_is_continued_and_pays_for_nothing_twice(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    settings = settings_of(n(8), WARM, "backbone.concurrency=2")
+    model.server.latency = 0.05
+    cut = asyncio.create_task(answered(settings, museum))
+    while len(model.server.requests) < 5:
+        await asyncio.sleep(0.005)
+    cut.cancel()
+    with suppress(asyncio.CancelledError):
+        await cut
+    assert len(model.server.requests) < 2 * 8
+    model.server.latency = 0.0
+    outcomes = await answered(settings, museum)
+    assert [outcome.sql for outcome in outcomes] == [THREE] * 2
+    assert sorted(model.asked) == [(candidate, 0.8) for candidate in range(8) for _ in QUESTIONS]
+
+
+async def test_a_fresh_rerun_asks_every_candidate_anew(
+    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+) -> None:
+    settings = settings_of(n(2), WARM)
+    await answered(settings, museum)
+    await answered(settings, museum, reruns={"1": RerunSpec(attempt=1)})
+    assert [candidate for candidate, _ in model.asked[4:]] == [0, 1]
+    seeds = [each.body["seed"] for each in model.server.requests]
+    assert len(set(seeds[4:]) & set(seeds[:4])) == 0
+    await answered(settings, museum, reruns={"1": RerunSpec(attempt=1)})
+    assert len(model.asked) == 6
+
+
+DEMONSTRATED = ("pipeline.candidates.demonstrations=shuffled",)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "choice", "message"),
+    [
+        ((n(0),), {}, "pipeline.candidates.n"),
+        ((n(65),), {}, "pipeline.candidates.n"),
+        ((n(4),), {}, "a is asked at temperature 0, so its candidates would be the same"),
+        ((n(4),), {"backbone": "offline"}, "offline answers a question always alike"),
+        ((n(4), *DEMONSTRATED), {}, "at least 2 demonstrations"),
+        ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
+        ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "n to at least 2"),
+        ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "is there twice"),
+        (
+            (n(3), "pipeline.candidates.backbones=[offline, vllm]"),
+            {},
+            "offline answers a question always alike",
+        ),
+        ((n(2), "pipeline.candidates.backbones=[vllm, replay]"), {}, "serves a recording"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_candidates_that_cannot_be_made_are_refused(
+    settings_of: Callable[..., EvaluationSettings],
+    overrides: Sequence[str],
+    choice: Mapping[str, Any],
+    message: str,
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        check_candidates(settings_of(*overrides, **choice))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "choice"),
+    [
+        ((n(4), WARM), {}),
+        ((n(4), *DEMONSTRATED), {"pipeline": "few-shot"}),
+        ((n(4), *DEMONSTRATED), {"pipeline": "dac", "backbone": "offline"}),
+        ((n(4), "backbone.temperature=null"), {}),
+        ((n(2), "pipeline.candidates.backbones=[offline, vllm]"), {}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_candidates_that_can_differ_are_taken(
+    settings_of: Callable[..., EvaluationSettings], overrides: Sequence[str], choice: Mapping[str, Any]
+) -> None:
+    check_candidates(settings_of(*overrides, **choice))
+
+
+def test_shuffled_demonstrations_differ_by_candidate_and_never_by_run() -> None:
+    shown = tuple(Demonstration(f"q{place}", "SELECT 1", "zoo") for place in range(6))
+    settings = PipelineSettings.model_validate(
+        {"kind": "few-shot", "name": "x", "candidates": {"n": 4, "demonstrations": "shuffled"}}
+    )
+    nothing: Any = None
+    context = Context(settings, nothing, shown, MeteredBackbone(nothing))
+    made = Candidates(nothing, (MeteredBackbone(nothing),), "bird")
+    orders = [made.context_of(place, context).demonstrations for place in range(4)]
+    assert orders[0] == shown
+    assert len(set(orders)) == 4
+    assert all(sorted(order, key=str) == sorted(shown, key=str) for order in orders)
+    assert orders == [made.context_of(place, context).demonstrations for place in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "groups"),
+    [
+        # sets of rows: duplicates and order ignored, column order matters
+        ("bird", [0, 0, 0, 3, 4, 4]),
+        # multisets, DISTINCT stripped; order matters where either has ORDER BY; columns in any order
+        ("spider", [0, 1, 2, 0, 4, 4]),
+        # multisets; order matters where either has it outermost; column order matters
+        ("strict", [0, 1, 2, 3, 4, 5]),
+        # each a subset of the other's columns, order ignored
+        ("subset", [0, 0, 2, 0, 4, 5]),
+    ],
+)
+async def test_a_vote_under_each_rule(bench: Bench, rule: str, groups: list[int]) -> None:
+    written = (
+        "SELECT museum_id, id FROM 'order' WHERE museum_id = 1 UNION ALL SELECT 3, 3",
+        "SELECT museum_id, id FROM 'order' ORDER BY id DESC",
+        "SELECT museum_id, id FROM 'order' UNION ALL SELECT 1, 1",
+        "SELECT id, museum_id FROM 'order'",
+        "SELECT museum_id FROM 'order'",
+        "SELECT DISTINCT museum_id FROM 'order'",
+    )
+    ballot = await bench.run(vote(written, rule, bench.runner))
+    assert set(ballot.statuses) == {"ok"}
+    assert list(ballot.leaders) == groups
+
+
+async def test_a_query_that_ends_its_worker_costs_no_other_candidate_its_vote(bench: Bench) -> None:
+    huge = "SELECT a.id, hex(zeroblob(300000000)), hex(zeroblob(300000001)) FROM museum AS a"
+    ballot = await bench.run(vote((THREE, huge, ENDLESS, ALSO_THREE, None), "bird", bench.runner))
+    assert ballot.statuses[0] == ballot.statuses[3] == "ok"
+    assert ballot.statuses[1] in ("too_large", "error") and ballot.statuses[2:3] == ("timeout",)
+    assert ballot.statuses[4] == "no_answer"
+    assert ballot.leaders == (0, 1, 2, 0, 4)

@@ -1,0 +1,253 @@
+"""Corrected golds: a second score beside the official one, the same in every display."""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+
+from tasks.settings.home import Home
+from tasks.settings.night import Gate
+from tasks.tracking.night.baseline import compared
+from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.night import Night, judge
+from tasks.tracking.night.night_file import as_object, read, write
+from tasks.tracking.night.page import render
+from tasks.tracking.warehouse.runs import Warehouse
+from tests.support.in_process import run
+from tests.tasks.tracking.night_samples import START, entry_of
+
+NOW_RIGHT, NOW_WRONG, WITHDRAWN = ("1", "2"), ("3", "4"), ("5",)
+"""What the overlay does to the answers of the run `corrected`: five flips, and two corrections without one."""
+OTHER = "SELECT 'another answer'"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
+    """A working folder with a run without corrected golds and two with them."""
+    folder = tmp_path_factory.mktemp("corrected") / "home"
+    shutil.copytree(built_demo, folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
+
+
+@pytest.fixture(scope="module")
+def golds(home: Path) -> dict[str, str]:
+    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))
+    return {str(question["question_id"]): question["SQL"] for question in questions}
+
+
+def entry(name: str, action: str, **more: Any) -> dict[str, Any]:
+    return {"question_id": name, "action": action, "reason": f"reason {name}", "source": "a person"} | more
+
+
+@pytest.fixture(scope="module")
+def overlay(home: Path, golds: Mapping[str, str]) -> Path:
+    """Flips five answers; of the others, one is confirmed by other SQL, one is right by the official gold as well."""
+    file = home.parent / "corrections.json"
+    entries = [
+        entry("1", "replace", sql=OTHER),
+        entry("2", "add", sql=["SELECT 'no answer'", OTHER]),
+        entry("3", "replace", sql=OTHER),
+        entry("4", "replace", sql="SELECT 1, 2, 3"),
+        entry("5", "withdraw"),
+        entry("6", "replace", sql=f"SELECT * FROM ({golds['6'].rstrip(';')})"),
+        entry("7", "add", sql=OTHER),
+        entry("8", "undecided", sql=OTHER),
+    ]
+    file.write_text(json.dumps({"corrections": entries}), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def runs(home: Path, golds: Mapping[str, str], overlay: Path) -> dict[str, Any]:
+    """Summaries of three runs of the first twenty questions, of which the last two have corrected golds."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CROSSCHECK_HOME", str(home))
+        for name, other in (("plain", NOW_RIGHT), ("before", (*NOW_RIGHT, "9")), ("corrected", NOW_RIGHT)):
+            file = home.parent / f"{name}.jsonl"
+            sqls = {key: OTHER if key in other else sql for key, sql in golds.items()}
+            lines = (json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items())
+            file.write_text("\n".join(lines), encoding="utf-8")
+            more = ("--set", f"benchmark.golds={overlay}") if name != "plain" else ()
+            ran = run("score", "--predictions", str(file), "--limit", "20", "--details", "--json", *more)
+            assert ran.code == 0, ran.err
+            found[name] = ran.json | {"text": ran.err}
+    return found
+
+
+def flips(found: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(found[name]) for name in ("now_right", "now_wrong", "withdrawn"))
+
+
+def test_the_overlay_flips_these_five_and_the_official_score_is_as_without_it(
+    runs: Mapping[str, Any], overlay: Path
+) -> None:
+    plain, corrected = runs["plain"], runs["corrected"]
+    for name in ("ex", "rules", "by_difficulty", "by_database"):
+        assert corrected[name] == plain[name]
+    assert (plain["ex_corrected"], plain["golds_sha256"]) == (None, None)
+    found = corrected["ex_corrected"]
+    assert flips(found) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    assert (plain["ex"]["correct"], plain["ex"]["total"]) == (18, 20)
+    assert (found["correct"], found["total"]) == (18 + 2 - 2 - 1, 19)
+    assert found["undecided"] == 1
+    assert found["corrections"] == {
+        "1": "replaced", "2": "added", "3": "replaced", "4": "replaced", "5": "withdrawn", "6": "replaced",
+        "7": "added",
+    }  # fmt: skip
+    assert found["sha256"] == corrected["golds_sha256"]
+    assert found["file"] == str(overlay)
+    assert "official 90.00 % (18 of 20)" in corrected["text"]
+    assert "right now: 1, 2; wrong now: 3, 4; withdrawn: 5" in corrected["text"]
+
+
+def test_mlflow_has_both_scores_and_a_column_of_the_corrected_verdicts(
+    runs: Mapping[str, Any], tmp_path: Path
+) -> None:
+    found = runs["corrected"]
+    client = mlflow.MlflowClient(found["mlflow"]["tracking_uri"])
+    logged = client.get_run(found["mlflow"]["run_id"]).data
+    assert (logged.metrics["ex"], logged.metrics["ex_corrected"]) == (0.9, pytest.approx(17 / 19, abs=1e-6))
+    assert logged.tags["golds_sha256"] == found["golds_sha256"]
+    file = client.download_artifacts(found["mlflow"]["run_id"], "predictions.json", str(tmp_path))
+    table = json.loads(Path(file).read_text(encoding="utf-8"))
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [row["question_id"] for row in rows if row["correct"] != row["ex_corrected"]] == [
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+    ]
+
+
+def test_the_warehouse_has_both_verdicts(runs: Mapping[str, Any]) -> None:
+    sql = (
+        "SELECT question_id, correct, correct_on_corrected, correction FROM questions WHERE run_id = '{}' "
+        "AND correct IS DISTINCT FROM correct_on_corrected ORDER BY position"
+    )
+    rows = run("query", sql.format(runs["corrected"]["run_id"]), "--json").json["rows"]
+    assert [tuple(row.values()) for row in rows] == [
+        ("1", False, True, "replaced"), ("2", False, True, "added"), ("3", True, False, "replaced"),
+        ("4", True, False, "replaced"), ("5", True, None, "withdrawn"),
+    ]  # fmt: skip
+    assert len(run("query", sql.format(runs["plain"]["run_id"]), "--json").json["rows"]) == 20
+    listed = run("query", "SELECT ex, ex_corrected FROM runs ORDER BY started", "--json").json["rows"]
+    assert [row["ex_corrected"] for row in listed] == [None, 16 / 19, 17 / 19]
+
+
+def test_a_comparison_has_both_and_tests_them_apart(runs: Mapping[str, Any], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    before, corrected = runs["before"]["run_id"], runs["corrected"]["run_id"]
+    found = run("compare", before, corrected, "--json").json
+    assert (found["fixed"], found["broken"]) == (1, 0)
+    sides = found["corrected"]
+    assert flips(sides["a"]) == flips(sides["b"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    assert (sides["a"]["official"]["correct"], sides["a"]["corrected"]["correct"]) == (17, 16)
+    assert (sides["fixed"], sides["broken"], sides["problem"]) == (["9"], [], None)
+    ran = run("compare", before, corrected, "--html", str(page))
+    for text in (ran.out, page.read_text(encoding="utf-8")):
+        assert "Corrected golds differ in B: right now: 1, 2; wrong now: 3, 4; withdrawn: 5" in text
+        assert "17 of 19" in text and "18 of 20" in text
+
+
+def test_runs_with_other_golds_are_compared_on_the_official_ones_alone(runs: Mapping[str, Any]) -> None:
+    found = run("compare", runs["plain"]["run_id"], runs["corrected"]["run_id"], "--json").json
+    assert found["fixed"] == found["broken"] == 0
+    assert found["corrected"]["a"]["corrected"] is None
+    assert found["corrected"]["p_value"] is None
+    assert "different corrected golds" in found["corrected"]["problem"]
+
+
+def test_a_run_and_its_page_show_both(runs: Mapping[str, Any], tmp_path: Path) -> None:
+    page, name = tmp_path / "run.html", runs["corrected"]["run_id"]
+    shown = run("show", name, "--json").json["ex_corrected"]
+    assert flips(shown) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    assert run("report", name, "--html", str(page), "--no-mlflow", "--details", "none").code == 0
+    text = page.read_text(encoding="utf-8")
+    for written in (run("show", name).out, text):
+        assert re.search(r"right now: 1, 2; wrong now: 3, 4; withdrawn: 5", " ".join(written.split()))
+    assert re.findall(r"corrected gold: (\w+), answer ([\w ]+)<", text) == [
+        ("replaced", "right"), ("added", "right"), ("replaced", "wrong"), ("replaced", "wrong"),
+        ("withdrawn", "not counted"), ("replaced", "right"), ("added", "right"),
+    ]  # fmt: skip
+    one = run("show", name, "3")
+    assert "on corrected golds: wrong (gold replaced)" in one.out and "reason 3 (a person)" in one.out
+
+
+def test_a_night_shows_both_and_its_gate_sees_the_official_one(
+    runs: Mapping[str, Any], home: Path, tmp_path: Path
+) -> None:
+    from tasks.scoring.build_report import build_report
+
+    warehouse = Warehouse(home / "warehouse.duckdb")
+    stored = warehouse.read_run(runs["corrected"]["run_id"])
+    report = build_report(stored.rows, rule=stored.run.rule, schemas={})
+    entry = compared(replace(entry_of(stored, report), continue_with=""), {}, warehouse, Gate())
+    night = Night("n", Gate(), judge(Gate(), [entry]), START, START)
+    assert read(write(night, Home(tmp_path))) == night
+    (evaluation,) = as_object(night)["evaluations"]
+    assert (evaluation["ex"]["correct"], evaluation["corrected"]["correct"]) == (18, 17)
+    differ = "right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
+    assert evaluation["corrected_differs"] == differ
+    for text in (markdown(night, warehouse, tmp_path / "n.html"), render(night, warehouse)):
+        assert differ in text and "17 of 19" in text
+
+
+def test_everything_wrong_with_an_overlay_is_said_at_once(home: Path, golds: Mapping[str, str]) -> None:
+    entries: list[Any] = [
+        entry("3", "replace", sql="SELECT x FROM nowhere"),
+        entry("1000", "withdraw"),
+        entry("4", "replace"),
+        entry("5", "withdraw") | {"reason": ""},
+        entry("6", "erase"),
+        "seven",
+        entry("3", "add", sql="SELECT 1"),
+    ]
+    file = home.parent / "wrong.json"
+    file.write_text(json.dumps({"corrections": entries, "sorce": 1}), encoding="utf-8")
+    predictions = home.parent / "gold.jsonl"
+    predictions.write_text(
+        "\n".join(json.dumps({"question_id": key, "sql": sql}) for key, sql in golds.items()),
+        encoding="utf-8",
+    )
+    checked = run("verify-gold", "--overlay", str(file), "--json")
+    scored = run("score", "--predictions", str(predictions), "--set", f"benchmark.golds={file}")
+    assert checked.code == scored.code == 2
+    assert len(checked.json["problems"]) == 8
+    for said in (
+        "8 problems", "sorce", "question 1000: the benchmark has no such question", "no such table: nowhere",
+        '"replace" needs the key "sql"', '"reason" is missing', "erase", "item 5 (from 0)", "a correction above",
+    ):  # fmt: skip
+        assert said in scored.err, said
+
+
+def test_an_overlay_is_checked_entry_by_entry(runs: Mapping[str, Any], overlay: Path) -> None:
+    ran = run("verify-gold", "--overlay", str(overlay), "--json")
+    assert ran.code == 0
+    assert ran.json["problems"] == []
+    assert ran.json["differing"] == ["1", "2", "3", "4", "7", "8"]
+    assert ran.json["same_as_official"] == ["6"]
+    assert ran.json["actions"] == {"replace": 4, "add": 2, "withdraw": 1, "undecided": 1}
+    shown = run("verify-gold", "--overlay", str(overlay))
+    assert "The result of the official gold (rule bird), so that nothing changes: 1 (6)" in shown.out
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"corrections": {}}'])
+def test_a_file_of_another_form_is_one_message(home: Path, content: str) -> None:
+    file = home.parent / "form.json"
+    file.write_text(content, encoding="utf-8")
+    ran = run("verify-gold", "--overlay", str(file))
+    assert ran.code == 2
+    assert str(file) in ran.err and "Traceback" not in ran.err

@@ -1,0 +1,137 @@
+"""The figures of candidates, against a computation by every subset of candidates."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from tasks.records import Call, StageRecord, Usage
+from tasks.scoring.build_report import build_report
+from tasks.scoring.candidate_bill import CandidateSetup, bill_of
+from tasks.scoring.candidates import Ballot, step_of
+from tasks.scoring.metric import ScoredRun
+from tasks.scoring.metrics.candidates import candidates
+from tasks.scoring.report import QuestionScore, Ratio
+from tasks.settings.backbone import Prices
+from tests.tasks.scoring.samples import score
+
+N = 6
+PRICES = Prices.model_validate({"input": 2.0, "output": 4.0, "as_of": "2026-11-01"}, strict=False)
+
+
+def written(label: str, *, cached: bool = False, tokens: int | None = 100) -> StageRecord:
+    usage = Usage(input=tokens, output=tokens)
+    call = Call("key", "model", usage, cached, 0.1, cost_usd=0.0 if cached else 0.0006 if tokens else None)
+    return StageRecord(label.partition(" ")[0], label, None, False, (call,))
+
+
+def question(name: str, ballot: Ballot, right: Sequence[bool], *, chosen: bool, grade: str) -> QuestionScore:
+    stages = {"1_initial_sql": "bird" if right[0] else ""}
+    stages |= {step_of(number): "bird" if good else "" for number, good in enumerate(right, 1)}
+    records = [written(f"initial_sql (candidate {number})", cached=number > 2) for number in range(1, N + 1)]
+    vote = {"statuses": list(ballot.statuses), "leaders": list(ballot.leaders)}
+    records += [StageRecord("vote", "vote", vote, False), written("compare_candidates 2")]
+    return score(name, "bird" if chosen else "", stages=stages, records=tuple(records), difficulty=grade)
+
+
+def measured(rows: Sequence[QuestionScore], setup: CandidateSetup) -> Any:
+    report = build_report(rows, rule="bird", schemas={})
+    return candidates.of(ScoredRun(report, {}, measured={"candidates": setup}))
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[tuple[Ballot, list[bool], QuestionScore]]:
+    draw, made = random.Random(7), []
+    for place in range(25):
+        values = [draw.randrange(3) for _ in range(N)]
+        statuses = tuple("ok" if value else draw.choice(("ok", "empty")) for value in values)
+        keys = list(zip(values, statuses, strict=True))
+        ballot = Ballot(statuses, tuple(keys.index(key) for key in keys))
+        right = [key == (1, "ok") for key in keys]
+        grade = ("simple", "challenging")[place % 2]
+        row = question(str(place), ballot, right, chosen=right[ballot.winner()], grade=grade)
+        made.append((ballot, right, row))
+    return made
+
+
+def test_every_k_is_what_all_choices_of_k_candidates_give(
+    questions: list[tuple[Ballot, list[bool], QuestionScore]],
+) -> None:
+    found = measured([row for *_, row in questions], CandidateSetup(N, "vote", (PRICES,), PRICES))
+    for k in range(1, N + 1):
+        subsets = list(combinations(range(N), k))
+        passed = [fmean(any(right[p] for p in s) for s in subsets) for _, right, _ in questions]
+        voted = [fmean(right[ballot.winner(s)] for s in subsets) for ballot, right, _ in questions]
+        point = found.data["curve"][k - 1]
+        assert point["pass"]["value"] == pytest.approx(fmean(passed))
+        assert point["majority"]["value"] == pytest.approx(fmean(voted))
+        assert found.data[f"pass@{k}"]["total"] == 25
+        assert point["usd"] == pytest.approx(k * 0.0006), "a cached call costs what it would without a cache"
+        assert (point["calls"], point["tokens"]) == pytest.approx((k, 200 * k))
+        low, high = point["majority"]["interval"]
+        assert low < point["majority"]["value"] < high
+    assert [value.value for value in found.series["candidates/pass_at_k"]] == [
+        point["pass"]["value"] for point in found.data["curve"]
+    ]
+
+
+def test_selection_is_counted_where_candidates_disagree_and_its_gain_has_a_price(
+    questions: list[tuple[Ballot, list[bool], QuestionScore]],
+) -> None:
+    rows = [row for *_, row in questions]
+    found = measured(rows, CandidateSetup(N, "tournament", (PRICES,), PRICES))
+    mixed = [(ballot, right) for ballot, right, _ in questions if any(right) and not all(right)]
+    won = sum(right[ballot.winner()] for ballot, right in mixed)
+    assert found.further["candidates/selection"] == Ratio(won, len(mixed))
+    gain, ones = found.data["gain"], [right.count(True) / N for _, right, _ in questions]
+    selected = [right[ballot.winner()] for ballot, right, _ in questions]
+    assert gain["points"] == pytest.approx(100 * (fmean(selected) - fmean(ones)))
+    assert gain["interval"][0] < gain["points"] < gain["interval"][1]
+    assert gain["extra_calls"] == pytest.approx(N - 1 + 1)
+    assert gain["extra_usd_per_1000"] == pytest.approx(1000 * N * 0.0006)
+    assert gain["usd_per_1000_and_point"] == pytest.approx(gain["extra_usd_per_1000"] / gain["points"])
+    by_grade = found.data["by_difficulty"]
+    assert {each["difficulty"]: each["questions"] for each in by_grade} == {"simple": 13, "challenging": 12}
+    assert sum(each["selected"]["correct"] for each in by_grade) == sum(selected)
+
+
+def test_a_failed_question_stays_in_the_denominator_and_an_unknown_price_is_no_zero(
+    questions: list[tuple[Ballot, list[bool], QuestionScore]],
+) -> None:
+    failed = score("failed", sql=None, records=(written("initial_sql (candidate 1)", tokens=None),))
+    rows = [*(row for *_, row in questions), failed]
+    found = measured(rows, CandidateSetup(N, "vote", (PRICES,), PRICES))
+    assert found.data["pass@6"]["total"] == 26
+    last = found.data["curve"][-1]
+    assert (last["usd"], last["tokens"]) == (None, None)
+    assert last["calls"] == pytest.approx((25 * N + 1) / 26)
+    assert "candidates/usd_at_k" not in found.series
+    assert found.data["gain"]["usd_per_1000_and_point"] is None
+
+
+def test_one_answer_per_question_has_no_such_figures(
+    questions: list[tuple[Ballot, list[bool], QuestionScore]],
+) -> None:
+    assert measured([row for *_, row in questions], CandidateSetup(1, "vote")) is None
+
+
+def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
+    ballot = Ballot(("ok",) * N, (0,) * N)
+    row = question("1", ballot, [True] * N, chosen=True, grade="simple")
+    row = replace(row, stages={**row.stages, "vote": row.final})
+    report = build_report([row], rule="bird", schemas={})
+    assert [stage.name for stage in report.stages] == ["1_initial_sql", "vote"]
+    assert set(report.stage_cost) == {"initial_sql", "vote", "compare_candidates"}
+    assert report.stage_cost["initial_sql"].calls + report.stage_cost["initial_sql"].cached_calls == N
+
+
+def test_the_backbones_prices_are_taken_in_their_turns() -> None:
+    dear = PRICES.model_copy(update={"input": 20.0, "output": 40.0})
+    records = [written(f"initial_sql (candidate {number})", cached=True) for number in (1, 2, 3)]
+    bill = bill_of(records, CandidateSetup(3, "vote", (PRICES, dear)))
+    assert bill.written.usd == pytest.approx(2 * 0.0006 + 0.006)
+    assert bill.selected.calls == 0

@@ -1,0 +1,123 @@
+"""README and docs/: their links lead somewhere, and their snippets do what the text says."""
+
+import re
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.load import load_backbone_settings, load_benchmark_settings
+from tests.support.command_line import ROOT
+from tests.support.in_process import run
+from tests.support.postgres import execute, new_database
+
+DOCS = tuple(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "deployments/README.md", *DOCS)
+RUN_ELSEWHERE = {
+    ("CONTRIBUTING.md", None): "tests/test_contributing.py",
+    ("README.md", "python"): "the same calls are in docs/python.md",
+    ("docs/python.md", "python"): "tests/flows/api/test_api.py",
+    ("docs/warehouse.md", "sql"): "tests/flows/results/test_query_command.py",
+}
+
+
+def blocks(page: str, language: str | None = None) -> list[tuple[str, str]]:
+    """Return the language and text of the code blocks of a page; with a language, only those in it."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [each for each in found if language in (None, each[0])]
+
+
+def links() -> Iterator[tuple[str, str]]:
+    """Yield every relative link of the pages."""
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.M | re.S)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if not target.startswith(("http:", "https:")):
+                yield page, target
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as they are derived by GitHub."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(("page", "target"), sorted(set(links())))
+def test_a_link_leads_to_a_file_and_a_heading_that_are_there(page: str, target: str) -> None:
+    name, _, anchor = target.partition("#")
+    file = (ROOT / page).parent / name if name else ROOT / page
+    assert file.exists()
+    assert not anchor or anchor in anchors(file)
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = {target.partition("#")[0] for page, target in links() if page == "README.md"}
+    assert set(DOCS) <= linked
+
+
+def test_every_snippet_that_is_no_command_is_run_by_a_test() -> None:
+    here = {("docs/model.md", "yaml"), ("docs/benchmark.md", "yaml"), ("docs/benchmark.md", "csv")}
+    here |= {("docs/database.md", "sql"), ("deployments/README.md", "yaml")}
+    found = {(page, language) for page in PAGES for language, _ in blocks(page) if language}
+    elsewhere = {each for each in found if each in RUN_ELSEWHERE or (each[0], None) in RUN_ELSEWHERE}
+    assert found - here - elsewhere == set()
+
+
+def test_the_settings_of_a_model_are_valid(tmp_path: Path) -> None:
+    ((_, text),) = blocks("docs/model.md", "yaml")
+    (tmp_path / "my-model.yaml").write_text(text, encoding="utf-8")
+    settings = load_backbone_settings(tmp_path, str(tmp_path / "my-model.yaml"))
+    assert (settings.name, settings.concurrency) == ("my-model", 64)
+    assert settings.prices is not None and settings.prices.output == 1.6
+
+
+def test_the_settings_of_a_benchmark_are_valid_and_so_are_their_alternatives(tmp_path: Path) -> None:
+    ((_, text),) = blocks("docs/benchmark.md", "yaml")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    written = load_benchmark_settings(tmp_path, str(tmp_path / "mine.yaml"))
+    assert isinstance(written, BenchmarkSettings) and written.revision == "2026-11"
+    for key, other in re.findall(r"^(\w+):.*# (?:or several:|or) (\[.*\]|\w+)$", text, re.MULTILINE):
+        changed = load_benchmark_settings(tmp_path, str(tmp_path / "mine.yaml"), [f"benchmark.{key}={other}"])
+        assert changed != written, key
+        assert yaml.safe_load(other) in (getattr(changed, key), list(getattr(changed, key))), key
+
+
+def test_the_spreadsheet_becomes_a_benchmark_whose_gold_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    ((_, text),) = blocks("docs/benchmark.md", "csv")
+    Path("questions.csv").write_text(text, encoding="utf-8")
+    with sqlite3.connect("shop.sqlite") as shop:
+        shop.execute("CREATE TABLE customer (name TEXT, city TEXT)")
+        shop.execute("INSERT INTO customer VALUES ('Ann', 'Lyon')")
+    commands = blocks("docs/benchmark.md", "")[0][1].splitlines()
+    for line in commands[:2]:
+        ran = run(*line.split()[1:])
+        assert ran.code == 0, ran.err
+    assert "evaluate" in commands[2]
+
+
+def test_the_statements_that_make_a_reader_make_one() -> None:
+    ((_, text),) = blocks("docs/database.md", "sql")
+    postgresql = text.partition("-- MySQL")[0].partition("-- PostgreSQL")[2]
+    role = f"crosscheck_reader_{uuid.uuid4().hex[:16]}"
+    with new_database() as url:
+        execute(url, "CREATE TABLE customer (name TEXT)")
+        try:
+            for statement in filter(str.strip, postgresql.replace("'...'", "'x'").split(";")):
+                execute(url, re.sub(r"\breader\b", role, statement))
+            reader = url.replace("postgres@", f"{role}:x@")
+            assert execute(reader, "SELECT * FROM customer") == []
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                execute(reader, "INSERT INTO customer VALUES ('x')")
+        finally:
+            execute(url, f"DROP OWNED BY {role}")
+            execute(url, f"DROP ROLE {role}")
