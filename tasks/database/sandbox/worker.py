@@ -169,4 +169,7 @@ def _address_space() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ConnectionError:  # the parent was killed; its terminal need not be told
+        os._exit(0)

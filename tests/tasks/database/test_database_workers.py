@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import sql_worker_functions as functions
 
 from tasks.database.database import Database
 from tasks.database.limits import Limits
+from tasks.database.sandbox.frames import framed
 from tasks.database.sandbox.session import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.errors import CrosscheckError
@@ -329,3 +331,15 @@ async def test_a_worker_starts_with_a_tenth_of_a_processor_second_or_so(concert:
         async with SqlWorkers(1) as pool:
             await pool.execute(concert, NAMES)
     assert (cpu_of_children() - before) / 3 < 1.0
+
+
+async def test_a_worker_whose_parent_has_died_meanwhile_says_nothing() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(framed(Limits()))
+        ours.close()
+        command = [sys.executable, "-m", "tasks.database.sandbox.worker"]
+        ran = subprocess.run(
+            command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, timeout=300
+        )
+    assert (ran.returncode, ran.stderr) == (0, b"")
