@@ -123,7 +123,7 @@ def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:
     found = report_with(*find_metrics()).details
     assert {name for name, one in found.items() if one is None} == {
         "selection", "strict_recall_or_correct", "exact_match", "soft_f1", "efficiency", "without_quarantine",
-        "test_suite", "spider_postprocessed", "exact_match_official",
+        "test_suite", "spider_postprocessed", "exact_match_official", "ex_corrected", "candidates",
     }  # fmt: skip
 
 

@@ -24,7 +24,13 @@ def test_a_night_is_read_and_written_again_without_loss() -> None:
         14,
         0.01,
     }
-    for name, none in (("efficiency", {}), ("pinned", None), ("decline", None)):
+    for name, none in (
+        ("efficiency", {}),
+        ("pinned", None),
+        ("decline", None),
+        ("corrected", None),
+        ("corrected_differs", None),
+    ):
         assert [entry.pop(name) for entry in now["evaluations"]] == [none, none]
     assert now == json.loads(NIGHT_FILE.read_text(encoding="utf-8"))
     regression, refused = night.entries
