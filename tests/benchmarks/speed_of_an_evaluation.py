@@ -24,6 +24,7 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -270,12 +271,14 @@ def chart(cells: Sequence[Cell]) -> str:
     )
 
 
-def fill(page: Path, cells: Sequence[Cell]) -> None:
-    """Write the table into a page, between its two marks."""
+def fill(page: Path, cells: Sequence[Cell], drawn: Path | None) -> None:
+    """Write the table, and a link to the chart, into a page, between its two marks."""
     before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- grid -->\n")
     _, end, after = rest.partition("<!-- end of grid -->")
     assert mark and end, f"{page} has no marks"
     table = "\n".join([HEADER, *(cell.row() for cell in cells)])
+    if drawn:
+        table += f"\n\n![Efficiency by latency and number in flight]({os.path.relpath(drawn, page.parent)})"
     page.write_text(f"{before}{mark}\n{table}\n\n{end}{after}", encoding="utf-8")
 
 
@@ -307,9 +310,10 @@ def main() -> None:
     grid = GRID if chosen.grid else ((chosen.latency, chosen.in_flight),)
     cells = [compare(chosen, latency, in_flight) for latency, in_flight in grid]
     if chosen.chart:
+        chosen.chart.parent.mkdir(parents=True, exist_ok=True)
         chosen.chart.write_text(chart(cells), encoding="utf-8")
     if chosen.page:
-        fill(chosen.page, cells)
+        fill(chosen.page, cells, chosen.chart)
 
 
 if __name__ == "__main__":
