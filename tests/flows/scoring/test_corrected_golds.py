@@ -13,7 +13,7 @@ import pytest
 
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
-from tasks.tracking.night.baseline import compared
+from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Night, judge
 from tasks.tracking.night.night_file import as_object, read, write
@@ -194,7 +194,7 @@ def test_a_night_shows_both_and_its_gate_sees_the_official_one(
     warehouse = Warehouse(home / "warehouse.duckdb")
     stored = warehouse.read_run(runs["corrected"]["run_id"])
     report = build_report(stored.rows, rule=stored.run.rule, schemas={})
-    entry = compared(replace(entry_of(stored, report), continue_with=""), {}, warehouse, Gate())
+    entry = compared(replace(entry_of(stored, report), continue_with=""), Baselines(), warehouse, Gate())
     night = Night("n", Gate(), judge(Gate(), [entry]), START, START)
     assert read(write(night, Home(tmp_path))) == night
     (evaluation,) = as_object(night)["evaluations"]
