@@ -99,16 +99,19 @@ class SqliteStore(Store):
         return int(size * (free + (pages - free) * share))
 
 
+def _quoted(name: str) -> str:
+    return quoted(name, "sqlite")
+
+
 def _content(connection: sqlite3.Connection, table: str) -> float:
     """Estimate the bytes of a table's rows from the first of them."""
-    columns = [
-        quoted(row[1], "sqlite")
-        for row in connection.execute(f"PRAGMA table_info({quoted(table, 'sqlite')})")
-    ]
+    name = _quoted(table)
+    columns = [_quoted(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")]
     lengths = " + ".join(f"coalesce(length(CAST({column} AS BLOB)), 0)" for column in columns)
-    sample = f"SELECT {lengths} AS bytes FROM {quoted(table, 'sqlite')} LIMIT {_SAMPLE}"
-    (mean,) = connection.execute(f"SELECT avg(bytes) FROM ({sample})").fetchone()
-    (rows,) = connection.execute(f"SELECT count(*) FROM {quoted(table, 'sqlite')}").fetchone()
+    (mean,) = connection.execute(
+        f"SELECT avg(bytes) FROM (SELECT {lengths} AS bytes FROM {name} LIMIT {_SAMPLE})"
+    ).fetchone()
+    (rows,) = connection.execute(f"SELECT count(*) FROM {name}").fetchone()
     return float(rows * ((mean or 0) + _ROW))
 
 

@@ -284,7 +284,7 @@ def test_a_wrong_override_is_named_with_what_it_may_have_meant(override: str, sa
         ("kind: rsl-sql\nlinkng: {}", 'key linkng: there is no key "linkng". Did you mean "linking"?'),
         (
             "kind: few-shot\nlinking: {}",
-            'key linking: there is no key "linking". Valid names: demonstrations',
+            'key linking: there is no key "linking". Valid names: candidates, demonstrations',
         ),
         (
             "kind: rsl-sql\nselection: {rows_shown: five}",

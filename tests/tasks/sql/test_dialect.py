@@ -14,6 +14,7 @@ OTHER_MEANINGS = {
     "tasks/backbone/cache/sqlite.py",  # SQLAlchemy's name of a kind of store
     "tasks/backbone/cache/table.py",
     "tasks/backbone/replies/sql_text.py",  # marks of code fences in replies
+    "tasks/tracking/retention/store.py",  # the stores of the working folder
 }
 
 
