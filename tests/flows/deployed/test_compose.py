@@ -20,7 +20,6 @@ from tasks.settings.home import Home
 from tasks.tracking.mlflow import store
 from tests.support.command_line import ROOT
 from tests.support.compose import Composed, read_compose
-from tests.support.kept_results import kept_results
 from tests.support.postgres import execute, new_database
 from tests.support.schedule import OFTEN, ask, fired
 
@@ -237,5 +236,3 @@ class TestATeam:
         assert found["name"].startswith("night 20")
         runs = query(team, "mlflow", "MLFLOW_BACKEND_STORE_URI", "SELECT name, status FROM runs")
         assert runs == [("offline | zero-shot", "FINISHED")]
-        home = Home(Path(team.environment("worker")["CROSSCHECK_HOME"]))
-        assert [key.partition("/")[0] for key in kept_results(home)] == ["preliminary_sql"] * 3

@@ -22,6 +22,7 @@ from tasks.tracking.night.night import Night
 from tasks.tracking.night.night_file import all_nights, write
 from tests.support.command_line import ROOT, CommandLine, wait_until
 from tests.support.in_process import run
+from tests.support.kept_results import kept_results
 from tests.support.receiver import Receiver, receiving
 from tests.support.schedule import OFTEN, ask, fired
 
@@ -159,6 +160,7 @@ class TestUp:
         ran = fired(ours["PREFECT_API_URL"], "nightly/nightly", {"matrix": matrix})
         assert ran["state_type"] == "COMPLETED", (up.shell.home / "services/worker.log").read_text()
         assert ran["name"].startswith("night 20")
+        assert [key.partition("/")[0] for key in kept_results(home)] == ["preliminary_sql"] * 2
         night = all_nights(home)[0]
         assert len(night.missed) == 6, "of the schedule of the file and of that of this test, three each"
         assert night.expected is not None and night.expected > night.started
