@@ -11,7 +11,7 @@ from flows.show.run_view import view_run
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import leaderboard
-from tasks.tracking.leaderboard.page import write_leaderboard
+from tasks.tracking.leaderboard.page import FILE_NAME, write_leaderboard
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.tracker import log_page
 from tasks.tracking.night.baseline import compare_with, previous_run
@@ -80,12 +80,11 @@ def write_report(run: str, data: Path, home: Home, choice: PageChoice, progress:
     view = view_run(warehouse.read_run(found.run_id), data, home)
     scores = {"all": view.report.rows, "wrong": (*view.wrong, *view.unanswered), "none": ()}[choice.details]
     views = view_questions(view.stored, scores, data, home, rows=choice.rows, progress=progress)
-    links = Links(
-        board="" if choice.file else write_leaderboard(leaderboard(warehouse), home).name,
-        before=_before(view.stored, found, warehouse),
-    )
+    links = Links(board="" if choice.file else FILE_NAME, before=_before(view.stored, found, warehouse))
     page = render_run(view, views, links)
     write_page(page, file, make_folder=choice.file is None)
+    if choice.file is None:
+        write_leaderboard(leaderboard(warehouse), home)  # after the page, to which it links
     problem = log_page(find_store(home), found.mlflow_run_id, page) if choice.mlflow else "not asked"
     return WrittenPage(found.run_id, file.resolve(), len(page.encode()), problem)
 

@@ -9,6 +9,10 @@ from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board
 from tasks.tracking.pages.template import Scale, fill
 
 
+FILE_NAME = "leaderboard.html"
+"""Name of the page below `reports/` in the working folder."""
+
+
 def render(boards: Sequence[Board], page_of: Callable[[str], str] = lambda run_id: "") -> str:
     """Return the page.
 
@@ -28,7 +32,7 @@ def render(boards: Sequence[Board], page_of: Callable[[str], str] = lambda run_i
 
 def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
     """Write the page beside the pages of runs, to which it links, and return its path."""
-    file = home.reports / "leaderboard.html"
+    file = home.reports / FILE_NAME
     file.parent.mkdir(parents=True, exist_ok=True)
 
     def page_of(run_id: str) -> str:

@@ -192,7 +192,12 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
     monkeypatch.setattr(question_module, "pipeline_of", lambda settings: one_stage)
     pipeline = SimpleNamespace(kind="one-stage", candidates=CandidateSettings())
     benchmark = SimpleNamespace(timeout_s=1.0)
-    settings: Any = SimpleNamespace(pipeline=pipeline, benchmark=benchmark, home=str(prefect_home.path))
+    settings: Any = SimpleNamespace(
+        pipeline=pipeline,
+        benchmark=benchmark,
+        backbone=SimpleNamespace(context_tokens=None),
+        home=str(prefect_home.path),
+    )
     nothing: Any = None
 
     async def work() -> None:
