@@ -8,7 +8,6 @@ from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board
 from tasks.tracking.pages.template import Scale, fill
 
-
 FILE_NAME = "leaderboard.html"
 """Name of the page below `reports/` in the working folder."""
 
