@@ -53,7 +53,13 @@ def start(folder: Path, ports: list[int]) -> "subprocess.Popen[str]":
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-c", PROGRAM, str(folder), SLEEPS, *map(str, ports)]
-    return subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=not_under_nohup
+    )
+
+
+def not_under_nohup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def until(process: "subprocess.Popen[str]", text: str) -> None:
