@@ -5,6 +5,7 @@ import doctest
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import threading
 import time
@@ -90,6 +91,15 @@ async def test_bad_input_is_the_error_of_the_command_line(
     assert part in str(error.value)
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where the tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once() -> None:
     control, began = Control(), threading.Event()
 
@@ -111,6 +121,7 @@ def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once() -> None:
     assert in_thread(lambda: asyncio.run(wait()), control) == "stopped"
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_work_that_cannot_be_stopped_lets_the_interrupt_through() -> None:
     end = threading.Event()
     threading.Timer(0.1, os.kill, (os.getpid(), 2)).start()

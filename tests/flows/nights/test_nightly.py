@@ -281,3 +281,13 @@ async def test_a_night_cleans_the_folder_and_keeps_its_own_runs(nights: Nights) 
     assert (run.tags["team"], run.tags["note"]) == ("search", "tonight")
     assert Warehouse(nights.home.warehouse).read_run(run.run_id).rows
     assert "Freed" in nights.page("cleaned").read_text(encoding="utf-8")
+
+
+async def test_a_night_writes_candidates_and_the_same_night_pays_for_none_again(nights: Nights) -> None:
+    overrides = ["pipeline.candidates.n=2", "pipeline.candidates.temperature=0.7"]
+    for _ in range(2):
+        _, night = await nights("several", limit=2, overrides=overrides)
+        assert len(nights.model.requests) == 4
+        (entry,) = night["evaluations"]
+        stored = Warehouse(nights.home.warehouse).read_run(entry["run_id"])
+        assert stored.summary is not None and stored.summary["candidates"]["n"] == 2
