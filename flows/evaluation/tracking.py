@@ -128,9 +128,11 @@ class Tracking:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ending.wait(), delay_s)
         import_in_background()
-        tracked = await asyncio.to_thread(self._tracker.start, self.run)
-        if tracked.run_id:
-            self._control.register(mlflow_run=tracked.run_id, tracking_uri=self._tracker.store.uri)
+        await asyncio.to_thread(self._tracker.start, self.run, self._register)
+
+    def _register(self, mlflow_run: str) -> None:
+        """Note the run at once: if the process is killed, the next one ends it in MLflow."""
+        self._control.register(mlflow_run=mlflow_run, tracking_uri=self._tracker.store.uri)
 
     def record(self, score: QuestionScore) -> None:
         """Queue a scored question for the next write to the warehouse."""

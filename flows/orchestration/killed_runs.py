@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,13 +25,15 @@ class RunFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = threading.Lock()
         self._content: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid()}
         self.note()
 
     def note(self, **ids: str) -> None:
         """Add ids of what is running: `run`, `mlflow_run`, `tracking_uri`, or a key of FLOW_RUNS."""
-        self._content |= ids
-        _write(self._path, self._content)
+        with self._lock:
+            self._content |= ids
+            _write(self._path, self._content)
 
 
 @contextmanager

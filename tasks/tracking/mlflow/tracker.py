@@ -60,6 +60,7 @@ class Tracker:
         self._run: EvaluationRun | None = None
         self._tracked = Tracked(self.store.shown)
         self._opened = False
+        self._made: Callable[[str], None] = lambda run_id: None
         self.summary: dict[str, Any] = {}
         """The run's summary as plain JSON, once it is finished."""
 
@@ -76,13 +77,17 @@ class Tracker:
         file = self.store.sqlite_file
         return file is not None and is_known(file, experiment_name(run.benchmark))
 
-    def start(self, run: EvaluationRun) -> Tracked:
+    def start(self, run: EvaluationRun, made: Callable[[str], None] = lambda run_id: None) -> Tracked:
         """Make the run, RUNNING, with its settings, provenance and dataset.
+
+        Args:
+            run: the run.
+            made: called with MLflow's id of the run as soon as it exists.
 
         Raises:
             ConfigurationError: the experiment was deleted in MLflow.
         """
-        self._run, self._opened = run, False
+        self._run, self._opened, self._made = run, False, made
         self._tracked = Tracked(self.store.shown)
         package = opening(run)
         problem = self._attempt(lambda client: self._open(client, package))
@@ -181,13 +186,14 @@ class Tracker:
 
     def _create(self, client: "MlflowClient", package: Package) -> None:
         experiment_id = open_experiment(client, package.run.benchmark, self.store.artifacts)
-        made = client.create_run(
+        created = client.create_run(
             experiment_id,
             start_time=int(package.run.started.timestamp() * 1000),
             run_name=package.run.label,
             tags=dict(package.tags),
         )
-        self._tracked = Tracked(self.store.shown, made.info.run_id, experiment_id)
+        self._tracked = Tracked(self.store.shown, created.info.run_id, experiment_id)
+        self._made(created.info.run_id)
 
     def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
         if not self._opened:
