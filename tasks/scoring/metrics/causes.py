@@ -82,7 +82,8 @@ def _line(found: Mapping[ErrorClass, int]) -> tuple[str, ...]:
     shown = sorted(((n, name) for name, n in found.items() if n), key=lambda cause: -cause[0])
     if not shown:
         return ()
-    more = f", {len(shown) - MOST_CAUSES} more kinds" if len(shown) > MOST_CAUSES else ""
+    left = len(shown) - MOST_CAUSES
+    more = f", and {counted(left, 'other kind')}" if left > 0 else ""
     listed = ", ".join(f"{name} {count:,}" for count, name in shown[:MOST_CAUSES])
     return (f"Causes of wrong answers: {listed}{more}",)
 
