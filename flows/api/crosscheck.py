@@ -47,7 +47,7 @@ class Crosscheck:
     """A working folder, and what can be done in it. Relative paths are relative to the current folder.
 
     A method that cannot do what it is asked raises `CrosscheckError`, whose message is the one that the command line
-    prints: what is wrong, where, and how to mend it. What was paid for is kept; the same call continues.
+    prints: what is wrong, where, and how to correct it. Paid replies are kept; the same call continues.
 
     Attributes:
         home: working folder; None: CROSSCHECK_HOME, else `.crosscheck`.

@@ -23,7 +23,7 @@ class Run:
         ex: execution accuracy; `ex.correct` of `ex.total` questions are right, `ex.value` is the share in 0..1. A
             question that failed is in the denominator.
         rule: the comparison rule of `ex`.
-        mendable: how many questions failed in a way that the same call can mend.
+        mendable: how many questions have no answer for a reason that may pass; the same call asks them again.
         notes: remarks, in sentences.
         summary: the object that `crosscheck evaluate --json` prints.
     """

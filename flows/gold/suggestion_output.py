@@ -142,7 +142,7 @@ def write_draft(found: Suggestions, file: Path) -> None:
                     "action": UNDECIDED,
                     "sql": next(iter(each.sqls.values())),
                     "reason": f"{who(each)} (rule {found.rule})",
-                    "source": f"crosscheck golds suggest, runs {runs}; nobody has looked at it yet",
+                    "source": f"crosscheck golds suggest, runs {runs}; not reviewed yet",
                 }
             )
     draft = {

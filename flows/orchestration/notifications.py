@@ -10,7 +10,7 @@ WEBHOOK = "CROSSCHECK_NOTIFY"
 NAME = "crosscheck: say how a nightly run went wrong"
 BLOCK = "crosscheck-notify"
 STATES = ("Failed", "Crashed", "TimedOut", "Amber", "Late")
-"""States of a nightly run that are told: red or an error, killed, too long, amber, and not started in time."""
+"""States of a nightly run that call the webhook: failed (red, or an error), crashed, timed out, amber, late."""
 TEXT = (
     '{"text": {{ (flow_run.name ~ ": " ~ flow_run.state.name ~ ". " ~ (flow_run.state.message or "")) | tojson }}, '
     '"state": {{ flow_run.state.name | tojson }}, "page": {{ flow_run | ui_url | tojson }}}'

@@ -33,7 +33,7 @@ class Corrections:
 
     @property
     def facts(self) -> dict[str, CorrectedGolds]:
-        """What the metrics are told, by the name that they need it under."""
+        """Inputs of the metrics that use corrected golds, by parameter name."""
         overlay = self.benchmark.overlay
         if overlay is None:
             return {}

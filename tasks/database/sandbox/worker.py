@@ -171,5 +171,5 @@ def _address_space() -> int:
 if __name__ == "__main__":
     try:
         main()
-    except ConnectionError:  # the parent was killed; its terminal need not be told
+    except ConnectionError:  # the parent was killed: no traceback on its terminal
         os._exit(0)

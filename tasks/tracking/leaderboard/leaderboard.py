@@ -139,8 +139,8 @@ def _score(standing: Standing) -> float:
 
 
 def _standing(stored: StoredRun) -> Standing:
-    run, told = stored.run, stored.summary or {}
-    ex, tokens = told.get("ex") or {}, told.get("tokens") or {}
+    run, summary = stored.run, stored.summary or {}
+    ex, tokens = summary.get("ex") or {}, summary.get("tokens") or {}
     return Standing(
         run.run_id,
         run.backbone,
@@ -149,24 +149,24 @@ def _standing(stored: StoredRun) -> Standing:
         run.tags.get("name", ""),
         run.started,
         Ratio(ex["correct"], ex["total"]) if ex.get("total") else None,
-        told.get("calls"),
-        told.get("cached_calls"),
+        summary.get("calls"),
+        summary.get("cached_calls"),
         tokens.get("input"),
         tokens.get("output"),
-        told.get("cost_usd"),
+        summary.get("cost_usd"),
         why_unranked=_why_unranked(stored),
     )
 
 
 def _why_unranked(stored: StoredRun) -> str:
-    told = stored.summary or {}
+    summary = stored.summary or {}
     if why := stored.run.why_unranked:
         return why
-    if mendable := told.get("mendable"):
+    if mendable := summary.get("mendable"):
         return f"has {counted(mendable, 'question')} without an answer that can be asked again"
     if stored.status != "complete":
         return f"is {stored.status}"
-    return "" if (told.get("ex") or {}).get("total") else "has nothing to score"
+    return "" if (summary.get("ex") or {}).get("total") else "has nothing to score"
 
 
 def as_object(boards: Sequence[Board]) -> dict[str, Any]:
