@@ -1,7 +1,7 @@
 """Writers: the backbones that write the candidates of a question, and what they need to differ."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -45,22 +45,25 @@ def writer_settings(settings: EvaluationSettings) -> WriterSettings:
     own, wanted = settings.backbone, settings.pipeline.candidates
     if kind_of(own).replays:
         return WriterSettings(own, (own,))
-    named = {name: _load(name) for name in wanted.backbones if name != own.name}
-    if wanted.temperature is not None:
-        warm = {"temperature": wanted.temperature}
-        named = {name: one.model_copy(update=warm) for name, one in named.items()}
-        if own.name in wanted.backbones or not wanted.backbones:
-            changed = own.model_copy(update=warm)
-            writers = tuple(named.get(name, changed) for name in wanted.backbones or (own.name,))
-            return WriterSettings(changed, writers, own.temperature)
-    return WriterSettings(own, tuple(named.get(name, own) for name in wanted.backbones or (own.name,)))
+    writers = tuple(_load(name, own) for name in wanted.backbones) or (own,)
+    if wanted.temperature is None:
+        return WriterSettings(own, writers)
+    warm = tuple(one.model_copy(update={"temperature": wanted.temperature}) for one in writers)
+    for one in warm:
+        if one.name == own.name:
+            return WriterSettings(one, warm, own.temperature)
+    return WriterSettings(own, warm)
 
 
-def _load(name: str) -> BackboneSettings:
+def _load(name: str, own: BackboneSettings) -> BackboneSettings:
+    """Return the backbone of a name or file; the run's own, with what `--set` changed, where it is that one."""
+    if name == own.name:
+        return own
     try:
-        return load_backbone_settings(find_conf(), name)
+        found = load_backbone_settings(find_conf(), name)
     except ConfigurationError as error:
         raise ConfigurationError(f"pipeline.candidates.backbones: {error}") from None
+    return own if found.name == own.name else found
 
 
 def check_candidates(settings: EvaluationSettings) -> None:
@@ -134,6 +137,9 @@ async def open_writers(
         wrap: adds what the run's own has too: its budget, its observer.
         cache: where paid replies are kept; None to keep none.
         stop_now: once this is set, calls in flight are given up.
+
+    Raises:
+        ConfigurationError: two of them are one model with one set of settings, whose replies are cached as the same.
     """
     opened = {found.own.name: own}
     async with AsyncExitStack() as stack:
@@ -143,4 +149,17 @@ async def open_writers(
                     open_backbone(settings, cache=cache, stop_now=stop_now)
                 )
                 opened[settings.name] = MeteredBackbone(wrap(backbone, settings), ReplyFormats.of(settings))
-        yield tuple(opened[settings.name] for settings in found.writers)
+        writers = tuple(opened[settings.name] for settings in found.writers)
+        _check_different(found.writers, writers)
+        yield writers
+
+
+def _check_different(settings: Sequence[BackboneSettings], writers: Sequence[MeteredBackbone]) -> None:
+    known: dict[str, str] = {}
+    for one, writer in zip(settings, writers, strict=True):
+        before = known.setdefault(repr(sorted(writer.identity.items())), one.name)
+        if before != one.name:
+            raise ConfigurationError(
+                f'pipeline.candidates.backbones: "{before}" and "{one.name}" are one model with the same settings, '
+                "so a reply of one counts as the other's. Name one of them."
+            )

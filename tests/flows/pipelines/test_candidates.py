@@ -215,8 +215,24 @@ async def test_backbones_take_turns_and_each_begins_with_what_it_answers_alone(
     outcomes = await answered(settings_of(both, n(4), WARM), museum)
     asked = [(each.body["model"], candidate_of(each.body)) for each in model.server.requests[2:]]
     assert sorted(asked) == sorted(2 * [("model-a", 0), ("model-a", 1), ("model-b", 1)])
+    assert {each.body["temperature"] for each in model.server.requests} == {0.8}
     models = [record.calls[0].model for record in outcomes[0].stages if record.calls]
     assert models == ["model-a", "model-b"] * 2
+
+
+async def test_one_model_under_two_names_is_refused_before_it_is_asked(
+    settings_of: Callable[..., EvaluationSettings],
+    model: Model,
+    museum: Database,
+    prefect_home: Home,
+    tmp_path: Path,
+) -> None:
+    settings_of()
+    (tmp_path / "c.yaml").write_text((tmp_path / "a.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    both = f"pipeline.candidates.backbones=[{tmp_path / 'a.yaml'}, {tmp_path / 'c.yaml'}]"
+    with pytest.raises(ConfigurationError, match="are one model with the same settings"):
+        await answered(settings_of(both, n(2), WARM), museum)
+    assert model.server.requests == []
 
 
 async def test_a_recording_serves_every_candidate_of_every_backbone(
