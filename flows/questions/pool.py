@@ -22,6 +22,8 @@ DEAD_AFTER = 3
 """Minimum number of questions that fail without a reply before the endpoint counts as dead."""
 MOST_RESTORING = 64
 """Number of questions restored at a time; remote storage has a network delay."""
+UNDER_WAY = 1.5
+"""Questions under way for each request that may be in flight: while one executes its SQL, another's request is sent."""
 GRACE_S = 20.0
 """Timeout for calls in flight after the user asked to stop."""
 SCORERS = 4
@@ -55,7 +57,7 @@ async def answer_all(
     score: Score,
     given: Answers | None = None,
 ) -> Answers:
-    """Run every question through the pipeline, as many at a time as the backbone allows.
+    """Run every question through the pipeline, with as many requests in flight as the backbone allows.
 
     Args:
         questions: those whose database, or at least its schema, is present.
@@ -84,7 +86,7 @@ async def answer_all(
         queue = [question for question in reversed(questions) if question.id not in answers.outcomes]
         pool = _Pool(queue, runner, control, answers, scored)
         tasks: list[asyncio.Task[None]] = []
-        while len(tasks) < min(runner.settings.backbone.concurrency, len(queue)):
+        while len(tasks) < min(int(UNDER_WAY * runner.settings.backbone.concurrency), len(queue)):
             tasks.append(asyncio.create_task(pool.work()))
         await until_done_or_stopped(tasks, control)
         if task_runs := runner.persistence.task_runs:
