@@ -8,7 +8,8 @@ from typing import Any
 
 from prefect import tags
 from prefect.client.schemas.objects import State
-from prefect.states import Cancelled, Failed
+from prefect.logging import get_run_logger
+from prefect.states import Cancelled, Completed, Failed
 
 from flows.deployed.forms import EvaluationForm
 from flows.orchestration.crashed_runs import TAG, watch_over_flow_runs
@@ -24,6 +25,7 @@ from tasks.errors import BackboneError, CrosscheckError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_home
+from tasks.wording import percent_and_counts
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run. The flow reads its result storage when it begins, so it is set before.
@@ -100,16 +102,16 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
         yield
 
 
-def message_of(result: EvaluationResult) -> str:
-    """Return the message of an evaluation's flow run: score and page in MLflow.
+def completed(result: EvaluationResult) -> State[Any]:
+    """Log the notes of an evaluation, and return the state of its flow run, which says its score and page in MLflow.
 
     Raises:
         BackboneError: not every question was asked.
     """
+    for note in result.notes:
+        get_run_logger().info(note)
     if result.fatal:
         raise BackboneError(result.fatal, transient=True, fatal=True)
     ex = result.report.ex
-    score = (
-        "nothing to score" if ex.value is None else f"EX {100 * ex.value:.2f} % ({ex.correct:g}/{ex.total:g})"
-    )
-    return f"{score}; {result.mlflow_page}"
+    score = f"EX {percent_and_counts(ex)}" if ex.total else "nothing to score"
+    return Completed(message=f"{score}; {result.mlflow_page}")

@@ -1,22 +1,12 @@
 """Traces of an evaluation: keeps prompts and replies until the run ends, chooses questions, and writes to MLflow."""
 
-from typing import Protocol
-
 from flows.questions.preparation import Preparation
-from tasks.backbone.cache.entry import Entry
+from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange, ObservedBackbone
 from tasks.scoring.report import QuestionScore, Report
 from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.tracking.mlflow.tracker import Tracker
-
-
-class PaidReplies(Protocol):
-    """Cache of paid replies."""
-
-    def entry(self, key: str) -> Entry | None:
-        """Return the entry of a request key, with the request; None if it is not cached."""
-        ...
 
 
 class Tracing:
@@ -27,7 +17,7 @@ class Tracing:
     """
 
     def __init__(
-        self, preparation: Preparation, replies: PaidReplies, observed: ObservedBackbone | None
+        self, preparation: Preparation, replies: ReplyCache, observed: ObservedBackbone | None
     ) -> None:
         self._settings = preparation.settings.tracking
         self._replies = replies

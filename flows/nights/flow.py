@@ -19,7 +19,7 @@ from prefect.states import Completed, Failed
 from flows.deployed.forms import EvaluationForm, Matrix
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation as evaluation_flow
-from flows.nights.timetable import read_timetable
+from flows.nights.timetable import name_of, read_timetable
 from flows.report.result import Unsearched
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
@@ -50,7 +50,7 @@ def _flow_run_name() -> str:
 
 def _name(night: str | None) -> str:
     """Return the name of the nightly run: the given one, or its scheduled time."""
-    return night or f"{flow_run.scheduled_start_time:%Y-%m-%dT%H:%MZ}"
+    return night or name_of(flow_run.scheduled_start_time)
 
 
 @flow(name="nightly", flow_run_name=_flow_run_name, persist_result=False)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.runtime.control import Progress
+from flows.runtime.folders import Folders
 from flows.scoring.scorer import Scorable, Scorer
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.recordings.file import Recording
 from tasks.backbone.recordings.replay import RecordedBackbone
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, Release, read_release, recorded_replies
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Outcome
@@ -25,20 +26,16 @@ class Sources:
 
     Attributes:
         settings: makes settings from the names of a benchmark and a pipeline.
-        conf: the configuration folder.
         progress: display of the current step.
     """
 
     settings: Callable[[str, str], EvaluationSettings]
-    conf: Path
     progress: Progress
 
     def benchmark(self, settings: EvaluationSettings) -> Benchmark:
         """Load a benchmark. Raises DataError when its files are missing or malformed."""
         self.progress.step(f"Reading {settings.benchmark.name}")
-        return load_benchmark(
-            settings.benchmark, data=Path(settings.data), home=Path(settings.home), conf=self.conf
-        )
+        return Folders.of(settings).benchmark(settings.benchmark)
 
     def release(self, settings: EvaluationSettings) -> Release:
         """Read the RSL-SQL authors' released outputs. Raises DataError when they are missing or malformed."""

@@ -8,7 +8,7 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.overlay import Entry, Overlay
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Execution, Question
+from tasks.records import Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.golds import either, judge_golds
 from tasks.scoring.metrics.corrected import CorrectedGolds
@@ -75,13 +75,7 @@ async def check_corrections(
     databases: Mapping[str, Database],
     workers: SqlWorkers,
 ) -> None:
-    """Run every corrected gold of some questions, but for undecided ones and those whose database is missing.
-
-    Args:
-        benchmark: the whole split.
-        questions: the questions that are asked.
-        databases: the opened databases, by id.
-        workers: the pool that executes.
+    """Run every corrected gold of the questions that are asked, but undecided ones and those without a database.
 
     Raises:
         DataError: everything that is wrong with the file, SQL that does not run among it.
@@ -104,7 +98,7 @@ async def failing(
     """Run the SQL of entries, and say of each that does not run why."""
 
     async def run(entry: Entry, database: Database, sql: str) -> str:
-        found: Execution = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
+        found = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
         if found.ok:
             return ""
         why = " ".join(found.error.split()) or found.status

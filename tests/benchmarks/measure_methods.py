@@ -40,7 +40,6 @@ from tasks.retrieval.name_matching import question_tokens
 from tasks.scoring.linking import LinkedQuestion, score_link
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import find_conf
 from tasks.settings.pipeline import RslSqlSettings
 from tasks.sql.elements import Elements, used_elements
 from tasks.sql.parsing import parse
@@ -176,9 +175,7 @@ def main() -> None:
                 )
             )
 
-        sources = Sources(
-            lambda benchmark, pipeline: settings(benchmark, pipeline), find_conf(), NullProgress()
-        )
+        sources = Sources(lambda benchmark, pipeline: settings(benchmark, pipeline), NullProgress())
         bird = sources.benchmark(settings("bird-dev", "rsl-sql"))
         click.echo("DAC, name matching on BIRD dev")
         name_matching(bird, evidence=False)
