@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, end, wait_until
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
 
@@ -209,13 +210,29 @@ def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(demo: Co
         (("--pipeline", "rsl_sql"), 'Did you mean "rsl-sql"?'),
         (("--set", "pipeline.selection.shortcutt=true"), 'Did you mean "shortcut"?'),
         (("--set", "nonsense"), "kind.key=value"),
-        (("--questions", "99999"), "99999"),
-        (("--benchmark", "bird-dev", "--data", "nowhere"), "--data"),
         (("--backbone", "openai"), "OPENAI_API_KEY"),
         (("--limit", "0"), "0"),
     ],
 )
 def test_a_users_error_is_one_message_that_says_how_to_mend_it(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    ran = in_process.run("evaluate", *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == ""
+    assert_no_traceback(ran)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--questions", "99999"), "99999"),
+        (("--benchmark", "bird-dev", "--data", "nowhere"), "--data"),
+    ],
+)
+def test_an_error_that_only_the_benchmark_shows_is_one_message_too(
     demo: CommandLine, arguments: tuple[str, ...], said: str
 ) -> None:
     ran = demo.run("evaluate", *arguments)
