@@ -267,12 +267,7 @@ class Evaluation(Benchmark, Backbone, Questions, Overrides, Files):
     """Options of an evaluation, except its pipeline."""
 
     def settings(self, pipeline: str, *overrides: str, **more: Any) -> "EvaluationSettings":
-        """Return the settings of the options.
-
-        Args:
-            pipeline: name of the pipeline.
-            overrides: further values of `--set`.
-            more: further fields of `EvaluationChoice`.
+        """Return the settings of the options, with further values of `--set` and fields of `EvaluationChoice`.
 
         Raises:
             ConfigurationError: an unknown name, key or value.

@@ -2,9 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import ConfigurationError
 
@@ -28,23 +27,6 @@ def result_as_object(found: "Execution") -> dict[str, Any]:
         "row_count": found.row_count,
         "error": found.error,
     }
-
-
-def emit(value: Any, show: Callable[[TextIO], None], *, as_json: bool, text_too: bool = True) -> None:
-    """Print a result.
-
-    Args:
-        value: the result as plain JSON.
-        show: prints the result as text to a stream.
-        as_json: whether `--json` was given.
-        text_too: whether the text is printed to standard error in addition to the JSON.
-    """
-    if not as_json:
-        show(sys.stdout)
-        return
-    emit_json(value)
-    if text_too:
-        show(sys.stderr)
 
 
 def write_page(page: str, file: Path, *, make_folder: bool = False) -> None:

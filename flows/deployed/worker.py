@@ -23,7 +23,7 @@ from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
 from tasks.errors import BackboneError, CrosscheckError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.evaluation import EvaluationSettings, Labels
 from tasks.settings.home import Home, find_home
 from tasks.wording import percent_and_counts
 
@@ -34,27 +34,13 @@ if "PREFECT__FLOW_RUN_ID" in os.environ:
 
 
 def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:
-    """Return the settings of a form.
-
-    Args:
-        evaluation: the form.
-        epoch: only cached replies of this epoch are used; None: all.
+    """Return the settings of a form; with an epoch, only cached replies of that epoch are used.
 
     Raises:
         ConfigurationError: an unknown name, key or value.
     """
-    settings = evaluation_settings(
-        EvaluationChoice(
-            benchmark=evaluation.benchmark,
-            backbone=evaluation.backbone,
-            pipeline=evaluation.pipeline,
-            overrides=evaluation.overrides,
-            limit=evaluation.limit,
-            questions=evaluation.questions,
-            data=evaluation.data,
-            shards=evaluation.shards,
-        )
-    )
+    named = evaluation.model_dump(exclude=set(Labels.model_fields))
+    settings = evaluation_settings(EvaluationChoice(**named))
     if epoch is None:
         return settings
     return settings.model_copy(update={"backbone": settings.backbone.model_copy(update={"epoch": epoch})})

@@ -1,8 +1,8 @@
 """Traces of an evaluation: keeps prompts and replies until the run ends, chooses questions, and writes to MLflow."""
 
 from flows.questions.preparation import Preparation
+from flows.show.exchanges import cached_exchange
 from tasks.backbone.cache.store import ReplyCache
-from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange, ObservedBackbone
 from tasks.scoring.report import QuestionScore, Report
 from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
@@ -46,8 +46,4 @@ class Tracing:
     def _exchange(self, question: str, key: str) -> Exchange | None:
         if self._observed and (exchange := self._observed.exchange(question, key)):
             return exchange
-        entry = self._replies.entry(key)
-        if entry is None:
-            return None
-        messages = tuple(Message(role, content) for role, content in entry.request["messages"])
-        return Exchange(messages, entry.text)
+        return cached_exchange(self._replies, key)

@@ -32,10 +32,7 @@ class TrainingSplits(options.Benchmark):
     )
 
     def evaluated(self, first: "BenchmarkSettings") -> "tuple[BenchmarkSettings, ...]":
-        """Return the settings of the evaluated benchmarks.
-
-        Args:
-            first: those of --benchmark.
+        """Return the settings of the evaluated benchmarks, of which the first is that of --benchmark.
 
         Raises:
             ConfigurationError: there is no benchmark of a name.

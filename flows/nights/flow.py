@@ -92,10 +92,15 @@ async def _nightly(
         entry = await _evaluate(evaluation, home, name, ask_again=ask_again)
         entries.append(await asyncio.to_thread(compared, entry, baselines, warehouse, gate))
         get_run_logger().info("%s: %s", entry.name, entry.problem or f"EX {entry.ex and entry.ex.value}")
-    found = replace(
-        Night(
-            name, gate, judge(gate, entries), started, _now(), matrix.model_dump(mode="json"), ask_again, keep
-        ),
+    found = Night(
+        name,
+        gate,
+        judge(gate, entries),
+        started,
+        finished=_now(),
+        matrix=matrix.model_dump(mode="json"),
+        asked_again=ask_again,
+        keep=keep,
         missed=timetable.missed,
         expected=timetable.expected,
     )

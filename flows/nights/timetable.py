@@ -36,12 +36,7 @@ def name_of(scheduled: datetime.datetime) -> str:
 
 
 async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
-    """Return the timetable around the present flow run; an empty one if it is not of a deployment with a schedule.
-
-    Args:
-        before: earlier nightly runs, the latest first.
-        name: of the present one.
-    """
+    """Return the timetable around the present flow run; an empty one if it is not of a deployment with a schedule."""
     if deployment.id is None or flow_run.scheduled_start_time is None:
         return Timetable()
     async with get_client() as client:

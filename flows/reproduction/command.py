@@ -41,21 +41,12 @@ def command(given: ReproduceOptions) -> int:
     """
     from flows.cli.progress import open_progress
     from flows.reproduction.sources import Sources
-    from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-    from tasks.settings.evaluation import EvaluationSettings
-
-    def settings(benchmark: str, pipeline: str) -> EvaluationSettings:
-        return evaluation_settings(
-            EvaluationChoice(
-                benchmark=benchmark, backbone="replay", pipeline=pipeline, data=given.data, home=given.home
-            )
-        )
 
     reproductions = []
     for name in given.names or NAMES:
         module = importlib.import_module(f"flows.reproduction.{name.replace('-', '_')}")
         with open_progress(sys.stderr) as progress:
-            reproductions.append(asyncio.run(module.reproduce(Sources(settings, progress))))
+            reproductions.append(asyncio.run(module.reproduce(Sources(given.folders, progress))))
         if not given.as_json:
             click.echo("\n".join(reproductions[-1].lines()))
             click.echo()

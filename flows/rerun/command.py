@@ -43,18 +43,9 @@ class RerunOptions(options.Labels, options.Details, options.Files):
         """Return the settings of the options."""
         from tasks.settings.evaluation import RerunSettings
 
-        return RerunSettings.model_validate(
-            {
-                "run": self.run,
-                "only": self.only,
-                "questions": self.questions,
-                "from_stage": self.from_stage,
-                "fresh": self.fresh,
-                "overrides": self.overrides,
-                "data": str(self.folders.data),
-                "home": str(self.folders.home.path),
-            }
-        )
+        asked = ("run", "only", "questions", "from_stage", "fresh", "overrides")
+        places = {"data": str(self.folders.data), "home": str(self.folders.home.path)}
+        return RerunSettings.model_validate({name: getattr(self, name) for name in asked} | places)
 
 
 @click.command(

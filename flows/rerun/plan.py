@@ -155,12 +155,9 @@ def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
             f"The settings of run {name} held a secret, which was not stored. Evaluate anew with the same command: "
             "what was answered is not paid for again."
         )
-    ids = (
-        None
-        if len(parent.rows) == parent.run.questions_in_benchmark
-        else [row.question.id for row in parent.rows]
-    )
-    rest = {"questions": None if ids is None else ",".join(ids), "data": wanted.data, "home": wanted.home}
+    whole = len(parent.rows) == parent.run.questions_in_benchmark
+    ids = None if whole else ",".join(row.question.id for row in parent.rows)
+    rest = {"questions": ids, "data": wanted.data, "home": wanted.home}
     try:
         return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
     except ValidationError as error:

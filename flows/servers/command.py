@@ -61,14 +61,12 @@ def command(given: UpOptions) -> int:
     if given.only_check:
         return 0 if show("").all_up else NOT_UP
 
-    def ready() -> None:
-        show(_greeting(addresses, folder))
-
-    run_servers(folder, addresses, ready, lambda text: click.echo(text, err=True))
+    greeting = _greeting(addresses)
+    run_servers(folder, addresses, lambda: show(greeting), lambda text: click.echo(text, err=True))
     return 0
 
 
-def _greeting(addresses: "Addresses", home: "Home") -> str:
+def _greeting(addresses: "Addresses") -> str:
     from flows.servers.services import POOL
 
     exports = "\n".join(f"  export {name}={value}" for name, value in addresses.environment.items())

@@ -49,7 +49,7 @@ class ServersStatus:
 
 
 def run_servers(
-    home: Home, addresses: Addresses, on_ready: Callable[[], None], report: Callable[[str], None]
+    home: Home, addresses: Addresses, on_ready: Callable[[], object], report: Callable[[str], None]
 ) -> None:
     """Run the services until Ctrl-C or SIGTERM; a second signal kills them.
 

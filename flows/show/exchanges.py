@@ -17,7 +17,7 @@ from flows.questions.session import Session
 from flows.questions.writers import writer_settings
 from flows.runtime.control import Control, NullProgress
 from flows.runtime.folders import Folders
-from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange
@@ -94,13 +94,17 @@ def _cached(keys: list[str], home: Home) -> dict[str, Exchange]:
     place = find_replies(home)
     if isinstance(place, Path) and not place.exists():
         return {}
-    found = {}
     with open_reply_cache(place) as cache:
-        for key in keys:
-            if entry := cache.entry(key):
-                messages = tuple(Message(role, content) for role, content in entry.request["messages"])
-                found[key] = Exchange(messages, entry.text)
-    return found
+        return {key: exchange for key in keys if (exchange := cached_exchange(cache, key))}
+
+
+def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
+    """Return the messages of a cached request and the reply to them; None if it is not cached."""
+    entry = cache.entry(key)
+    if entry is None:
+        return None
+    messages = tuple(Message(role, content) for role, content in entry.request["messages"])
+    return Exchange(messages, entry.text)
 
 
 def _settings(stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders) -> EvaluationSettings:
