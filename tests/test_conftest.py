@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -14,7 +15,8 @@ def run_with(pytester: pytest.Pytester, test: str) -> pytest.RunResult:
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\nmarkers =\n    shared_data: needs data")
     pytester.makepyfile(test)
-    return pytester.runpytest_subprocess("-q", "-rs", "-p", "no:cacheprovider")
+    with mock.patch.dict(os.environ):  # the hook of conftest.py changes it
+        return pytester.runpytest_inprocess("-q", "-rs", "-p", "no:cacheprovider")
 
 
 def test_no_test_sees_the_developers_keys_or_servers(

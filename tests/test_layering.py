@@ -25,19 +25,18 @@ FLOORS = (
     "tasks.database.duck tasks.database.servers tasks.database.sqlite",
     "tasks.database.loading",
     "tasks.database.loading.targets",
-    """flows.runtime tasks.backbone.cache tasks.backbone.endpoint tasks.backbone.offline.prompt
+    """tasks.backbone.cache tasks.backbone.endpoint tasks.backbone.offline.prompt
     tasks.backbone.recordings tasks.backbone.replies.formats tasks.benchmarks.files tasks.cache_key
     tasks.database.engines tasks.database.sandbox tasks.prompts tasks.retrieval.values tasks.sql
     tasks.stage_call""",
     "tasks.backbone.offline.sql tasks.benchmarks.demo tasks.scoring tasks.stage tasks.task_runs",
-    """flows.report tasks.backbone.offline.question tasks.benchmarks.layouts tasks.scoring.papers
-    tasks.tracking.pages""",
-    "tasks.backbone.offline.clauses tasks.benchmarks",
+    "tasks.backbone.offline.question tasks.benchmarks.layouts tasks.scoring.papers tasks.tracking.pages",
+    "flows.report tasks.backbone.offline.clauses tasks.benchmarks",
     "tasks.backbone.offline tasks.benchmarks.predictions tasks.retrieval tasks.scoring.execution",
     "tasks.backbone.kinds tasks.scoring.metrics tasks.stages tasks.tracking",
     """tasks.stages.candidates tasks.stages.dac tasks.stages.rsl_sql tasks.stages.sea_sql tasks.tracking.mlflow
     tasks.tracking.warehouse""",
-    "flows.pipelines tasks.finetuning",
+    "flows.pipelines flows.runtime tasks.finetuning",
     "flows.cli tasks.tracking.comparison",
     "flows.benchmarks flows.gold flows.orchestration flows.scoring",
     "flows.deployed flows.questions flows.results flows.servers tasks.tracking.leaderboard tasks.tracking.night",

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from flows.questions.demonstrations import QuestionExtras, demonstrations_for
 from flows.questions.eliminator import eliminator_settings
@@ -10,16 +9,15 @@ from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
 from flows.questions.writers import check_candidates
 from flows.runtime.control import Control, Progress
+from flows.runtime.folders import Folders
 from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone
-from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import Database, open_database
 from tasks.database.engine import engine_of
 from tasks.database.urls import database_name, locate
 from tasks.errors import ConfigurationError
 from tasks.records import Execution, Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home, find_conf
 from tasks.settings.pipeline import dac_of, has_oracle, oracle_settings
 from tasks.trail import Trail
 from tasks.wording import storable
@@ -87,12 +85,7 @@ def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Dat
 
 
 async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progress) -> Answered:
-    """Answer one question with the pipeline and run its SQL.
-
-    Args:
-        settings: backbone and pipeline; the benchmark's training questions are the demonstrations.
-        asked: the question and the database.
-        progress: display of the current step.
+    """Answer one question with the pipeline and run its SQL; demonstrations are the benchmark's training questions.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
@@ -106,7 +99,6 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
             "own has none. Leave that setting out."
         )
     prompts.check()
-    home = Home(Path(settings.home))
     if not asked.text.strip():
         raise ConfigurationError("The question is empty: write what you want to know, in quotes.")
     database = _open(settings, asked.database, progress)
@@ -114,13 +106,7 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
     extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
     dac = dac_of(settings.pipeline)
     if settings.pipeline.demonstrations.k or (dac and dac.shots):
-        benchmark = load_benchmark(
-            settings.benchmark,
-            data=Path(settings.data),
-            home=home.path,
-            conf=find_conf(),
-            progress=progress.step,
-        )
+        benchmark = Folders.of(settings).benchmark(settings.benchmark, progress)
         extras, _ = demonstrations_for((question,), benchmark, settings, progress)
     progress.step(f"Asking {settings.backbone.name}")
     async with Session.open(settings, Control(progress), persistent=False) as session:

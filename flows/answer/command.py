@@ -1,24 +1,20 @@
 """`crosscheck answer`."""
 
 import asyncio
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 from tasks.settings.home import DEFAULT_BENCHMARK
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import EvaluationSettings
 
-NO_ANSWER = 1
-
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, options.Data, options.Output):
+class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, options.Files):
     """Options of `crosscheck answer`."""
 
     question: str = options.argument()
@@ -41,11 +37,7 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
         metavar="NAME",
         help='Benchmark whose training questions are the pool of demonstrations, or "none".',
     )
-    rows: int = options.number(
-        "--rows",
-        default=20,
-        help="Number of result rows to show.",
-    )
+    rows: int = options.number("--rows", default=20, help="Number of result rows to show.")
 
     def settings(self) -> "EvaluationSettings":
         """Return the settings of the options.
@@ -89,17 +81,10 @@ def command(given: AnswerOptions) -> int:
     """
     from flows.answer.answering import Asked, answer_one
     from flows.answer.display import as_object, print_answer
-    from flows.cli.progress import open_progress
-    from flows.runtime.logs import logging_to
 
     settings = given.settings()
     asked = Asked(given.question, given.evidence, given.database, given.rows)
-    with open_progress(sys.stderr) as progress, logging_to(given.folder):
+    with given.progress() as progress:
         answered = asyncio.run(answer_one(settings, asked, progress))
-    emit(
-        as_object(answered),
-        lambda stream: print_answer(answered, stream),
-        as_json=given.as_json,
-        text_too=False,
-    )
+    given.emit(as_object(answered), lambda stream: print_answer(answered, stream))
     return answered.exit_code

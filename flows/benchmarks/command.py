@@ -8,14 +8,13 @@ from typing import TextIO
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions(options.Json):
     """Options of `crosscheck init-benchmark`."""
 
-    pairs: str = options.option(
+    pairs: Path = options.path(
         "--pairs",
         required=True,
         metavar="FILE",
@@ -29,7 +28,7 @@ class InitOptions(options.Json):
         help="Database that the questions are about. A SQLite file is copied; a DuckDB file, a folder of Parquet or "
         "CSV files, or a server's database (postgresql://reader@host/shop) stays where it is. May be repeated.",
     )
-    output: str = options.option(
+    output: Path = options.path(
         "--output", required=True, metavar="FOLDER", help="Folder to make; its name is the benchmark's."
     )
     rule: str = options.option(
@@ -62,14 +61,7 @@ def command(given: InitOptions) -> None:
     """
     from tasks.benchmarks.own import NewBenchmark, make_benchmark
 
-    made = make_benchmark(
-        NewBenchmark(
-            Path(given.pairs).expanduser(),
-            given.database,
-            Path(given.output).expanduser(),
-            given.rule,
-        )
-    )
+    made = make_benchmark(NewBenchmark(given.pairs, given.database, given.output, given.rule))
     file = shlex.quote(str(made.file))
     verify = f"crosscheck verify-gold --benchmark {file}"
     evaluate = f"crosscheck evaluate --benchmark {file} --set pipeline.demonstrations.k=0"
@@ -81,9 +73,4 @@ def command(given: InitOptions) -> None:
             stream,
         )
 
-    emit(
-        {"benchmark": str(made.file), "questions": made.questions, "databases": made.databases},
-        show,
-        as_json=given.as_json,
-        text_too=False,
-    )
+    given.emit({"benchmark": str(made.file), "questions": made.questions, "databases": made.databases}, show)

@@ -1,18 +1,16 @@
 """`crosscheck load`."""
 
 import shlex
-import sys
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Data, options.Output):
+class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
     """Options of `crosscheck load`."""
 
     to: str = options.option(
@@ -38,14 +36,10 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Data, o
         help="Where values do not fit their column's declared type: text makes it a column of text, "
         "which loses nothing; null keeps the type and makes these values NULL.",
     )
-    replace: bool = options.option(
-        "--replace",
-        is_flag=True,
-        help="Drop tables that this command has not created, where they are in the way.",
+    replace: bool = options.flag(
+        "--replace", "Drop tables that this command has not created, where they are in the way."
     )
-    dry_run: bool = options.option(
-        "--dry-run", is_flag=True, help="Say what would be copied, and as what; write nothing."
-    )
+    dry_run: bool = options.flag("--dry-run", "Say what would be copied, and as what; write nothing.")
 
 
 @click.command(
@@ -70,22 +64,17 @@ def command(given: LoadOptions) -> None:
     The one command that writes to a server of yours.
     """
     from flows.benchmarks.loading import LoadSettings, evaluating, run_load
-    from flows.cli.progress import open_progress
-    from flows.runtime.logs import logging_to
     from tasks.database.loading.load import LoadChoice
     from tasks.settings.assemble import benchmark_settings
-    from tasks.settings.home import find_data
 
     settings = LoadSettings(
         benchmark_settings(given.benchmark, given.overrides),
         given.to,
         tuple(name.strip() for name in given.databases.split(",") if name.strip()),
         LoadChoice("null" if given.invalid == "null" else "text", given.replace, given.dry_run, given.reader),
-        find_data(given.data),
-        given.folder,
     )
-    with open_progress(sys.stderr) as progress, logging_to(given.folder):
-        done = list(run_load(settings, progress))
+    with given.progress() as progress:
+        done = list(run_load(settings, given.folders, progress))
     there = evaluating(settings, given.reader or "READER")
     hint = shlex.join(["crosscheck", "evaluate", "--benchmark", given.benchmark, *there])
 
@@ -98,9 +87,4 @@ def command(given: LoadOptions) -> None:
         if not given.dry_run:
             click.echo(f"Evaluate there, as a role that only reads:  {hint}", stream)
 
-    emit(
-        {"benchmark": settings.benchmark.name, "databases": [asdict(each) for each in done]},
-        show,
-        as_json=given.as_json,
-        text_too=False,
-    )
+    given.emit({"benchmark": settings.benchmark.name, "databases": [asdict(each) for each in done]}, show)

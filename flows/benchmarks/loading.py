@@ -1,20 +1,19 @@
 """Run of `crosscheck load`: copies of a benchmark's SQLite databases, one after the other."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import quote
 
 from flows.runtime.control import Progress
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from flows.runtime.folders import Folders
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.engine import dialect_named, engine_of
 from tasks.database.loading.load import LoadChoice, Loaded, load_database
 from tasks.database.urls import locate
 from tasks.errors import ConfigurationError, DataError, did_you_mean
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.home import Home, find_conf
 
 PLACE = "{database}"
 EVERY_S = 0.2
@@ -30,19 +29,15 @@ class LoadSettings:
         to: URL with `{database}` for the id of each.
         databases: ids; () for all that are there.
         choice: how they are copied.
-        data: the benchmarks' files.
-        home: the working folder.
     """
 
     benchmark: BenchmarkSettings
     to: str
     databases: tuple[str, ...]
     choice: LoadChoice
-    data: Path
-    home: Home
 
 
-def run_load(settings: LoadSettings, progress: Progress) -> Iterator[Loaded]:
+def run_load(settings: LoadSettings, folders: Folders, progress: Progress) -> Iterator[Loaded]:
     """Copy the databases and yield each when it is done; one that was copied before is not copied again.
 
     Raises:
@@ -50,8 +45,7 @@ def run_load(settings: LoadSettings, progress: Progress) -> Iterator[Loaded]:
     """
     # the files are read, whatever server the benchmark is configured for
     files = settings.benchmark.model_copy(update={"url": ""})
-    home = settings.home.path
-    benchmark = load_benchmark(files, data=settings.data, home=home, conf=find_conf(), progress=progress.step)
+    benchmark = folders.benchmark(files, progress)
     names = _chosen(benchmark, settings.databases)
     if len(names) > 1 and PLACE not in settings.to:
         raise ConfigurationError(
@@ -63,7 +57,7 @@ def run_load(settings: LoadSettings, progress: Progress) -> Iterator[Loaded]:
         about = f"{name} ({place} of {len(targets)})"
         progress.step(f"Reading {about}")
         database = open_benchmark_database(benchmark, name, 0)
-        yield load_database(database, to, settings.choice, _RowCounter(about, progress))
+        yield load_database(database, to, settings.choice, _row_display(about, progress))
 
 
 def _chosen(benchmark: Benchmark, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -89,16 +83,17 @@ def _shown(url: str) -> str:
     return str(locate(url.replace(PLACE, "database"))) if "://" in url else url
 
 
-class _RowCounter:
-    """Display of the rows that were copied, a few times a second."""
+def _row_display(about: str, progress: Progress) -> Callable[[int, int], None]:
+    """Return a function that shows how many rows were copied, a few times a second."""
+    shown = 0.0
 
-    def __init__(self, about: str, progress: Progress) -> None:
-        self._about, self._progress, self._shown = about, progress, 0.0
+    def show(rows: int, total: int) -> None:
+        nonlocal shown
+        if time.monotonic() - shown > EVERY_S:
+            shown = time.monotonic()
+            progress.step(f"Copying {about}: {rows:,} of {total:,} rows")
 
-    def __call__(self, rows: int, total: int) -> None:
-        if time.monotonic() - self._shown > EVERY_S:
-            self._shown = time.monotonic()
-            self._progress.step(f"Copying {self._about}: {rows:,} of {total:,} rows")
+    return show
 
 
 def evaluating(settings: LoadSettings, role: str) -> list[str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 if TYPE_CHECKING:
     from tasks.backbone.cache.store import ReplyCache
@@ -35,8 +34,8 @@ class PruneOptions(options.Folder):
         "--older-than", metavar="AGE", help="Only replies older than this, for example 90d or 12h."
     )
     model: str | None = options.option("--model", metavar="NAME", help="Only replies of this model.")
-    everything: bool = options.option("--all", is_flag=True, help="All replies.")
-    yes: bool = options.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+    everything: bool = options.flag("--all", "All replies.")
+    yes: bool = options.flag("--yes", "Do not ask for confirmation.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +80,7 @@ def list_replies(given: ListOptions) -> None:
             text = " ".join(entry.text.split())
             click.echo(f"{entry.created_at}  {entry.model}  {entry.key[:12]}  {text[:60]}", stream)
 
-    emit(to_jsonable_python({"cache": stats, "latest": entries}), show, as_json=given.as_json, text_too=False)
+    given.emit(to_jsonable_python({"cache": stats, "latest": entries}), show)
 
 
 @command.command("prune")

@@ -1,6 +1,7 @@
 """`crosscheck import`."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
@@ -12,8 +13,8 @@ from tasks.errors import ConfigurationError
 class ImportOptions(options.Data):
     """Options of `crosscheck import rsl-sql`."""
 
-    output: str = options.option("--output", required=True, metavar="FILE", help="File for the recording.")
-    outputs: str | None = options.option(
+    output: Path = options.path("--output", required=True, metavar="FILE", help="File for the recording.")
+    outputs: Path | None = options.path(
         "--outputs", metavar="FOLDER", help="Folder of the outputs. [default: the authors', below --data]"
     )
     model: str | None = options.option(
@@ -43,8 +44,6 @@ def rsl_sql(given: ImportOptions) -> None:
     self-correction is recorded only if the final SQL differs from the selected one. If Crosscheck's pipeline needs
     another self-correction, that question fails, because no reply is recorded for it.
     """
-    from pathlib import Path
-
     from tasks.backbone.recordings.file import check_writable, write_recording
     from tasks.benchmarks.layouts.base import layout_of
     from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, MODEL, read_release, recorded_replies
@@ -55,9 +54,9 @@ def rsl_sql(given: ImportOptions) -> None:
         raise ConfigurationError(
             "--outputs and --model belong together: whose outputs they are is in every reply."
         )
-    path, folder = Path(given.output).expanduser().absolute(), find_data(given.data)
+    path, folder = given.output.absolute(), find_data(given.data)
     check_writable(path, "--output")
-    release = read_release(Path(given.outputs).expanduser() if given.outputs else folder / FOLDER)
+    release = read_release(given.outputs or folder / FOLDER)
     settings = load_benchmark_settings(find_conf(), "bird-dev")
     questions = (
         layout_of(settings.layout).read_split(folder / settings.folder / settings.question_files[0]).questions

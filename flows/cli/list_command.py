@@ -9,7 +9,6 @@ import click
 import yaml
 
 from flows.cli import options
-from flows.cli.output import emit
 
 KINDS = ("benchmarks", "backbones", "pipelines")
 
@@ -51,7 +50,7 @@ def command(given: ListOptions) -> None:
             for name, description in entries.items():
                 click.echo(f"  {name:<{width}}  {description}", stream)
 
-    emit(found, show, as_json=given.as_json, text_too=False)
+    given.emit(found, show)
 
 
 def _description(path: Path) -> str:

@@ -1,98 +1,32 @@
-"""Options of commands as frozen records: a field declares its option, and the command receives the record.
-
-    @dataclass(frozen=True, kw_only=True)
-    class RunsOptions(options.Output):
-        limit: int = options.option("--limit", default=20, help="The latest N.")
-
-    @click.command("runs")
-    @options.record(RunsOptions)
-    def command(given: RunsOptions) -> None: ...
-
-Options that several commands take are declared here once, in records to inherit from.
-"""
+"""Options that several commands take, in records to inherit from; how a record declares them is in `fields`."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from itertools import count
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from flows.cli import completion
+from flows.cli.fields import argument as argument
+from flows.cli.fields import flag as flag
+from flows.cli.fields import number as number
+from flows.cli.fields import option as option
+from flows.cli.fields import path as path
+from flows.cli.fields import record as record
+from flows.cli.fields import set_option as set_option
+from flows.cli.output import emit_json, write_page
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 
 if TYPE_CHECKING:
+    from flows.runtime.control import Progress
+    from flows.runtime.folders import Folders
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import Home
-
-T = TypeVar("T")
-
-_place = count()
-
-
-def option(*names: str, last: bool = False, **attributes: Any) -> Any:
-    """Declare an option as a field of a record.
-
-    Args:
-        names: names of the option, for example `--limit`.
-        last: whether `--help` lists it after the command's own options.
-        attributes: further keyword arguments of `click.option`; `--help` shows a default.
-    """
-    attributes.setdefault("show_default", bool(attributes.get("default")))
-    return field(
-        metadata={
-            "make": click.option,
-            "names": names,
-            "attributes": _completed(attributes),
-            "place": (last, next(_place)),
-        }
-    )
-
-
-def number(*names: str, **attributes: Any) -> Any:
-    """Declare an option that takes a number of things, at least 1."""
-    return option(*names, type=click.IntRange(min=1), metavar="N", **attributes)
-
-
-def argument(**attributes: Any) -> Any:
-    """Declare a positional argument as a field of a record; `attributes` are those of `click.argument`."""
-    return field(
-        metadata={
-            "make": click.argument,
-            "names": (),
-            "attributes": _completed(attributes),
-            "place": (False, next(_place)),
-        }
-    )
-
-
-def _completed(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Add how the shell completes values, where the option does not say it and its metavar tells."""
-    known = completion.BY_METAVAR.get(attributes.get("metavar", ""))
-    return {"shell_complete": known, **attributes} if known and "type" not in attributes else attributes
-
-
-def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[..., int | None]]:
-    """Add the options of a record's fields to a command, which receives them as one frozen record.
-
-    The command returns its exit code; None is 0.
-    """
-
-    def decorate(command: Callable[[T], int | None]) -> Callable[..., int | None]:
-        def collect(**values: Any) -> int | None:
-            return command(declared(**values))
-
-        collect.__doc__ = command.__doc__
-        decorated: Callable[..., int | None] = collect
-        for each in sorted(fields(declared), key=lambda each: each.metadata["place"], reverse=True):  # type: ignore[arg-type]
-            made = each.metadata
-            names = (*made["names"], each.name)
-            decorated = made["make"](*names, **made["attributes"])(decorated)
-        return decorated
-
-    return decorate
+    from tasks.tracking.warehouse.runs import StoredRun
 
 
 def _make_default(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -157,11 +91,10 @@ class Questions:
 class Details:
     """Option of commands that end with a summary."""
 
-    details: bool = option(
+    details: bool = flag(
         "--details",
+        "Show more tables: causes of errors, disagreements between comparison rules, and others.",
         last=True,
-        is_flag=True,
-        help="Show more tables: causes of errors, disagreements between comparison rules, and others.",
     )
 
 
@@ -169,12 +102,8 @@ class Details:
 class Overrides:
     """Option of commands that configure an evaluation."""
 
-    overrides: tuple[str, ...] = option(
-        "--set",
-        last=True,
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Change one setting: benchmark.*, backbone.*, pipeline.* or tracking.*. May be given several times.",
+    overrides: tuple[str, ...] = set_option(
+        "Change one setting: benchmark.*, backbone.*, pipeline.* or tracking.*.", last=True
     )
 
 
@@ -182,13 +111,7 @@ class Overrides:
 class BenchmarkOverrides:
     """Option of commands that configure a benchmark alone."""
 
-    overrides: tuple[str, ...] = option(
-        "--set",
-        last=True,
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Change one setting of the benchmark: benchmark.*. May be given several times.",
-    )
+    overrides: tuple[str, ...] = set_option("Change one setting of the benchmark: benchmark.*.", last=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,22 +145,71 @@ class Folder:
 
         return find_home(self.home)
 
+    @contextmanager
+    def progress(self) -> "Iterator[Progress]":
+        """Show progress on standard error, and write warnings to the working folder's log, while the block runs."""
+        from flows.cli.progress import open_progress
+        from flows.runtime.logs import logging_to
+
+        with open_progress(sys.stderr) as progress, logging_to(self.folder):
+            yield progress
+
+    def read_runs(self, *names: str) -> "list[StoredRun]":
+        """Return the runs that a user names, with their questions.
+
+        Raises:
+            DataError: there is no run of a name.
+        """
+        from tasks.tracking.warehouse.run_names import find_run
+        from tasks.tracking.warehouse.runs import Warehouse
+
+        warehouse = Warehouse(self.folder.warehouse)
+        known = warehouse.runs()
+        return [warehouse.read_run(find_run(name, known).run_id) for name in names]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Json:
     """Option of commands that print JSON."""
 
-    as_json: bool = option(
+    as_json: bool = flag(
         "--json",
+        "Print one JSON object to standard output, and everything else to standard error.",
         last=True,
-        is_flag=True,
-        help="Print one JSON object to standard output, and everything else to standard error.",
     )
+
+    def emit(self, value: Any, show: Callable[[TextIO], None], *, text_too: bool = False) -> None:
+        """Print the result of a command.
+
+        Args:
+            value: the result as plain JSON, for `--json`.
+            show: prints the result as text to a stream.
+            text_too: whether the text is printed to standard error in addition to the JSON.
+        """
+        if not self.as_json:
+            show(sys.stdout)
+            return
+        emit_json(value)
+        if text_too:
+            show(sys.stderr)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Output(Json, Folder):
     """Options of most commands: the working folder and JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files(Data, Output):
+    """Options of commands that read a benchmark's files and use the working folder."""
+
+    @property
+    def folders(self) -> "Folders":
+        """Both folders."""
+        from flows.runtime.folders import Folders
+        from tasks.settings.home import find_data
+
+        return Folders(find_data(self.data), self.folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,8 +241,8 @@ class Labels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
-    """Option of commands that write an HTML page."""
+class Page(Output):
+    """Options of commands that write an HTML page."""
 
     html: Path | None = option(
         "--html",
@@ -279,18 +251,23 @@ class Page:
         help="Also write a self-contained HTML page.",
     )
 
+    def write_page(self, render: Callable[[], str]) -> None:
+        """Write the page that `--html` asks for: before printing, which fails where `head` reads the output."""
+        if self.html is not None:
+            write_page(render(), self.html)
+
+    def name_page(self) -> None:
+        """Say where the page is."""
+        if self.html is not None:
+            click.echo(f"The page is {self.html}.", err=self.as_json)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation(Benchmark, Backbone, Questions, Overrides, Data, Output):
+class Evaluation(Benchmark, Backbone, Questions, Overrides, Files):
     """Options of an evaluation, except its pipeline."""
 
     def settings(self, pipeline: str, *overrides: str, **more: Any) -> "EvaluationSettings":
-        """Return the settings of the options.
-
-        Args:
-            pipeline: name of the pipeline.
-            overrides: further values of `--set`.
-            more: further fields of `EvaluationChoice`.
+        """Return the settings of the options, with further values of `--set` and fields of `EvaluationChoice`.
 
         Raises:
             ConfigurationError: an unknown name, key or value.

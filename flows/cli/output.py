@@ -2,11 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tasks.records import Execution
 
 
 def emit_json(value: Any) -> None:
@@ -14,30 +16,30 @@ def emit_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
 
 
-def emit(value: Any, show: Callable[[TextIO], None], *, as_json: bool, text_too: bool = True) -> None:
-    """Print a result.
+def result_as_object(found: "Execution") -> dict[str, Any]:
+    """Return the result of a query as plain JSON."""
+    from tasks.tracking.warehouse.views import plain
 
-    Args:
-        value: the result as plain JSON.
-        show: prints the result as text to a stream.
-        as_json: whether `--json` was given.
-        text_too: whether the text is printed to standard error in addition to the JSON.
-    """
-    if not as_json:
-        show(sys.stdout)
-        return
-    emit_json(value)
-    if text_too:
-        show(sys.stderr)
+    return {
+        "status": found.status,
+        "columns": list(found.columns),
+        "rows": plain(found.rows),
+        "row_count": found.row_count,
+        "error": found.error,
+    }
 
 
 def write_page(page: str, file: Path, *, make_folder: bool = False) -> None:
-    """Write an HTML page to the file of `--html`.
+    """Write an HTML page to the file of `--html`; with `make_folder` also where its folder is missing.
 
-    Args:
-        page: the HTML.
-        file: where it is written.
-        make_folder: whether its folder is created where it is missing.
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    write_text(page, file, "--html", "page", make_folder=make_folder)
+
+
+def write_text(text: str, file: Path, option: str, what: str, *, make_folder: bool = False) -> None:
+    """Write a text to the file that an option names; what UTF-8 cannot hold becomes "?".
 
     Raises:
         ConfigurationError: the file cannot be written.
@@ -45,8 +47,8 @@ def write_page(page: str, file: Path, *, make_folder: bool = False) -> None:
     try:
         if make_folder:
             file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise ConfigurationError(
-            f"--html {file}: the page cannot be written: {error.strerror}. Name a file in a folder that exists."
+            f"{option} {file}: the {what} cannot be written: {error.strerror}. Name a file in a folder that exists."
         ) from error

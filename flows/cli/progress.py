@@ -38,11 +38,11 @@ def open_progress(stream: TextIO) -> "Iterator[Progress]":
         yield LiveProgress(bars, counting)
 
 
-class _Counting:
+class _Counting(Progress):
     """Counts of questions and calls that both displays show."""
 
     def __init__(self) -> None:
-        self.notes: list[str] = []
+        super().__init__()
         self.total = 0
         self.done = 0
         self.failed = 0
@@ -60,10 +60,6 @@ class _Counting:
         """Count a scored question."""
         self.scored += 1
         self.correct += correct
-
-    def note(self, text: str) -> None:
-        """Store a note for the summary."""
-        self.notes.append(text)
 
     @property
     def text(self) -> str:

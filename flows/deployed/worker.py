@@ -8,7 +8,8 @@ from typing import Any
 
 from prefect import tags
 from prefect.client.schemas.objects import State
-from prefect.states import Cancelled, Failed
+from prefect.logging import get_run_logger
+from prefect.states import Cancelled, Completed, Failed
 
 from flows.deployed.forms import EvaluationForm
 from flows.orchestration.crashed_runs import TAG, watch_over_flow_runs
@@ -22,8 +23,9 @@ from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
 from tasks.errors import BackboneError, CrosscheckError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.evaluation import EvaluationSettings, Labels
 from tasks.settings.home import Home, find_home
+from tasks.wording import percent_and_counts
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run. The flow reads its result storage when it begins, so it is set before.
@@ -32,27 +34,13 @@ if "PREFECT__FLOW_RUN_ID" in os.environ:
 
 
 def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:
-    """Return the settings of a form.
-
-    Args:
-        evaluation: the form.
-        epoch: only cached replies of this epoch are used; None: all.
+    """Return the settings of a form; with an epoch, only cached replies of that epoch are used.
 
     Raises:
         ConfigurationError: an unknown name, key or value.
     """
-    settings = evaluation_settings(
-        EvaluationChoice(
-            benchmark=evaluation.benchmark,
-            backbone=evaluation.backbone,
-            pipeline=evaluation.pipeline,
-            overrides=evaluation.overrides,
-            limit=evaluation.limit,
-            questions=evaluation.questions,
-            data=evaluation.data,
-            shards=evaluation.shards,
-        )
-    )
+    named = evaluation.model_dump(exclude=set(Labels.model_fields))
+    settings = evaluation_settings(EvaluationChoice(**named))
     if epoch is None:
         return settings
     return settings.model_copy(update={"backbone": settings.backbone.model_copy(update={"epoch": epoch})})
@@ -100,16 +88,16 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
         yield
 
 
-def message_of(result: EvaluationResult) -> str:
-    """Return the message of an evaluation's flow run: score and page in MLflow.
+def completed(result: EvaluationResult) -> State[Any]:
+    """Log the notes of an evaluation, and return the state of its flow run, which says its score and page in MLflow.
 
     Raises:
         BackboneError: not every question was asked.
     """
+    for note in result.notes:
+        get_run_logger().info(note)
     if result.fatal:
         raise BackboneError(result.fatal, transient=True, fatal=True)
     ex = result.report.ex
-    score = (
-        "nothing to score" if ex.value is None else f"EX {100 * ex.value:.2f} % ({ex.correct:g}/{ex.total:g})"
-    )
-    return f"{score}; {result.mlflow_page}"
+    score = f"EX {percent_and_counts(ex)}" if ex.total else "nothing to score"
+    return Completed(message=f"{score}; {result.mlflow_page}")

@@ -6,7 +6,6 @@ from dataclasses import asdict
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 MENDABLE = 3
 
@@ -38,15 +37,13 @@ def command(given: options.Evaluation) -> int:
             from flows.descriptions.flow import describing
 
             prepared = prefect.loop.run(describing(control, prefect.preparation)(settings))
-    emit(
+    given.emit(
         asdict(prepared),
         lambda stream: click.echo(
             f"{prepared.databases} databases; {prepared.undescribed} columns had no description, "
             f"{prepared.described} have one now; {prepared.calls} model calls.",
             stream,
         ),
-        as_json=given.as_json,
-        text_too=False,
     )
     if prepared.left_out:
         click.echo(

@@ -48,12 +48,7 @@ class Prepared:
 def describing(
     control: Control, preparation: Preparation
 ) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Prepared]]:
-    """Return the flow `prepare`, which takes the settings of an evaluation.
-
-    Args:
-        control: progress and stop requests, which Prefect could not store as parameters.
-        preparation: the prepared benchmark.
-    """
+    """Return the flow `prepare` of a prepared benchmark, which takes the settings of an evaluation."""
 
     @flow(
         name="prepare",
@@ -102,13 +97,10 @@ class _Describer:
     """Describer of tables, limited to the backbone's concurrency; stores each description at once."""
 
     def __init__(self, session: Session, prepared: Prepared) -> None:
-        self._settings = session.settings
+        self._session = session
         self._control = session.control
-        self._backbone = session.tools.backbone
-        self._store = session.results
-        self._task_runs = session.task_runs
         self._prepared = prepared
-        self._gate = asyncio.Semaphore(self._settings.backbone.concurrency)
+        self._gate = asyncio.Semaphore(session.settings.backbone.concurrency)
         self.fatal = ""
 
     async def describe(self, database: Database, table: Table) -> None:
@@ -119,7 +111,8 @@ class _Describer:
 
     async def _describe(self, database: Database, table: Table) -> None:
         question = Question(id=table.name, text="", database_id=database.id)
-        trail = Trail(question, self._store, self._task_runs, stopped=self._control.stop.is_set)
+        session, control = self._session, self._control
+        trail = Trail(question, session.results, session.task_runs, stopped=control.stop.is_set)
         schema = Schema(database.id, (table,), dialect=database.dialect)
         view = SchemaView(schema, descriptions=True)
         texts: Mapping[str, str] = {}
@@ -127,7 +120,9 @@ class _Describer:
         if not failure:
             try:
                 with on_trail(trail):
-                    texts = await describe_columns(view, table.name, _undescribed(table), self._backbone)
+                    texts = await describe_columns(
+                        view, table.name, _undescribed(table), session.tools.backbone
+                    )
             except BackboneError as error:
                 failure = str(error)
                 self.fatal = self.fatal or (failure if error.fatal else "")
@@ -142,8 +137,8 @@ class _Describer:
         )
         self._prepared.calls += calls
         self._prepared.described += len(texts)
-        self._control.progress.answered(failed=bool(failure), calls=calls)
-        _keep(Path(self._settings.home), database, table.name, texts, self._settings.backbone.name)
+        control.progress.answered(failed=bool(failure), calls=calls)
+        _keep(Path(session.settings.home), database, table.name, texts, session.settings.backbone.name)
 
 
 def _undescribed(table: Table) -> tuple[str, ...]:

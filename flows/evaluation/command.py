@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +24,12 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
         metavar="N",
         help="Divide the questions among N flow runs on the workers of the work pool (needs PREFECT_API_URL).",
     )
-    open: bool = options.option(
-        "--open",
-        is_flag=True,
-        help="Write the run as a page, as `crosscheck report` does, and open it in a browser.",
+    open: bool = options.flag(
+        "--open", "Write the run as a page, as `crosscheck report` does, and open it in a browser."
     )
-    genai_evaluation: bool = options.option(
+    genai_evaluation: bool = options.flag(
         "--genai-evaluation",
-        is_flag=True,
-        help="Log a trace with a verdict for every question, and list the run among MLflow's evaluation runs.",
+        "Log a trace with a verdict for every question, and list the run among MLflow's evaluation runs.",
     )
 
 
@@ -83,10 +79,10 @@ def command(given: EvaluateOptions) -> int:
             from flows.evaluation.flow import evaluation
 
             evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(settings)).value
-    emit(
+    given.emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),
-        as_json=given.as_json,
+        text_too=True,
     )
     if given.open:
         _open_page(evaluated.summary["run_id"], given)
@@ -95,12 +91,9 @@ def command(given: EvaluateOptions) -> int:
 
 def _open_page(run_id: str, given: EvaluateOptions) -> None:
     """Write the page of a run and open it in a browser."""
-    from flows.cli.progress import open_progress
-    from flows.runtime.logs import logging_to
     from flows.show.report import PageChoice, write_report
-    from tasks.settings.home import find_data
 
-    with open_progress(sys.stderr) as progress, logging_to(given.folder):
-        written = write_report(run_id, find_data(given.data), given.folder, PageChoice(), progress)
+    with given.progress() as progress:
+        written = write_report(run_id, given.folders, PageChoice(), progress)
     click.echo(f"The page is {written.place}.", err=given.as_json)
     click.launch(written.place.as_uri())

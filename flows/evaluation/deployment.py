@@ -4,12 +4,10 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Completed
 
 from flows.deployed.forms import EvaluationForm
-from flows.deployed.worker import as_prefect_state, deployed_run, message_of, open_home, settings_of
+from flows.deployed.worker import as_prefect_state, completed, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation as evaluation_flow
 from flows.runtime.control import Control
 
@@ -37,7 +35,5 @@ async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
     home = await open_home()
     control = Control(tags=evaluation.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = (await evaluation_flow(control)(settings_of(evaluation))).value
-    for note in found.notes:
-        get_run_logger().info(note)
-    return Completed(message=message_of(found))
+        found = await evaluation_flow(control)(settings_of(evaluation))
+    return completed(found.value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.evaluation.tracking import RunEnd, Tracking
+from flows.evaluation.tracking import Tracking
 from flows.questions.pool import Answers, Score, answer_all
 from flows.questions.preparation import Preparation
 from flows.questions.runner import INTERNAL, RerunSpec
@@ -49,11 +49,6 @@ class ScoredSession:
     ) -> "AsyncIterator[ScoredSession]":
         """Open everything; if the block raises, the records contain the status and the reason.
 
-        Args:
-            preparation: what is evaluated.
-            control: progress, stop requests and budget.
-            tags: further MLflow tags of the run.
-
         Raises:
             CrosscheckError: what cannot be opened, and what to do about it.
         """
@@ -87,7 +82,7 @@ class ScoredSession:
         """Run questions through the pipeline and score them.
 
         Args:
-            questions: the questions.
+            questions: those whose database or schema is known.
             score: awaited with each outcome; None: the scorer's own.
             reruns: how questions are asked again, by id.
             given: outcomes of shards: questions without an answer, which are not asked again.
@@ -117,8 +112,8 @@ class ScoredSession:
             link_all=bool(self.preparation.schema_only),
             candidates=candidate_setup(self.preparation.settings),
         )
-        end = RunEnd(answers, recorded, time.monotonic() - self.started, facts)
-        return await self.tracking.finish(report, end)
+        seconds = time.monotonic() - self.started
+        return await self.tracking.finish(report, answers, recorded=recorded, seconds=seconds, facts=facts)
 
 
 def raise_if_nothing_was_answered(answers: Answers) -> None:

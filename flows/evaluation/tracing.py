@@ -1,22 +1,12 @@
 """Traces of an evaluation: keeps prompts and replies until the run ends, chooses questions, and writes to MLflow."""
 
-from typing import Protocol
-
 from flows.questions.preparation import Preparation
-from tasks.backbone.cache.entry import Entry
-from tasks.backbone.protocol import Message
+from flows.show.exchanges import cached_exchange
+from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.recordings.observed import Exchange, ObservedBackbone
 from tasks.scoring.report import QuestionScore, Report
 from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.tracking.mlflow.tracker import Tracker
-
-
-class PaidReplies(Protocol):
-    """Cache of paid replies."""
-
-    def entry(self, key: str) -> Entry | None:
-        """Return the entry of a request key, with the request; None if it is not cached."""
-        ...
 
 
 class Tracing:
@@ -27,7 +17,7 @@ class Tracing:
     """
 
     def __init__(
-        self, preparation: Preparation, replies: PaidReplies, observed: ObservedBackbone | None
+        self, preparation: Preparation, replies: ReplyCache, observed: ObservedBackbone | None
     ) -> None:
         self._settings = preparation.settings.tracking
         self._replies = replies
@@ -56,8 +46,4 @@ class Tracing:
     def _exchange(self, question: str, key: str) -> Exchange | None:
         if self._observed and (exchange := self._observed.exchange(question, key)):
             return exchange
-        entry = self._replies.entry(key)
-        if entry is None:
-            return None
-        messages = tuple(Message(role, content) for role, content in entry.request["messages"])
-        return Exchange(messages, entry.text)
+        return cached_exchange(self._replies, key)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from prefect.runtime import flow_run
@@ -42,23 +41,6 @@ FIRST_CALLS_S = 1.0
 """Time for which the import of MLflow, two seconds of processor time, waits so that the first model calls are sent."""
 
 
-@dataclass(frozen=True)
-class RunEnd:
-    """Results of asking and scoring.
-
-    Attributes:
-        answers: outcomes of all questions.
-        recorded: task runs that Prefect has recorded.
-        seconds: wall time.
-        facts: further keys of the summary.
-    """
-
-    answers: Answers
-    recorded: int
-    seconds: float
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Tracking:
     """The records of one evaluation."""
 
@@ -80,15 +62,9 @@ class Tracking:
     async def open(
         cls, preparation: Preparation, home: Home, session: Session, tags: Mapping[str, str]
     ) -> "AsyncIterator[Tracking]":
-        """Start a run in MLflow and in the warehouse, with the status "running".
+        """Start a run with these further tags in MLflow and in the warehouse, with the status "running".
 
         If the block raises, both record the status and the reason.
-
-        Args:
-            preparation: what is evaluated.
-            home: the working folder.
-            session: models, caches and SQL workers.
-            tags: further MLflow tags.
         """
         settings, benchmark = preparation.settings, preparation.benchmark
         run = describe(
@@ -139,13 +115,22 @@ class Tracking:
         self._unwritten.append(score)
         self._tracing.scored(score)
 
-    async def finish(self, report: Report, end: RunEnd) -> EvaluationResult:
-        """Log the run, and return its result."""
+    async def finish(
+        self, report: Report, answers: Answers, *, recorded: int, seconds: float, facts: Mapping[str, Any]
+    ) -> EvaluationResult:
+        """Log the run, and return its result.
+
+        Args:
+            report: scores and metrics.
+            answers: outcomes of all questions.
+            recorded: task runs that Prefect has recorded.
+            seconds: wall time.
+            facts: further keys of the summary.
+        """
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
         if self._starting:
             await self._starting
-        answers = end.answers
         status = "partial" if answers.fatal else "complete"
         traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
         tracked = await asyncio.to_thread(
@@ -153,9 +138,9 @@ class Tracking:
             report,
             Completion(
                 status=status,
-                seconds=end.seconds,
-                prefect=TaskRuns(answers.task_runs, end.recorded),
-                facts=end.facts,
+                seconds=seconds,
+                prefect=TaskRuns(answers.task_runs, recorded),
+                facts=facts,
                 remarks=(traced,),
                 genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
             ),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TextIO, cast
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 from flows.finetuning.options import DatasetOptions, JudgeOptions, MergeOptions, TrainOptions
 
 if TYPE_CHECKING:
@@ -48,26 +47,22 @@ def dataset(given: DatasetOptions) -> int:
 
     The questions of --benchmark and --also are the evaluated splits: no training split may contain any of them.
     """
-    from flows.cli.progress import open_progress
     from flows.finetuning.dataset import run_dataset
     from flows.finetuning.settings import check_writable, held_out_file, pairs_settings, read_evaluated
 
     chosen = given.settings(given.pipeline)
-    path = Path(given.output).expanduser()
-    check_writable(path)
+    check_writable(given.output)
     benchmarks = given.evaluated(chosen.benchmark)
     settings = [
         pairs_settings(chosen.model_copy(update={"benchmark": split})) for split in given.splits(benchmarks)
     ]
-    evaluated = read_evaluated(
-        benchmarks, [one.benchmark for one in settings], Path(chosen.data), Path(chosen.home)
-    )
-    found = run_dataset(settings, evaluated, path, given.held_out, lambda: open_progress(sys.stderr))
+    evaluated = read_evaluated(benchmarks, [one.benchmark for one in settings], given.folders)
+    found = run_dataset(settings, evaluated, given.output, given.held_out)
 
     def show(stream: TextIO) -> None:
-        click.echo(f"{found.pairs:,} training pairs in {path}", stream)
+        click.echo(f"{found.pairs:,} training pairs in {given.output}", stream)
         if given.held_out:
-            click.echo(f"{found.held_out:,} held-out pairs in {held_out_file(path)}", stream)
+            click.echo(f"{found.held_out:,} held-out pairs in {held_out_file(given.output)}", stream)
         click.echo(
             f"Of {found.questions:,} questions: {found.right:,} preliminary SQLs are correct, "
             f"{found.pairs + found.held_out - found.right:,} wrong; left out: {found.like_evaluated:,} equal "
@@ -76,7 +71,7 @@ def dataset(given: DatasetOptions) -> int:
             stream,
         )
 
-    emit(asdict(found), show, as_json=given.as_json, text_too=False)
+    given.emit(asdict(found), show)
     return RETRYABLE_FAILURES if found.failed else 0
 
 
@@ -98,10 +93,9 @@ def train(given: TrainOptions) -> int:
     from tasks.finetuning.serving import merge_command, vllm_with_adapter
 
     settings = finetuning_settings(given.overrides)
-    folder = Path(given.output).expanduser()
-    check_writable(folder / "adapter")
+    check_writable(given.output / "adapter")
     with open_progress(sys.stderr) as progress, stopped_by_signals() as stop:
-        trained = run_training(Path(given.pairs).expanduser(), settings, folder, given.folder, progress, stop)
+        trained = run_training(given.pairs, settings, given.output, given.folder, progress, stop)
 
     def show(stream: TextIO) -> None:
         if not trained.finished:
@@ -121,7 +115,7 @@ def train(given: TrainOptions) -> int:
                 f"{trained.too_long:,} pairs were left out: more than {settings.max_tokens:,} tokens.", stream
             )
 
-    emit({**asdict(trained), "adapter": str(trained.adapter)}, show, as_json=given.as_json, text_too=False)
+    given.emit({**asdict(trained), "adapter": str(trained.adapter)}, show)
     return 0 if trained.finished else INTERRUPTED
 
 
@@ -132,7 +126,7 @@ def evaluate(given: JudgeOptions) -> None:
     from flows.cli.progress import open_progress
     from flows.finetuning.training import EliminatorEvaluation, run_eliminator_evaluation
     from tasks.backbone.kinds.kind import check_backbone
-    from tasks.settings.home import find_conf, find_data
+    from tasks.settings.home import find_conf
     from tasks.settings.load import load_backbone_settings, load_benchmark_settings
 
     if (given.adapter is None) == (given.eliminator is None):
@@ -140,23 +134,12 @@ def evaluate(given: JudgeOptions) -> None:
     conf = find_conf()
     first = load_benchmark_settings(conf, given.benchmark, given.overrides)
     splits = given.splits(given.evaluated(first))
-    asked = (
-        Path(given.adapter).expanduser()
-        if given.adapter
-        else load_backbone_settings(conf, str(given.eliminator), given.overrides)
-    )
+    asked = given.adapter or load_backbone_settings(conf, str(given.eliminator), given.overrides)
     if not isinstance(asked, Path):
         check_backbone(asked)
+    settings = EliminatorEvaluation(given.pairs, given.trained_on, benchmarks=splits, eliminator=asked)
     with open_progress(sys.stderr) as progress:
-        settings = EliminatorEvaluation(
-            Path(given.pairs).expanduser(),
-            trained_on=Path(given.trained_on).expanduser() if given.trained_on else None,
-            benchmarks=splits,
-            eliminator=asked,
-            data=find_data(given.data),
-            home=given.folder,
-        )
-        score = run_eliminator_evaluation(settings, progress)
+        score = run_eliminator_evaluation(settings, given.folders, progress)
 
     def show(stream: TextIO) -> None:
         click.echo(
@@ -170,7 +153,7 @@ def evaluate(given: JudgeOptions) -> None:
             stream,
         )
 
-    emit(asdict(score), show, as_json=given.as_json, text_too=False)
+    given.emit(asdict(score), show)
 
 
 @command.command(
@@ -191,11 +174,7 @@ def merge(given: MergeOptions) -> None:
 
     with open_progress(sys.stderr) as progress:
         progress.step("Merging the adapter into its base model")
-        merged = merge_adapter(
-            Path(given.adapter).expanduser(),
-            Path(given.output).expanduser(),
-            cast("Precision", given.precision),
-        )
+        merged = merge_adapter(given.adapter, given.output, cast("Precision", given.precision))
     lines = {"vllm": vllm_merged(merged.model), "transformers": transformers_merged(merged.model)}
 
     def show(stream: TextIO) -> None:
@@ -209,4 +188,4 @@ def merge(given: MergeOptions) -> None:
             )
 
     found = {"model": str(merged.model), "base": merged.base, "rank": merged.rank, "serve": lines}
-    emit(found, show, as_json=given.as_json, text_too=False)
+    given.emit(found, show)

@@ -1,14 +1,15 @@
 """Makes the training pairs of several training splits, one flow run per split, and writes them to one file."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.cli.progress import open_progress
 from flows.finetuning.settings import Evaluated
 from flows.orchestration.server import LocalServer
 from flows.questions.launch import launched
-from flows.runtime.control import Control, Progress
+from flows.runtime.control import Control
 from flows.runtime.logs import logging_to
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def run_dataset(
-    splits: Sequence[EvaluationSettings],
-    evaluated: Evaluated,
-    output: Path,
-    held_out: float,
-    opened: Callable[[], AbstractContextManager[Progress]],
+    splits: Sequence[EvaluationSettings], evaluated: Evaluated, output: Path, held_out: float
 ) -> "Pairs":
     """Make and write the pairs of every training split.
 
@@ -31,7 +28,6 @@ def run_dataset(
         evaluated: the splits that the eliminator will be evaluated on.
         output: file of the pairs.
         held_out: share of the questions that are held out, into a file of their own.
-        opened: opens the display of one split.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
@@ -41,18 +37,14 @@ def run_dataset(
     made: list[SplitPairs] = []
     with logging_to(home), LocalServer(home) as server:
         for place, settings in enumerate(splits, 1):
-            with opened() as progress:
+            with open_progress(sys.stderr) as progress:
                 progress.step(f"{place} of {len(splits)}: {settings.benchmark.name}")
-                made.append(_make(settings, evaluated, Control(progress), server))
+                control = Control(progress)
+                with launched(settings, control, server) as prefect:
+                    from flows.finetuning.pairs import making_pairs
+
+                    flow = making_pairs(control, prefect.preparation)
+                    made.append(prefect.loop.run(flow(settings, evaluated)))
     from flows.finetuning.pairs import write_splits
 
     return write_splits(made, output, held_out)
-
-
-def _make(
-    settings: EvaluationSettings, evaluated: Evaluated, control: Control, server: LocalServer
-) -> "SplitPairs":
-    with launched(settings, control, server) as prefect:
-        from flows.finetuning.pairs import making_pairs
-
-        return prefect.loop.run(making_pairs(control, prefect.preparation)(settings, evaluated))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -31,10 +32,7 @@ class TrainingSplits(options.Benchmark):
     )
 
     def evaluated(self, first: "BenchmarkSettings") -> "tuple[BenchmarkSettings, ...]":
-        """Return the settings of the evaluated benchmarks.
-
-        Args:
-            first: those of --benchmark.
+        """Return the settings of the evaluated benchmarks, of which the first is that of --benchmark.
 
         Raises:
             ConfigurationError: there is no benchmark of a name.
@@ -62,7 +60,7 @@ class DatasetOptions(TrainingSplits, options.Evaluation):
         metavar="NAME",
         help="A pipeline of the kind sea-sql.",
     )
-    output: str = options.option(
+    output: Path = options.path(
         "--output", required=True, metavar="FILE", help="File for the training pairs, as JSON lines."
     )
     held_out: float = options.option(
@@ -78,33 +76,26 @@ class DatasetOptions(TrainingSplits, options.Evaluation):
 class TrainOptions(options.Output):
     """Options of `crosscheck finetune train`."""
 
-    pairs: str = options.option(
+    pairs: Path = options.path(
         "--pairs", required=True, metavar="FILE", help="Training pairs of `crosscheck finetune dataset`."
     )
-    output: str = options.option(
+    output: Path = options.path(
         "--output", required=True, metavar="FOLDER", help="Folder for the adapter and the checkpoints."
     )
-    overrides: tuple[str, ...] = options.option(
-        "--set",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Change one setting of the training. May be given several times.",
-    )
+    overrides: tuple[str, ...] = options.set_option("Change one setting of the training.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeOptions(TrainingSplits, options.Overrides, options.Data, options.Output):
+class JudgeOptions(TrainingSplits, options.Overrides, options.Files):
     """Options of `crosscheck finetune evaluate`."""
 
-    pairs: str = options.option(
-        "--pairs", required=True, metavar="FILE", help="File with the held-out pairs."
-    )
-    trained_on: str | None = options.option(
+    pairs: Path = options.path("--pairs", required=True, metavar="FILE", help="File with the held-out pairs.")
+    trained_on: Path | None = options.path(
         "--trained-on",
         metavar="FILE",
         help="File with the training pairs: an error if it has a question of the held-out pairs.",
     )
-    adapter: str | None = options.option(
+    adapter: Path | None = options.path(
         "--adapter", metavar="FOLDER", help="Adapter of `crosscheck finetune train`, loaded in this process."
     )
     eliminator: str | None = options.option(
@@ -118,10 +109,10 @@ class JudgeOptions(TrainingSplits, options.Overrides, options.Data, options.Outp
 class MergeOptions(options.Json):
     """Options of `crosscheck finetune merge`."""
 
-    adapter: str = options.option(
+    adapter: Path = options.path(
         "--adapter", required=True, metavar="FOLDER", help="Adapter of `crosscheck finetune train`."
     )
-    output: str = options.option(
+    output: Path = options.path(
         "--output", required=True, metavar="FOLDER", help="Folder for the merged model."
     )
     precision: str = options.option(

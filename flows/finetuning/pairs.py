@@ -71,12 +71,7 @@ PairsFlow = Flow[[EvaluationSettings, Evaluated], Coroutine[Any, Any, SplitPairs
 
 
 def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
-    """Return the flow `finetune-dataset`.
-
-    Args:
-        control: progress and stop requests, which Prefect could not store as parameters.
-        preparation: the prepared training split.
-    """
+    """Return the flow `finetune-dataset` of a prepared training split."""
 
     @flow(
         name="finetune-dataset",
@@ -86,10 +81,6 @@ def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
     )
     async def finetune_dataset(settings: EvaluationSettings, evaluated: Evaluated) -> SplitPairs:
         """Make the training pairs of one training split; an interrupted run can continue.
-
-        Args:
-            settings: the training split, the backbone, and SEA-SQL as `pairs_settings` gives it.
-            evaluated: the splits that the eliminator will be evaluated on.
 
         Raises:
             CrosscheckError: what is wrong and what to do about it.
@@ -117,16 +108,7 @@ def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
 
 
 def write_splits(splits: Sequence[SplitPairs], output: Path, held_out: float) -> Pairs:
-    """Write the pairs of all training splits, and those held out to a file beside it.
-
-    Args:
-        splits: the pairs of every split.
-        output: file of the pairs.
-        held_out: share of the questions that are held out.
-
-    Returns:
-        The counts over all splits.
-    """
+    """Write the pairs of all training splits, and a share of them to a file beside it; return the counts."""
     made = [pair for split in splits for pair in split.pairs]
     unique = deduplicated(made)
     sides = hold_out(unique, held_out)

@@ -5,17 +5,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from flows.runtime.folders import Folders
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.finetuning.splits import refuse_evaluated
 from tasks.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.finetuning import FinetuningSettings
-from tasks.settings.home import find_conf
 from tasks.settings.pipeline import SeaSqlSettings
 
 
@@ -98,20 +97,16 @@ class Evaluated:
 
 
 def read_evaluated(
-    evaluated: Sequence[BenchmarkSettings], training: Sequence[BenchmarkSettings], data: Path, home: Path
+    evaluated: Sequence[BenchmarkSettings], training: Sequence[BenchmarkSettings], folders: Folders
 ) -> Evaluated:
     """Read the evaluated splits, and check that no training split overlaps with one of them.
 
     Raises:
         CrosscheckError: they overlap, or one of them cannot be read.
     """
-
-    def load(settings: BenchmarkSettings) -> Benchmark:
-        return load_benchmark(settings, data=data, home=home, conf=find_conf())
-
-    found = Evaluated(tuple(map(load, evaluated)))
+    found = Evaluated(tuple(map(folders.benchmark, evaluated)))
     for one in training:
-        found.refuse(load(one).questions)
+        found.refuse(folders.benchmark(one).questions)
     return found
 
 
@@ -126,23 +121,19 @@ def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
     Raises:
         ConfigurationError: an unknown key or an invalid value.
     """
-    content = {}
+    content: dict[str, str] = {}
     for override in overrides:
-        key, equals, value = override.partition("=")
+        key, equals, content[key] = override.partition("=")
         if not equals or key not in FinetuningSettings.model_fields:
             hint = did_you_mean(key, FinetuningSettings.model_fields)
             raise ConfigurationError(
                 f'--set {override}: write KEY=VALUE, for example "--set rank=16". {hint}'
             )
-        content[key] = yaml.safe_load(value)
-        if key == "learning_rate" and isinstance(content[key], str):
-            content[key] = float(value)  # YAML reads 2e-4 as a string
     try:
-        return FinetuningSettings(**content)
-    except (ValidationError, ValueError) as error:
-        problem = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-        where = ".".join(map(str, problem["loc"]))
-        raise ConfigurationError(f"--set {where}: {problem['msg']}.") from None
+        return FinetuningSettings.model_validate_strings(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigurationError(f"--set {first['loc'][0]}: {first['msg']}.") from None
 
 
 def check_writable(path: Path) -> None:

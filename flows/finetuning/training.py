@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.runtime.control import Progress
+from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.protocol import Backbone
-from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
@@ -23,7 +23,7 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.finetuning import FinetuningSettings
-from tasks.settings.home import Home, find_conf
+from tasks.settings.home import Home
 from tasks.settings.stores import find_replies
 from tasks.tracking.mlflow.finetuning import FinetuningTracker
 
@@ -80,30 +80,28 @@ class EliminatorEvaluation:
         trained_on: the pairs that it was trained on, none of which may be held out; None: not known.
         benchmarks: the splits that the pairs are from, for their databases.
         eliminator: a served eliminator, or the folder of an adapter.
-        data: folder of the benchmarks' files.
-        home: the working folder.
     """
 
     pairs_file: Path
     trained_on: Path | None
     benchmarks: tuple[BenchmarkSettings, ...]
     eliminator: BackboneSettings | Path
-    data: Path
-    home: Home
 
 
-def run_eliminator_evaluation(settings: EliminatorEvaluation, progress: Progress) -> EliminatorScore:
+def run_eliminator_evaluation(
+    settings: EliminatorEvaluation, folders: Folders, progress: Progress
+) -> EliminatorScore:
     """Evaluate an eliminator on held-out pairs.
 
     Raises:
         CrosscheckError: bad input or configuration; the message says what to change.
     """
-    home, eliminator = settings.home, settings.eliminator
+    home, eliminator = folders.home, settings.eliminator
     pairs = read_pairs(settings.pairs_file)
     if settings.trained_on is not None:
         refuse_trained(read_pairs(settings.trained_on), pairs)
     progress.step("Reading the databases")
-    databases = _databases(settings, pairs, progress)
+    databases = _databases(settings, pairs, folders, progress)
 
     async def judged() -> EliminatorScore:
         async with SqlWorkers() as workers, _opened(eliminator, home) as backbone:
@@ -126,19 +124,14 @@ def run_eliminator_evaluation(settings: EliminatorEvaluation, progress: Progress
 
 
 def _databases(
-    settings: EliminatorEvaluation, pairs: Sequence[TrainingPair], progress: Progress
+    settings: EliminatorEvaluation, pairs: Sequence[TrainingPair], folders: Folders, progress: Progress
 ) -> dict[tuple[str, str], Database]:
     """Open the databases of pairs, by training split and id; a pair that names no split may be from any.
 
     Raises:
         DataError: one is missing, or its split is not among the settings.
     """
-    splits = [
-        load_benchmark(
-            one, data=settings.data, home=settings.home.path, conf=find_conf(), progress=progress.step
-        )
-        for one in settings.benchmarks
-    ]
+    splits = [folders.benchmark(one, progress) for one in settings.benchmarks]
     found: dict[tuple[str, str], Database] = {}
     for benchmark, name in dict.fromkeys((pair.benchmark, pair.database_id) for pair in pairs):
         known = [split for split in splits if benchmark in ("", split.settings.name)]

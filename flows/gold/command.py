@@ -1,6 +1,5 @@
 """`crosscheck verify-gold`."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,14 +7,13 @@ from typing import Literal
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 from tasks.errors import CrosscheckError
 
 FAULTS_FOUND = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.Data, options.Output):
+class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
     """Options of `crosscheck verify-gold`."""
 
     split: Literal["dev", "train"] = options.option(
@@ -24,12 +22,12 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.D
         default="dev",
         help="dev: the evaluated questions; train: the training questions.",
     )
-    gold: str | None = options.option(
+    gold: Path | None = options.path(
         "--gold",
         metavar="FILE",
         help="Run this file's queries on the benchmark's databases instead: a SQL, a tab and its database per line.",
     )
-    overlay: str | None = options.option(
+    overlay: Path | None = options.path(
         "--overlay",
         metavar="FILE",
         help="Check a file of corrected golds instead: run its SQL, and compare the results with the official golds'.",
@@ -41,10 +39,8 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.D
         metavar="SECONDS",
         help="Queries that take longer are listed as slow.",
     )
-    strict: bool = options.option(
-        "--strict",
-        is_flag=True,
-        help="Exit with 1 if a gold query fails, is stopped, or returns a result that is too large.",
+    strict: bool = options.flag(
+        "--strict", "Exit with 1 if a gold query fails, is stopped, or returns a result that is too large."
     )
 
 
@@ -69,40 +65,31 @@ def command(given: VerifyGoldOptions) -> int:
     If a gold query fails, every prediction of its question counts as wrong: put the question on the benchmark's
     quarantine list.
     """
-    from flows.cli.progress import open_progress
-
     if given.overlay is not None:
-        return _check_overlay(given, Path(given.overlay).expanduser())
+        return _check_overlay(given, given.overlay)
     from flows.gold.display import as_object, print_gold
     from flows.gold.run import GoldSettings, run_verify_gold
-    from flows.runtime.logs import logging_to
     from tasks.settings.assemble import benchmark_settings
-    from tasks.settings.home import find_data
 
-    with open_progress(sys.stderr) as progress, logging_to(given.folder):
+    with given.progress() as progress:
         settings = GoldSettings(
             benchmark_settings(given.benchmark, given.overrides),
             split=given.split,
-            file=Path(given.gold).expanduser() if given.gold else None,
+            file=given.gold,
             slow_s=given.slow,
-            data=find_data(given.data),
-            home=given.folder,
         )
-        verified = run_verify_gold(settings, progress)
-    emit(as_object(verified), lambda stream: print_gold(verified, stream), as_json=given.as_json)
+        verified = run_verify_gold(settings, given.folders, progress)
+    given.emit(as_object(verified), lambda stream: print_gold(verified, stream), text_too=True)
     return FAULTS_FOUND if given.strict and verified.report.faults else 0
 
 
 def _check_overlay(given: VerifyGoldOptions, file: Path) -> int:
-    from flows.cli.progress import open_progress
     from flows.gold.overlay import check_overlay
     from flows.gold.overlay_display import as_object, print_overlay
-    from flows.runtime.logs import logging_to
     from tasks.settings.assemble import benchmark_settings
-    from tasks.settings.home import find_data
 
     settings = benchmark_settings(given.benchmark, given.overrides)
-    with open_progress(sys.stderr) as progress, logging_to(given.folder):
-        checked = check_overlay(settings, file, find_data(given.data), given.folder, progress)
-    emit(as_object(checked), lambda stream: print_overlay(checked, stream), as_json=given.as_json)
+    with given.progress() as progress:
+        checked = check_overlay(settings, file, given.folders, progress)
+    given.emit(as_object(checked), lambda stream: print_overlay(checked, stream), text_too=True)
     return CrosscheckError.exit_code if checked.problems else 0

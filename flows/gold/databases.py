@@ -11,13 +11,9 @@ from tasks.errors import DataError
 def open_databases(
     benchmark: Benchmark, names: Iterable[str], progress: Progress, broken: dict[str, str] | None = None
 ) -> dict[str, Database]:
-    """Open databases of a benchmark by their ids; missing ones are left out.
+    """Open databases of a benchmark by their ids, each once; missing ones are left out.
 
-    Args:
-        benchmark: the benchmark.
-        names: their ids; each is opened once.
-        progress: display.
-        broken: receives the reason of each that is there and cannot be read; None: such a one raises.
+    Where `broken` is given, it receives the reason of each database that is there and cannot be read.
 
     Raises:
         DataError: one that is there cannot be read, and `broken` is None.

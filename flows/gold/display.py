@@ -56,12 +56,11 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
     report, benchmark = verified.report, verified.benchmark
     console.print(
         f"\n[bold]{escape(benchmark.name)}[/] · revision {escape(benchmark.revision)} · "
-        f"{len(report.checks):,} gold queries of {escape(str(verified.golds.source))}",
-        soft_wrap=True,
+        f"{len(report.checks):,} gold queries of {escape(str(verified.golds.source))}"
     )
-    console.print(escape(verified.engine), soft_wrap=True)
+    console.print(escape(verified.engine))
     if verified.translated:
-        console.print(f"[bold]{escape(verified.translated)}[/]", soft_wrap=True)
+        console.print(f"[bold]{escape(verified.translated)}[/]")
     show_all(console, [_counts(report)])
     _list(console, "Failing, stopped or too large", report.faults)
     _list(console, "Slow", report.slow)
@@ -76,7 +75,7 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
             else "this file (positions)"
         )
         console.print(f"\nNo prediction can be right under these. Suggested quarantine for {escape(whose)}:")
-        console.print(escape(f"quarantine: {json.dumps(list(verified.suggested))}"), soft_wrap=True)
+        console.print(escape(f"quarantine: {json.dumps(list(verified.suggested))}"))
     else:
         console.print("\nNothing to quarantine.")
 
@@ -108,8 +107,7 @@ def _list(console: Console, title: str, checks: Sequence[GoldCheck]) -> None:
         why = f": {check.error}" if check.error else ""
         console.print(
             f"  {escape(check.id)} [dim]({escape(check.database_id)}{took})[/]{escape(why)}\n"
-            f"    [dim]{escape(' '.join(check.sql.split())[:200])}[/]",
-            soft_wrap=True,
+            f"    [dim]{escape(' '.join(check.sql.split())[:200])}[/]"
         )
     if rest := and_more(checks, MOST_LISTED):
         console.print(f"  [dim]{rest}: --json lists all[/]")
@@ -125,9 +123,7 @@ def _per_database(console: Console, title: str, checks: Sequence[GoldCheck]) -> 
         ids.setdefault(check.database_id, []).append(check.id)
     databases = sorted(ids, key=lambda name: -len(ids[name]))
     for name in databases[:MOST_LISTED]:
-        console.print(
-            escape(f"  {name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}"), soft_wrap=True
-        )
+        console.print(escape(f"  {name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}"))
     if rest := and_more(databases, MOST_LISTED, noun="databases"):
         console.print(f"  [dim]{rest}: --json lists all[/]")
 

@@ -1,17 +1,15 @@
 """`crosscheck golds`: golds that a person should look at."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from flows.cli import options
-from flows.cli.output import emit, write_page
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuggestOptions(options.Page, options.Data, options.Output):
+class SuggestOptions(options.Page, options.Files):
     """Options of `crosscheck golds suggest`."""
 
     runs: tuple[str, ...] = options.argument(metavar="RUN RUN...", nargs=-1, required=True)
@@ -57,31 +55,17 @@ def suggest(given: SuggestOptions) -> None:
 
     Nothing changes a score: a person decides, and writes it into a file of corrections (benchmark.golds).
     """
-    from flows.cli.progress import open_progress
     from flows.gold.suggesting import check_runs
     from flows.gold.suggesting import suggest as find
     from flows.gold.suggestion_output import as_object, print_suggestions, render, write_draft
-    from flows.runtime.logs import logging_to
-    from tasks.settings.home import find_data
-    from tasks.tracking.warehouse.run_names import find_run
-    from tasks.tracking.warehouse.runs import Warehouse
 
-    warehouse = Warehouse(given.folder.warehouse)
-    known = warehouse.runs()
-    names = dict.fromkeys(find_run(name, known).run_id for name in given.runs)
-    runs = [warehouse.read_run(name) for name in names]
+    runs = list({each.run.run_id: each for each in given.read_runs(*given.runs)}.values())
     least = check_runs(runs, given.agree)
-    with open_progress(sys.stderr) as progress, logging_to(given.folder):
-        found = find(runs, least, find_data(given.data), given.folder, progress, rows=given.rows)
-    if given.html is not None:
-        write_page(render(found), given.html)
+    with given.progress() as progress:
+        found = find(runs, least, given.folders, progress, rows=given.rows)
+    given.write_page(lambda: render(found))
     if given.draft is not None:
         write_draft(found, given.draft)
-    emit(
-        as_object(found),
-        lambda stream: print_suggestions(found, given.limit, stream),
-        as_json=given.as_json,
-        text_too=False,
-    )
+    given.emit(as_object(found), lambda stream: print_suggestions(found, given.limit, stream))
     for file in filter(None, (given.html, given.draft)):
         click.echo(f"Written: {file}", err=given.as_json)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from flows.gold.databases import open_databases
 from flows.runtime.control import Progress
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from flows.runtime.folders import Folders
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.overlay import Entry, Overlay, read_overlay
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
@@ -17,7 +18,6 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.golds import judge_golds
 from tasks.scoring.report import is_right
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.home import Home, find_conf
 
 
 @dataclass(frozen=True)
@@ -96,23 +96,16 @@ class CheckedOverlay:
 
 
 def check_overlay(
-    settings: BenchmarkSettings, file: Path, data: Path, home: Home, progress: Progress
+    settings: BenchmarkSettings, file: Path, folders: Folders, progress: Progress
 ) -> CheckedOverlay:
-    """Run every SQL of a file of corrected golds, also of undecided entries.
-
-    Args:
-        settings: those of the benchmark.
-        file: the file.
-        data: the benchmarks' files.
-        home: the working folder.
-        progress: display.
+    """Run every SQL of a benchmark's file of corrected golds, also of undecided entries.
 
     Raises:
         DataError: the file, or one of the benchmark, cannot be read.
     """
     progress.step(f"Reading {settings.name}")
     plain = settings.model_copy(update={"golds": None})
-    benchmark = load_benchmark(plain, data=data, home=home.path, conf=find_conf(), progress=progress.step)
+    benchmark = folders.benchmark(plain, progress)
     of = {question.id: question.database_id for question in benchmark.questions}
     overlay = read_overlay(file, of.keys())
     databases = open_databases(benchmark, [of[name] for name in overlay.entries], progress)

@@ -52,8 +52,7 @@ def print_overlay(checked: CheckedOverlay, stream: TextIO) -> None:
     done = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
     console.print(
         f"\n[bold]{escape(checked.benchmark.name)}[/] · {counted(len(checked.entries), 'correction')} of "
-        f"{escape(str(overlay.file))}{f': {done}' if done else ''}\nsha256 {overlay.sha256}",
-        soft_wrap=True,
+        f"{escape(str(overlay.file))}{f': {done}' if done else ''}\nsha256 {overlay.sha256}"
     )
     listed = (
         (f"Another result than the official gold (rule {rule})", checked.differing),
@@ -62,7 +61,7 @@ def print_overlay(checked: CheckedOverlay, stream: TextIO) -> None:
     )
     for title, ids in listed:
         if ids:
-            console.print(f"{title}: {len(ids):,} ({escape(shorten(ids, MOST_IDS))})", soft_wrap=True)
+            console.print(f"{title}: {len(ids):,} ({escape(shorten(ids, MOST_IDS))})")
     if not checked.problems:
         console.print(
             "Every SQL runs." if any(each.sqls for each in checked.entries) else "There is no SQL to run."
@@ -70,4 +69,4 @@ def print_overlay(checked: CheckedOverlay, stream: TextIO) -> None:
         return
     console.print(f"\n[bold red]{counted(len(checked.problems), 'problem')}[/]")
     for problem in checked.problems:
-        console.print(f"  {escape(problem)}", soft_wrap=True)
+        console.print(f"  {escape(problem)}")

@@ -6,14 +6,13 @@ from pathlib import Path
 
 from flows.gold.databases import open_databases
 from flows.runtime.control import Progress
-from tasks.benchmarks.benchmark import load_benchmark
+from flows.runtime.folders import Folders
 from tasks.benchmarks.gold_files import Golds, SplitName, read_golds
 from tasks.database.database import product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport, check_golds
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.home import Home, find_conf
 
 
 @dataclass(frozen=True)
@@ -25,16 +24,12 @@ class GoldSettings:
         split: split of the gold queries.
         file: file of other gold queries; None for those of the split.
         slow_s: seconds above which a query counts as slow.
-        data: the benchmarks' files.
-        home: the working folder.
     """
 
     benchmark: BenchmarkSettings
     split: SplitName
     file: Path | None
     slow_s: float
-    data: Path
-    home: Home
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ class Verified:
         return tuple(sorted(found, key=lambda name: order.get(name, len(order))))
 
 
-def run_verify_gold(settings: GoldSettings, progress: Progress) -> Verified:
+def run_verify_gold(settings: GoldSettings, folders: Folders, progress: Progress) -> Verified:
     """Run every gold query and classify it.
 
     Raises:
@@ -75,13 +70,7 @@ def run_verify_gold(settings: GoldSettings, progress: Progress) -> Verified:
     """
     name = settings.benchmark.name
     progress.step(f"Reading {name}")
-    benchmark = load_benchmark(
-        settings.benchmark,
-        data=settings.data,
-        home=settings.home.path,
-        conf=find_conf(),
-        progress=progress.step,
-    )
+    benchmark = folders.benchmark(settings.benchmark, progress)
     golds = read_golds(benchmark, settings.split, settings.file)
     wanted = dict.fromkeys(gold.database_id for gold in golds.golds)
     present = [name for name in wanted if benchmark.exists(name)]

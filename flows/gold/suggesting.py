@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from flows.gold.databases import open_databases
 from flows.runtime.control import Progress
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from flows.runtime.folders import Folders
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import ConfigurationError
@@ -15,8 +15,7 @@ from tasks.records import Execution, Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.settings.assemble import stored_benchmark
-from tasks.settings.home import Home, find_conf
+from tasks.settings.home import Home
 from tasks.tracking.warehouse.runs import StoredRun
 
 _Row = tuple[str, str, QuestionScore]
@@ -73,11 +72,7 @@ class Suggestions:
 
 
 def check_runs(runs: Sequence[StoredRun], least: int | None) -> int:
-    """Return how many different backbones have to agree, after checking that the runs can be laid side by side.
-
-    Args:
-        runs: the runs.
-        least: as the user has it; None: all of them.
+    """Return how many different backbones have to agree: `least`, else all. The runs must be comparable.
 
     Raises:
         ConfigurationError: the runs are of different questions, or of too few backbones.
@@ -105,34 +100,32 @@ def check_runs(runs: Sequence[StoredRun], least: int | None) -> int:
 
 
 def suggest(
-    runs: Sequence[StoredRun], least: int, data: Path, home: Home, progress: Progress, *, rows: int = 5
+    runs: Sequence[StoredRun], least: int, folders: Folders, progress: Progress, *, rows: int = 5
 ) -> Suggestions:
-    """Find the questions on which backbones agree with each other and not with the gold.
+    """Find the questions of runs (see `check_runs`) on which backbones agree with each other and not with the gold.
 
     Answers that count as right under the benchmark's rule are not looked at again. Of the others, each is compared
     with each by its result, with the first of a group in the place of a gold. Several runs of one backbone count once.
 
     Args:
-        runs: runs of the same questions (see `check_runs`).
+        runs: runs of the same questions.
         least: number of different backbones that have to agree.
-        data: the benchmarks' files.
-        home: the working folder.
-        progress: display.
+        folders: of the benchmarks' files, and of the verdicts that are known.
+        progress: display of the current step.
         rows: rows of both results to keep.
 
     Raises:
         CrosscheckError: the benchmark cannot be read.
     """
     progress.step(f"Reading {runs[0].run.benchmark}")
-    settings = stored_benchmark(runs[0].run.settings["benchmark"])
-    benchmark = load_benchmark(settings, data=data, home=home.path, conf=find_conf(), progress=progress.step)
+    benchmark = folders.benchmark_of(runs[0], progress)
     found = [each for each in map(_Answers.of, _by_question(runs)) if len(each.backbones) >= least]
     wanted = [each for each in found if len(each.wrong) >= least]
     broken: dict[str, str] = {}
     names = dict.fromkeys(each.question.database_id for each in wanted)
     databases = open_databases(benchmark, names, progress, broken)
     work = _Work(benchmark, databases, least, rows, runs[0].run.rule)
-    suggestions = asyncio.run(_all(work, wanted, home, progress))
+    suggestions = asyncio.run(_all(work, wanted, folders.home, progress))
     lost = tuple(name for name in names if name not in databases)
     return Suggestions(tuple(runs), work.rule, least, len(found), suggestions, lost)
 
@@ -204,7 +197,7 @@ async def _all(
 
 
 async def _groups(work: _Work, answers: _Answers, database: Database, judge: Judge) -> list[Suggestion]:
-    """Return the groups of backbones that are large enough: one as a rule, several where they disagree in camps."""
+    """Return the groups of backbones with equal results that are large enough: as a rule one, perhaps several."""
     left = {(name, sql): None for name, sqls in answers.wrong.items() for sql in sqls}
     suggestions = []
     while left:

@@ -6,14 +6,14 @@ from typing import Any, TextIO
 
 from rich.markup import escape
 
+from flows.cli.output import result_as_object
 from flows.gold.suggesting import Suggestion, Suggestions
-from flows.report.tables import open_console
+from flows.report.tables import literal, open_console
 from tasks.benchmarks.overlay import UNDECIDED
 from tasks.errors import ConfigurationError
 from tasks.records import Execution
 from tasks.tracking.pages.template import fill
 from tasks.tracking.pages.text import visible
-from tasks.tracking.warehouse.views import plain
 from tasks.wording import counted, storable
 
 
@@ -39,58 +39,40 @@ def as_object(found: Suggestions) -> dict[str, Any]:
                 "gold_sql": each.gold_sql,
                 "agreeing_with_gold": list(each.agreeing_with_gold),
                 "others": list(each.others),
-                "result": _result(each.agreed),
-                "gold_result": _result(each.gold),
+                "result": result_as_object(each.agreed),
+                "gold_result": result_as_object(each.gold),
             }
             for each in found.suggestions
         ],
     }
 
 
-def _result(found: Execution) -> dict[str, Any]:
-    return {
-        "status": found.status,
-        "columns": list(found.columns),
-        "rows": plain(found.rows),
-        "row_count": found.row_count,
-        "error": found.error,
-    }
-
-
 def print_suggestions(found: Suggestions, limit: int, stream: TextIO) -> None:
-    """Print a line for each question, and its two SQLs.
-
-    Args:
-        found: the suggestions.
-        limit: most questions to print.
-        stream: output stream.
-    """
+    """Print the first questions, each with its two SQLs."""
     console = open_console(stream)
     first = found.runs[0].run
     console.print(
         f"\n[bold]{escape(first.benchmark)}[/] · {counted(len(found.runs), 'run')} of "
-        f"{escape(', '.join(found.backbones))}",
-        soft_wrap=True,
+        f"{escape(', '.join(found.backbones))}"
     )
     console.print(
         f"On {len(found.suggestions):,} of {counted(found.compared, 'question')}, at least {found.least} backbones "
         f"agree with each other and not with the gold (rule {found.rule}). Nothing changes a score until a person "
-        "decides.",
-        soft_wrap=True,
+        "decides."
     )
     if found.not_read:
         console.print(f"[yellow]![/] Databases that cannot be read: {escape(', '.join(found.not_read))}")
     for each in found.suggestions[:limit]:
         console.print(
-            f"\n[bold]{_text(each.question.id)}[/]  {_text(each.question.database_id)}  {_text(who(each))}"
+            f"\n[bold]{literal(each.question.id)}[/]  {literal(each.question.database_id)}  {literal(who(each))}"
         )
-        console.print(f"  {_text(each.question.text)}", soft_wrap=True)
+        console.print(f"  {literal(each.question.text)}")
         if each.question.evidence:
-            console.print(f"  [dim]evidence: {_text(each.question.evidence)}[/]", soft_wrap=True)
+            console.print(f"  [dim]evidence: {literal(each.question.evidence)}[/]")
         sides = (("they", next(iter(each.sqls.values())), each.agreed), ("gold", each.gold_sql, each.gold))
         for name, sql, result in sides:
-            console.print(f"  {name} [dim]({rows_in_words(result)})[/]", soft_wrap=True)
-            console.print(f"    {visible(' '.join(sql.split()))}", markup=False, soft_wrap=True)
+            console.print(f"  {name} [dim]({rows_in_words(result)})[/]")
+            console.print(f"    {visible(' '.join(sql.split()))}", markup=False)
     if len(found.suggestions) > limit:
         console.print(
             f"\n[dim]the first {limit:,}; --limit shows more, --html writes a page with both results[/]"
@@ -134,7 +116,7 @@ def write_draft(found: Suggestions, file: Path) -> None:
     seen: set[str] = set()
     entries = []
     for each in found.suggestions:
-        if each.question.id not in seen:  # of several camps the first
+        if each.question.id not in seen:  # of several groups the first
             seen.add(each.question.id)
             entries.append(
                 {
@@ -157,7 +139,3 @@ def write_draft(found: Suggestions, file: Path) -> None:
         raise ConfigurationError(f"--draft {file}: the file is there already; name another one.") from None
     except OSError as error:
         raise ConfigurationError(f"--draft {file}: it cannot be written: {error.strerror}.") from None
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))

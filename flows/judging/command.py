@@ -1,19 +1,17 @@
 """`crosscheck judge`."""
 
-import sys
 from dataclasses import dataclass
 from typing import TextIO
 
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 MENDABLE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeOptions(options.Questions, options.Data, options.Output):
+class JudgeOptions(options.Questions, options.Files):
     """Options of `crosscheck judge`."""
 
     run: str = options.argument(metavar="RUN")
@@ -23,19 +21,13 @@ class JudgeOptions(options.Questions, options.Data, options.Output):
         metavar="NAME",
         help="The model that judges, of `crosscheck list backbones`.",
     )
-    everything: bool = options.option(
-        "--all", is_flag=True, help="Also judge right answers, which shows how far the model can be trusted."
+    everything: bool = options.flag(
+        "--all", "Also judge right answers, which shows how far the model can be trusted."
     )
     budget: float | None = options.option(
         "--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop asking when this much is spent."
     )
-    overrides: tuple[str, ...] = options.option(
-        "--set",
-        last=True,
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Change one setting of the model: backbone.*. May be given several times.",
-    )
+    overrides: tuple[str, ...] = options.set_option("Change one setting of the model: backbone.*.", last=True)
 
 
 @click.command(
@@ -55,28 +47,22 @@ def command(given: JudgeOptions) -> int:
     An opinion is a column of its own beside the verdict, with its agreement with EX and what it cost: no score and no
     ranking depends on it. It is asked when everything is answered, so that no stage ever sees it.
     """
-    from flows.cli.progress import open_progress
     from flows.judging.judging import JudgeSettings, judge_run, judging_backbone
     from flows.judging.keeping import answers_of, keep, print_judged
     from flows.runtime.budget import Budget
     from flows.runtime.control import Control
-    from flows.runtime.logs import logging_to
-    from tasks.settings.home import find_data
-    from tasks.tracking.warehouse.run_names import find_run
-    from tasks.tracking.warehouse.runs import Warehouse
 
     backbone = judging_backbone(given.backbone, given.overrides, budget=given.budget)
-    warehouse = Warehouse(given.folder.warehouse)
-    stored = warehouse.read_run(find_run(given.run, warehouse.runs()).run_id)
+    (stored,) = given.read_runs(given.run)
     rows = answers_of(stored, limit=given.limit, ids=given.questions, everything=given.everything)
     budget = None if given.budget is None else Budget(given.budget)
-    settings = JudgeSettings(backbone, find_data(given.data), given.folder, budget)
-    with open_progress(sys.stderr) as progress, logging_to(given.folder):
+    settings = JudgeSettings(backbone, given.folders, budget)
+    with given.progress() as progress:
         judged = judge_run(stored, rows, settings, Control(progress))
-        problem = keep(judged, warehouse, given.folder)
+        problem = keep(judged, given.folder)
 
     def show(stream: TextIO) -> None:
         print_judged(judged, problem, stream)
 
-    emit(judged.as_object() | {"mlflow": problem or "logged"}, show, as_json=given.as_json, text_too=False)
+    given.emit(judged.as_object() | {"mlflow": problem or "logged"}, show)
     return MENDABLE if judged.failures else 0

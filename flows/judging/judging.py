@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from flows.judging.opinion import ask_opinion
 from flows.runtime.budget import Budget, with_budget
 from flows.runtime.control import Control, Interrupted
+from flows.runtime.folders import Folders
 from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
@@ -17,7 +17,6 @@ from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
 from tasks.backbone.reply_formats import ReplyFormats
-from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
@@ -25,9 +24,8 @@ from tasks.errors import BackboneError, ConfigurationError, DataError
 from tasks.records import Call, StageRecord
 from tasks.scoring.cost import total_cost
 from tasks.scoring.report import Cost, Opinion, QuestionScore, Ratio, is_right
-from tasks.settings.assemble import stored_benchmark
 from tasks.settings.backbone import BackboneSettings
-from tasks.settings.home import Home, find_conf
+from tasks.settings.home import find_conf
 from tasks.settings.load import load_backbone_settings, parse_override
 from tasks.settings.stores import find_replies
 from tasks.stages.shown_results import Tried, show_result
@@ -43,14 +41,12 @@ class JudgeSettings:
 
     Attributes:
         backbone: the model.
-        data: the benchmarks' files.
-        home: the working folder.
+        folders: of the benchmarks' files, and of the cache of replies.
         budget: limit on the cost; None: there is none.
     """
 
     backbone: BackboneSettings
-    data: Path
-    home: Home
+    folders: Folders
     budget: Budget | None = None
 
 
@@ -130,12 +126,7 @@ class Judged:
 
 
 def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | None) -> BackboneSettings:
-    """Return the settings of the model that judges, after checking that it can be asked.
-
-    Args:
-        name: name or path of its settings.
-        overrides: texts as `--set` takes them.
-        budget: limit on the cost; None: there is none.
+    """Return the settings of the model that judges, after checking that it can be asked within a budget.
 
     Raises:
         ConfigurationError: there is no such model, a setting is of something else, or a budget has no prices.
@@ -158,28 +149,21 @@ def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | Non
 def judge_run(
     stored: StoredRun, rows: Sequence[QuestionScore], settings: JudgeSettings, control: Control
 ) -> Judged:
-    """Ask for an opinion on each answer.
-
-    Args:
-        stored: a run that has ended.
-        rows: its answers that are to be judged.
-        settings: the model and the folders.
-        control: progress and stop requests.
+    """Ask for an opinion on each of these answers of a run that has ended.
 
     Raises:
         CrosscheckError: the benchmark cannot be read, or no opinion could be had.
         Interrupted: the user asked to stop; replies so far are kept in the cache.
     """
     control.progress.step(f"Reading {stored.run.benchmark}")
-    plain = stored_benchmark(stored.run.settings["benchmark"])
-    benchmark = load_benchmark(plain, data=settings.data, home=settings.home.path, conf=find_conf())
+    benchmark = settings.folders.benchmark_of(stored)
     names = dict.fromkeys(row.question.database_id for row in rows)
     if missing := [name for name in names if not benchmark.exists(name)]:
         raise DataError(
             f"The databases {', '.join(missing)} are not there, so no result can be shown. {benchmark.where_from}"
         )
     databases = {name: open_benchmark_database(benchmark, name, 0) for name in names}
-    judged = Judged(stored, settings.backbone.name, tuple(rows), plain.timeout_s)
+    judged = Judged(stored, settings.backbone.name, tuple(rows), benchmark.settings.timeout_s)
     with asyncio.Runner() as loop, stopping_on_signals(control, loop.get_loop()):
         loop.run(_judge(judged, databases, settings, control))
     if control.stop.is_set():
@@ -190,14 +174,10 @@ def judge_run(
 
 
 async def _judge(
-    judged: Judged,
-    databases: Mapping[str, Database],
-    settings: JudgeSettings,
-    control: Control,
+    judged: Judged, databases: Mapping[str, Database], settings: JudgeSettings, control: Control
 ) -> None:
     gate = asyncio.Semaphore(settings.backbone.concurrency)
-    place = find_replies(settings.home)
-    with open_reply_cache(place) as cache:
+    with open_reply_cache(find_replies(settings.folders.home)) as cache:
         async with (
             SqlWorkers() as workers,
             open_backbone(settings.backbone, cache=cache, stop_now=control.stop_now) as opened,

@@ -6,7 +6,7 @@ from typing import TextIO
 from rich.markup import escape
 
 from flows.judging.judging import Judged
-from flows.report.tables import open_console, show_all
+from flows.report.tables import literal, open_console, show_all
 from tasks.benchmarks.selection import select
 from tasks.errors import ConfigurationError
 from tasks.scoring.report import QuestionScore, is_right
@@ -14,7 +14,6 @@ from tasks.settings.home import Home
 from tasks.tables import TextTable
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.tracker import log_values
-from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tasks.wording import counted, counts, money, number, percent, shorten
 
@@ -48,10 +47,10 @@ def answers_of(
     return tuple(rows)
 
 
-def keep(judged: Judged, warehouse: Warehouse, home: Home) -> str:
+def keep(judged: Judged, home: Home) -> str:
     """Write the opinions into the warehouse and their figures to MLflow; return why MLflow lacks them, or ""."""
     facts = judged.as_object()
-    warehouse.add_opinions(judged.run.run.run_id, judged.opinions, facts)
+    Warehouse(home.warehouse).add_opinions(judged.run.run.run_id, judged.opinions, facts)
     cost, table = judged.cost, judged.table
     values: Mapping[str, float | None] = {
         "judge/answers": len(judged.opinions),
@@ -83,15 +82,13 @@ def print_judged(judged: Judged, problem: str, stream: TextIO) -> None:
         f"agrees with EX (rule {judged.run.run.rule}): {percent(judged.agreement)} ({counts(judged.agreement)})"
     )
     if judged.other:
-        console.print(
-            f"wrong by EX, right in its opinion: {escape(shorten(judged.other, MOST_IDS))}", soft_wrap=True
-        )
+        console.print(f"wrong by EX, right in its opinion: {escape(shorten(judged.other, MOST_IDS))}")
     spent = money(cost.cost_usd if cost.calls else 0.0)
     console.print(
         f"{cost.calls:,} calls paid, {cost.cached_calls:,} from the cache, {spent}; "
         f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out"
     )
     for name, why in list(judged.failures.items())[:MOST_IDS]:
-        console.print(f"[yellow]![/] {escape(name)}: no opinion, {escape(visible(why))}", soft_wrap=True)
+        console.print(f"[yellow]![/] {escape(name)}: no opinion, {literal(why)}")
     if problem:
-        console.print(f"[yellow]![/] MLflow does not have them: {escape(problem)}", soft_wrap=True)
+        console.print(f"[yellow]![/] MLflow does not have them: {escape(problem)}")

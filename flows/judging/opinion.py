@@ -26,14 +26,7 @@ class OpinionReply(BaseModel):
 async def ask_opinion(
     question: Question, dialect: str, shown: Sequence[Tried], backbone: MeteredBackbone, name: str
 ) -> Opinion | None:
-    """Ask for an opinion; None where no reply can be read.
-
-    Args:
-        question: the question.
-        dialect: SQL dialect, as its makers write it.
-        shown: the answer and the gold, each with its result.
-        backbone: the model.
-        name: the name that its opinion is kept under.
+    """Ask for an opinion on an answer and a gold with their results, kept under a name; None where it cannot be read.
 
     Raises:
         BackboneError: there is no answer.

@@ -6,11 +6,10 @@ from typing import TextIO
 import click
 
 from flows.cli import options
-from flows.cli.output import emit, write_page
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaderboardOptions(options.Page, options.Output):
+class LeaderboardOptions(options.Page):
     """Options of `crosscheck leaderboard`."""
 
     benchmark: str | None = options.option("--benchmark", metavar="NAME", help="Only this benchmark.")
@@ -43,14 +42,12 @@ def command(given: LeaderboardOptions) -> None:
         raise DataError(
             f'No run of "{given.benchmark}" is finished. {did_you_mean(given.benchmark, known)}'.strip()
         )
-    if given.html is not None:
-        write_page(render(boards), given.html)
+    given.write_page(lambda: render(boards))
 
     def show(stream: TextIO) -> None:
         print_leaderboard(boards, stream)
         if not boards:
             click.echo('No run is finished yet. Run "crosscheck evaluate".', stream)
 
-    emit(as_object(boards), show, as_json=given.as_json, text_too=False)
-    if given.html is not None:
-        click.echo(f"The page is {given.html}.", err=given.as_json)
+    given.emit(as_object(boards), show)
+    given.name_page()

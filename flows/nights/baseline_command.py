@@ -1,13 +1,12 @@
 """`crosscheck baseline`."""
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 from tasks.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
@@ -54,24 +53,17 @@ def command(given: BaselineOptions) -> None:
     if given.run is None and given.unpin is None:
         if given.reason is not None:
             raise ConfigurationError("--reason needs a RUN to pin, or --unpin.")
-        emit(
+        given.emit(
             {
                 "baselines": [_as_object(pin) for pin in current_pins(history).values()],
                 "changes": [_as_object(pin) for pin in history],
             },
             lambda stream: _list(history, stream),
-            as_json=given.as_json,
-            text_too=False,
         )
         return
     pin = _wanted(given, current_pins(history))
     write_pin(pin, given.folder)
-    emit(
-        _as_object(pin),
-        lambda stream: click.echo(_said(pin), stream),
-        as_json=given.as_json,
-        text_too=False,
-    )
+    given.emit(_as_object(pin), lambda stream: click.echo(_said(pin), stream))
 
 
 def _wanted(given: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
@@ -103,11 +95,8 @@ def _said(pin: "Pin") -> str:
 
 
 def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:
-    from rich.markup import escape
-
-    from flows.report.tables import open_console
+    from flows.report.tables import literal, open_console
     from tasks.tracking.night.pins import current_pins
-    from tasks.tracking.pages.text import visible
 
     console = open_console(stream)
     if not history:
@@ -119,15 +108,9 @@ def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:
     now = current_pins(history).values()
     for pin in reversed(history):
         kind = "[bold]pinned[/]" if pin in now else "[dim]before[/]" if pin.run_id else "[dim]unpinned[/]"
-        console.print(f"{kind}  {escape(visible(pin.name))}  {pin.run_id or ''}", soft_wrap=True)
-        console.print(f"  {escape(visible(pin.sentence.removeprefix('pinned ')))}", soft_wrap=True)
+        console.print(f"{kind}  {literal(pin.name)}  {pin.run_id or ''}")
+        console.print(f"  {literal(pin.sentence.removeprefix('pinned '))}")
 
 
 def _as_object(pin: "Pin") -> dict[str, Any]:
-    return {
-        "name": pin.name,
-        "run_id": pin.run_id,
-        "reason": pin.reason,
-        "at": pin.at.isoformat(),
-        "by": pin.by,
-    }
+    return asdict(pin) | {"at": pin.at.isoformat()}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from flows.cli import options
-from flows.cli.output import emit, write_page
 
 if TYPE_CHECKING:
     from tasks.tracking.night.night import Night
@@ -16,7 +15,7 @@ RED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class NightOptions(options.Page, options.Output):
+class NightOptions(options.Page):
     """Options of `crosscheck night`."""
 
     name: str | None = options.argument(required=False, metavar="[NAME]")
@@ -50,11 +49,9 @@ def command(given: NightOptions) -> int:
         _list(nights, given)
         return 0
     night = find_night(given.name or "latest", nights)
-    if given.html is not None:  # before printing, which fails where the output is piped into `head`
-        write_page(render(night, Warehouse(given.folder.warehouse)), given.html)
-    emit(as_object(night), lambda stream: print_night(night, stream), as_json=given.as_json, text_too=False)
-    if given.html is not None:
-        click.echo(f"The page is {given.html}.", err=given.as_json)
+    given.write_page(lambda: render(night, Warehouse(given.folder.warehouse)))
+    given.emit(as_object(night), lambda stream: print_night(night, stream))
+    given.name_page()
     return RED if night.red else 0
 
 
@@ -88,4 +85,4 @@ def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
         }
         for night in nights
     ]
-    emit({"nights": listed, "overdue": late or None}, show, as_json=given.as_json, text_too=False)
+    given.emit({"nights": listed, "overdue": late or None}, show)

@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as Grid
 
-from flows.report.tables import open_console, show
+from flows.report.tables import literal, open_console, show
 from flows.report.tables import table as make_table
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.night import Judged, Night
 from tasks.tracking.night.tables import Table, costs, scores
-from tasks.tracking.pages.text import visible
 
 WIDE = 160
 _COLOURS = {"Red": "red", "Amber": "yellow", "Green": "green"}
@@ -22,28 +19,27 @@ _COLOURS = {"Red": "red", "Amber": "yellow", "Green": "green"}
 def print_nights(nights: Sequence[Night], stream: TextIO) -> None:
     """Print a list of nightly runs, the latest first."""
     console = open_console(stream)
-    table = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("night", ""):
-        table.add_column(name, no_wrap=True)
-    table.add_column("verdict", overflow="fold")
+    table = make_table("", "night", "", "verdict", texts=("", "verdict"))
     for night in nights:
-        table.add_row(_text(night.name), f"[{_COLOURS[night.colour]}]{night.colour}[/]", _text(night.verdict))
-    console.print(table)
+        table.add_row(
+            literal(night.name), f"[{_COLOURS[night.colour]}]{night.colour}[/]", literal(night.verdict)
+        )
+    console.print(table, soft_wrap=False)
 
 
 def print_night(night: Night, stream: TextIO) -> None:
     """Print one nightly run."""
     console = open_console(stream, WIDE)
     colour = _COLOURS[night.colour]
-    console.print(f"[bold {colour}]{night.colour}[/]: {_text(night.verdict)}", soft_wrap=True)
+    console.print(f"[bold {colour}]{night.colour}[/]: {literal(night.verdict)}")
     for name, value in (("night", night.name), *words.facts(night)):
-        console.print(f"[dim]{name}[/] {_text(value)}", soft_wrap=True)
+        console.print(f"[dim]{name}[/] {literal(value)}")
     console.print()
     show(console, _table(scores(night)))
     console.print()
     show(console, _table(costs(night)))
     for line in words.corrected(night):
-        console.print(_text(line), soft_wrap=True)
+        console.print(literal(line))
     for judged in night.entries:
         if judged.verdict == "declining" or judged.entry.pinned:
             _print_baseline_and_trend(console, judged)
@@ -54,19 +50,17 @@ def print_night(night: Night, stream: TextIO) -> None:
     if moved:
         console.print("\nWhich questions were fixed and broken, with both SQLs:")
     for entry in moved:
-        console.print(f"  {_text(words.compare_command(entry))}", soft_wrap=True)
+        console.print(f"  {literal(words.compare_command(entry))}")
 
 
 def _table(table: Table) -> Grid:
     """Return a table of evaluations for the terminal."""
     grid = make_table("", "evaluation", *table.columns)
-    for column in grid.columns[1:]:
-        column.no_wrap = True
     for row in table.rows:
-        cells = [_text(cell) for cell in row.cells]
+        cells = [literal(cell) for cell in row.cells]
         colour = "" if row.judged.colour == "Green" else _COLOURS[row.judged.colour]
         grid.add_row(
-            _text(row.judged.entry.name),
+            literal(row.judged.entry.name),
             *(f"[{colour}]{cell}[/]" if colour and cell == row.judged.verdict else cell for cell in cells),
         )
     return grid
@@ -77,19 +71,15 @@ def _print_baseline_and_trend(console: Console, judged: Judged) -> None:
     pinned = f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else ""
     trend = words.decline(judged) if judged.verdict == "declining" else ""
     for line in filter(None, (pinned, trend)):
-        console.print(f"\n[dim]{_text(entry.name)}[/]\n  {_text(line)}", soft_wrap=True)
+        console.print(f"\n[dim]{literal(entry.name)}[/]\n  {literal(line)}")
 
 
 def _print_problem(console: Console, judged: Judged) -> None:
     entry = judged.entry
     if not entry.problem and not entry.continue_with:
         return
-    console.print(f"\n[red]✗[/] [bold]{_text(entry.name)}[/]", soft_wrap=True)
+    console.print(f"\n[red]✗[/] [bold]{literal(entry.name)}[/]")
     if entry.problem:
-        console.print(f"  {_text(entry.problem)}", soft_wrap=True)
+        console.print(f"  {literal(entry.problem)}")
     if entry.continue_with:
-        console.print(f"  {words.what_continues(entry)}\n  {_text(entry.continue_with)}", soft_wrap=True)
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))
+        console.print(f"  {words.what_continues(entry)}\n  {literal(entry.continue_with)}")

@@ -19,7 +19,7 @@ from prefect.states import Completed, Failed
 from flows.deployed.forms import EvaluationForm, Matrix
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation as evaluation_flow
-from flows.nights.timetable import read_timetable
+from flows.nights.timetable import name_of, read_timetable
 from flows.report.result import Unsearched
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
@@ -50,7 +50,7 @@ def _flow_run_name() -> str:
 
 def _name(night: str | None) -> str:
     """Return the name of the nightly run: the given one, or its scheduled time."""
-    return night or f"{flow_run.scheduled_start_time:%Y-%m-%dT%H:%MZ}"
+    return night or name_of(flow_run.scheduled_start_time)
 
 
 @flow(name="nightly", flow_run_name=_flow_run_name, persist_result=False)
@@ -92,10 +92,15 @@ async def _nightly(
         entry = await _evaluate(evaluation, home, name, ask_again=ask_again)
         entries.append(await asyncio.to_thread(compared, entry, baselines, warehouse, gate))
         get_run_logger().info("%s: %s", entry.name, entry.problem or f"EX {entry.ex and entry.ex.value}")
-    found = replace(
-        Night(
-            name, gate, judge(gate, entries), started, _now(), matrix.model_dump(mode="json"), ask_again, keep
-        ),
+    found = Night(
+        name,
+        gate,
+        judge(gate, entries),
+        started,
+        finished=_now(),
+        matrix=matrix.model_dump(mode="json"),
+        asked_again=ask_again,
+        keep=keep,
         missed=timetable.missed,
         expected=timetable.expected,
     )

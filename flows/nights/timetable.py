@@ -3,18 +3,18 @@
 import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from prefect.client.orchestration import get_client
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
-from prefect.server.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
+from prefect.server.schemas.schedules import SCHEDULE_TYPES
+from pydantic import BaseModel, TypeAdapter
 
 from tasks.tracking.night.night import Night
 
 MOST = 100
 """How many missed nightly runs are listed."""
-_SCHEDULES: dict[str, Any] = {"cron": CronSchedule, "interval": IntervalSchedule, "rrule": RRuleSchedule}
+_SCHEDULE: TypeAdapter[SCHEDULE_TYPES] = TypeAdapter(SCHEDULE_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,7 @@ def name_of(scheduled: datetime.datetime) -> str:
 
 
 async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
-    """Return the timetable around the present flow run; an empty one if it is not of a deployment with a schedule.
-
-    Args:
-        before: earlier nightly runs, the latest first.
-        name: of the present one.
-    """
+    """Return the timetable around the present flow run; an empty one if it is not of a deployment with a schedule."""
     if deployment.id is None or flow_run.scheduled_start_time is None:
         return Timetable()
     async with get_client() as client:
@@ -59,13 +54,12 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
 
 
 async def _dates(
-    schedules: Iterable[object], start: datetime.datetime, end: datetime.datetime | None, most: int
+    schedules: Iterable[BaseModel], start: datetime.datetime, end: datetime.datetime | None, most: int
 ) -> list[datetime.datetime]:
     """Return the times of schedules after one moment and before another, in UTC."""
     found = set()
     for schedule in schedules:
-        plain = schedule.model_dump(mode="json")  # type: ignore[attr-defined]
-        made = next(_SCHEDULES[kind] for kind in _SCHEDULES if kind in plain)
-        dates = await made.model_validate(plain).get_dates(n=most, start=start, end=end)
+        made = _SCHEDULE.validate_python(schedule.model_dump(mode="json"))
+        dates = await made.get_dates(n=most, start=start, end=end)  # type: ignore[arg-type]  # None is its default
         found |= {date.astimezone(datetime.UTC) for date in dates}
     return sorted(date for date in found if start < date and (end is None or date < end))

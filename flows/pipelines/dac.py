@@ -54,27 +54,20 @@ async def decompose(
 ) -> "Decomposition":
     """Prepare DAC's correction of a question, for any pipeline.
 
+    The values that the question mentions stand before the sample rows. A prompt that shows retrieved values (SEA-SQL)
+    has such values already, and keeps them.
+
     Args:
         question: the question and its evidence.
         full: the view of the full schema.
         settings: the switches.
         context: the pipeline's, with `grounded` demonstrations, and an `oracle` where the settings ask for one.
     """
-    view = await with_question_values(question, full, settings, context)
+    view = full
+    if settings.values and full.prompt.values == "rows":
+        found = await question_values(question, full.schema, settings.values, context.runner)
+        view = full.with_samples(with_mentioned_values(full.schema, found, settings.values), settings.values)
     return Decomposition(question, view, settings, context)
-
-
-async def with_question_values(
-    question: Question, view: SchemaView, settings: DacCorrectionSettings, context: Context[Any]
-) -> SchemaView:
-    """Return the view with the values that the question mentions before the sample rows.
-
-    A prompt that shows retrieved values (SEA-SQL) has such values already, and keeps them.
-    """
-    if not settings.values or view.prompt.values != "rows":
-        return view
-    found = await question_values(question, view.schema, settings.values, context.runner)
-    return view.with_samples(with_mentioned_values(view.schema, found, settings.values), settings.values)
 
 
 def pruned_to(view: SchemaView, sql: str | None, entities: Entities) -> SchemaView:

@@ -43,14 +43,13 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
     sql2 = (await augmented_sql(asked, view, augmentation, context.backbone)).sql
     record.sql("augmented_sql", sql2)
 
+    shown = Shown(question, view, augmentation)
     if settings.correction.rounds and settings.correction.before_selection:
-        shown = Shown(question, view, augmentation)
         sql1 = await correct("self-correction of SQL1", sql1, shown, context)
         sql2 = await correct("self-correction of SQL2", sql2, shown, context)
 
     final = record.sql("binary_selection", await select(SqlPair(sql1, sql2), question, view, context))
     if settings.correction.rounds and not settings.correction.before_selection:
-        shown = Shown(question, view, augmentation)
         final = record.sql("self_correction", await correct("self-correction", final, shown, context))
     if settings.dac is not None:
         decomposition = await decompose(question, full, settings.dac, context)

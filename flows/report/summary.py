@@ -9,24 +9,18 @@ import click
 from rich.markup import escape
 
 from flows.report.result import EvaluationResult
-from flows.report.tables import cost_cells, open_console, show_all
+from flows.report.tables import cost_cells, open_console, share_table, show_all, stage_table
 from tasks.scoring.report import Cost, Report
 from tasks.scoring.significance import wilson
 from tasks.settings.evaluation import labels_in_words
 from tasks.tables import TextTable
-from tasks.wording import DASH, counted, counts, interval, number, percent, shorten, signed
+from tasks.wording import DASH, counted, counts, interval, number, percent, shorten
 
 MAX_MESSAGE_LENGTH, MAX_IDS = 300, 10
 
 
 def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool = False) -> None:
-    """Print the summary of an evaluation on a stream, in colours where it is a terminal.
-
-    Args:
-        evaluated: result of the evaluation.
-        stream: output stream.
-        details: also print the tables of every metric.
-    """
+    """Print the summary of an evaluation, in colours on a terminal; with `details` the tables of every metric."""
     console = open_console(stream)
     report, summary = evaluated.report, evaluated.summary
     console.print(
@@ -37,8 +31,9 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
         sep="\n",
     )
     for sentence in summary["translations"]:
-        console.print(f"[bold]{escape(sentence)}[/]", soft_wrap=True)
-    tables = [*([_stages(report)] if report.stages else []), _difficulties(report)]
+        console.print(f"[bold]{escape(sentence)}[/]")
+    stages = [stage_table("Execution accuracy by stage", report.stages)] if report.stages else []
+    tables = [*stages, _final(report)]
     if report.linking:
         tables.append(_linking(report))
     if details:
@@ -51,13 +46,13 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
     for line in (*_metrics(report), *_remarks(evaluated)):
         console.print(line, soft_wrap=not console.is_terminal)
     if details:
-        console.print(f"\nMLflow   {escape(evaluated.mlflow_command)}", soft_wrap=True)
+        console.print(f"\nMLflow   {escape(evaluated.mlflow_command)}")
         if evaluated.prefect_command:
-            console.print(f"Prefect  {escape(evaluated.prefect_command)}", soft_wrap=True)
-            console.print(f"         {escape(evaluated.prefect_page)}", soft_wrap=True)
+            console.print(f"Prefect  {escape(evaluated.prefect_command)}")
+            console.print(f"         {escape(evaluated.prefect_page)}")
     console.print("\n[bold]Next[/]")
     for line in next_steps(evaluated):
-        console.print(escape(line), soft_wrap=True)
+        console.print(escape(line))
 
 
 def _labels(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -108,32 +103,12 @@ def _metrics(report: Report) -> list[str]:
     ]
 
 
-def _stages(report: Report) -> TextTable:
-    rows = [
-        (
-            stage.name,
-            percent(stage.ex),
-            counts(stage.ex),
-            number(stage.fixed, missing=""),
-            number(stage.broken, missing=""),
-            "" if stage.fixed is None or stage.broken is None else signed(stage.fixed - stage.broken),
-        )
-        for stage in report.stages
-    ]
-    headers = ("stage", "EX", "right", "fixed", "broken", "net")
-    return TextTable("Execution accuracy by stage", headers, tuple(rows))
-
-
-def _difficulties(report: Report) -> TextTable:
-    shares = {
-        **report.by_difficulty,
-        **{
-            f"rule {name}" + (" (headline)" if name == report.rule else ""): ratio
-            for name, ratio in report.rules.items()
-        },
+def _final(report: Report) -> TextTable:
+    rules = {
+        f"rule {name}" + (" (headline)" if name == report.rule else ""): ratio
+        for name, ratio in report.rules.items()
     }
-    rows = tuple((name, percent(ratio), counts(ratio)) for name, ratio in shares.items())
-    return TextTable("Final answer", ("", "EX", "right"), rows)
+    return share_table("Final answer", {**report.by_difficulty, **rules})
 
 
 def _linking(report: Report) -> TextTable:

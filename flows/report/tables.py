@@ -1,16 +1,19 @@
-"""Tables of the summaries."""
+"""Tables, SQL and texts of the summaries on a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TextIO
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
+from rich.syntax import Syntax
 from rich.table import Table
 
-from tasks.scoring.report import Cost
+from tasks.scoring.report import Cost, Ratio, StageScore
 from tasks.tables import TextTable
-from tasks.wording import money, number, seconds
+from tasks.tracking.pages.text import visible
+from tasks.wording import counts, money, number, percent, seconds, signed
 
 PAGE = 110
 """Width of output that is not a terminal."""
@@ -18,13 +21,33 @@ BOUNDLESS = 100_000
 
 
 def open_console(stream: TextIO, width: int = PAGE) -> Console:
-    """Return a console with colours on a terminal only, and without emoji codes (`:name:`).
+    """Return a console with colours on a terminal only, and without emoji codes (`:name:`) and line breaks.
 
     Args:
         stream: output stream.
-        width: of output that is not a terminal.
+        width: of tables where the output is not a terminal.
     """
-    return Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else width)
+    wide = None if stream.isatty() else width
+    return Console(file=stream, highlight=False, emoji=False, soft_wrap=True, width=wide)
+
+
+def literal(text: str) -> str:
+    """Return text that is printed as it is: nothing in it is markup, and control characters are spelled out."""
+    return escape(visible(text))
+
+
+def print_sql(console: Console, sql: str | None) -> None:
+    """Print a SQL, indented; on a terminal in colours."""
+    if sql is None:
+        console.print("    [dim]none[/]")
+        return
+    text = visible(sql.strip())
+    if console.is_terminal:
+        coloured = Syntax(text, "sql", background_color="default", word_wrap=True)
+        console.print(Padding(coloured, (0, 0, 0, 4)), soft_wrap=False)
+        return
+    for line in text.splitlines():
+        console.print(f"    {line}", markup=False)
 
 
 def fits(console: Console, made: Table) -> bool:
@@ -54,7 +77,7 @@ def show(console: Console, made: Table, keep: int = 2) -> None:
     if left_out:
         caption = f"{made.caption}; " if made.caption else ""
         made.caption = f"{caption}a wider terminal also shows {', '.join(left_out)}"
-    console.print(made)
+    console.print(made, soft_wrap=False)
 
 
 def show_all(console: Console, tables: Iterable[TextTable]) -> None:
@@ -70,14 +93,36 @@ def show_all(console: Console, tables: Iterable[TextTable]) -> None:
         show(console, made)
 
 
+def stage_table(title: str, stages: Iterable[StageScore]) -> TextTable:
+    """Describe the accuracy after each stage, and what the stage fixed and broke."""
+    rows = (
+        (
+            stage.name,
+            percent(stage.ex),
+            counts(stage.ex),
+            number(stage.fixed, missing=""),
+            number(stage.broken, missing=""),
+            "" if stage.fixed is None or stage.broken is None else signed(stage.fixed - stage.broken),
+        )
+        for stage in stages
+    )
+    return TextTable(title, ("stage", "EX", "right", "fixed", "broken", "net"), tuple(rows))
+
+
+def share_table(title: str, shares: Mapping[str, Ratio]) -> TextTable:
+    """Describe accuracies by their names."""
+    rows = ((name, percent(ratio), counts(ratio)) for name, ratio in shares.items())
+    return TextTable(title, ("", "EX", "right"), tuple(rows))
+
+
 def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) -> tuple[str, ...]:
     """Return the cells of a bill: calls, calls from a cache, tokens, money, and seconds of a call."""
-    counts = (cost.calls, cost.cached_calls, input_tokens, output_tokens)
-    return *map(number, counts), money(cost.cost_usd), seconds(cost.p50_s), seconds(cost.p95_s)
+    numbers = (cost.calls, cost.cached_calls, input_tokens, output_tokens)
+    return *map(number, numbers), money(cost.cost_usd), seconds(cost.p50_s), seconds(cost.p95_s)
 
 
-def table(title: str, first: str, *others: str) -> Table:
-    """Return an empty table: the first column holds names, the others numbers."""
+def table(title: str, *columns: str, texts: Collection[str] = ()) -> Table:
+    """Return an empty table: the first column and those in `texts` hold texts, the others numbers."""
     made = Table(
         title=f"\n{title}" if title else None,
         title_justify="left",
@@ -87,7 +132,9 @@ def table(title: str, first: str, *others: str) -> Table:
         pad_edge=False,
         caption_justify="left",
     )
-    made.add_column(first)
-    for name in others:
-        made.add_column(name, justify="right")
+    for place, name in enumerate(columns):
+        if place == 0 or name in texts:
+            made.add_column(name, overflow="fold")
+        else:
+            made.add_column(name, justify="right", no_wrap=True)
     return made

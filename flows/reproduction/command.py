@@ -11,19 +11,15 @@ from flows.cli import options
 from flows.cli.output import emit_json
 
 MISMATCH = 1
-MODULES = {
-    "rsl-sql-linking": "rsl_sql_linking",
-    "rsl-sql-stages": "rsl_sql_stages",
-    "superhero": "superhero",
-    "spider-dail": "spider_dail",
-}
+NAMES = ("rsl-sql-linking", "rsl-sql-stages", "superhero", "spider-dail")
+"""What can be reproduced, each by the module of its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceOptions(options.Data, options.Output):
+class ReproduceOptions(options.Files):
     """Options of `crosscheck reproduce`."""
 
-    names: tuple[str, ...] = options.argument(nargs=-1, metavar="[NAME]...", type=click.Choice(list(MODULES)))
+    names: tuple[str, ...] = options.argument(nargs=-1, metavar="[NAME]...", type=click.Choice(NAMES))
 
 
 @click.command(
@@ -45,22 +41,12 @@ def command(given: ReproduceOptions) -> int:
     """
     from flows.cli.progress import open_progress
     from flows.reproduction.sources import Sources
-    from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-    from tasks.settings.evaluation import EvaluationSettings
-    from tasks.settings.home import find_conf
-
-    def settings(benchmark: str, pipeline: str) -> EvaluationSettings:
-        return evaluation_settings(
-            EvaluationChoice(
-                benchmark=benchmark, backbone="replay", pipeline=pipeline, data=given.data, home=given.home
-            )
-        )
 
     reproductions = []
-    for name in given.names or MODULES:
-        module = importlib.import_module(f"flows.reproduction.{MODULES[name]}")
+    for name in given.names or NAMES:
+        module = importlib.import_module(f"flows.reproduction.{name.replace('-', '_')}")
         with open_progress(sys.stderr) as progress:
-            reproductions.append(asyncio.run(module.reproduce(Sources(settings, find_conf(), progress))))
+            reproductions.append(asyncio.run(module.reproduce(Sources(given.folders, progress))))
         if not given.as_json:
             click.echo("\n".join(reproductions[-1].lines()))
             click.echo()

@@ -61,7 +61,7 @@ async def reproduce(sources: Sources) -> Reproduction:
         DataError: a file is missing or malformed.
     """
     settings = sources.settings("bird-dev", "rsl-sql")
-    benchmark, release = sources.benchmark(settings), sources.release(settings)
+    benchmark, release = sources.benchmark(settings), sources.release()
     sources.progress.step(f"Linking {len(benchmark.questions):,} questions from the recorded replies")
     links = await _links(benchmark, release, settings)
     figures = [figure for row in TABLE for figure in _figures(row, benchmark, release, links)]

@@ -29,7 +29,7 @@ async def reproduce(sources: Sources) -> Reproduction:
         DataError: a file is missing or malformed.
     """
     settings = sources.settings("bird-dev", "rsl-sql")
-    benchmark, release = sources.benchmark(settings), sources.release(settings)
+    benchmark, release = sources.benchmark(settings), sources.release()
     every = _report(benchmark, release, tuple(STAGES))
     selected = _report(benchmark, release, ("1_preliminary_sql", "3_binary_selection"))
     selection = METRICS.get("selection").of(ScoredRun(every, {}))

@@ -1,48 +1,63 @@
 """Data of the reproductions, and scoring as in an evaluation, without Prefect and MLflow."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from flows.runtime.control import Progress
+from flows.runtime.folders import Folders
 from flows.scoring.scorer import Scorable, Scorer
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.recordings.file import Recording
 from tasks.backbone.recordings.replay import RecordedBackbone
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.predictions.formats import read_predictions
+from tasks.benchmarks.predictions.pairing import pair
 from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, Release, read_release, recorded_replies
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Outcome
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.scoring.report import Report
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Data folder, and settings of the shipped benchmarks and pipelines.
+    """Benchmarks, pipelines and released outputs that figures are computed from.
 
     Attributes:
-        settings: makes settings from the names of a benchmark and a pipeline.
-        conf: the configuration folder.
+        folders: where the benchmarks' files are.
         progress: display of the current step.
     """
 
-    settings: Callable[[str, str], EvaluationSettings]
-    conf: Path
+    folders: Folders
     progress: Progress
+
+    def settings(self, benchmark: str, pipeline: str, *overrides: str) -> EvaluationSettings:
+        """Return the settings of a benchmark and a pipeline of these names."""
+        choice = EvaluationChoice(
+            benchmark=benchmark,
+            backbone="replay",
+            pipeline=pipeline,
+            overrides=overrides,
+            data=str(self.folders.data),
+            home=str(self.folders.home.path),
+        )
+        return evaluation_settings(choice)
 
     def benchmark(self, settings: EvaluationSettings) -> Benchmark:
         """Load a benchmark. Raises DataError when its files are missing or malformed."""
         self.progress.step(f"Reading {settings.benchmark.name}")
-        return load_benchmark(
-            settings.benchmark, data=Path(settings.data), home=Path(settings.home), conf=self.conf
-        )
+        return self.folders.benchmark(settings.benchmark)
 
-    def release(self, settings: EvaluationSettings) -> Release:
+    def release(self) -> Release:
         """Read the RSL-SQL authors' released outputs. Raises DataError when they are missing or malformed."""
-        return read_release(Path(settings.data) / FOLDER)
+        return read_release(self.folders.data / FOLDER)
+
+    def predictions(self, file: str, benchmark: Benchmark) -> Mapping[str, str | None]:
+        """Return the SQL of a file of predictions in the data folder, by question id."""
+        return pair(read_predictions(self.folders.data / file), benchmark).sqls
 
 
 def replay(release: Release, benchmark: Benchmark) -> MeteredBackbone:

@@ -1,14 +1,11 @@
 """DAIL-SQL's predictions on Spider dev, compared with the official test-suite evaluator's figures."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from flows.reproduction.published import Figure, Reproduction
 from flows.reproduction.sources import Sources, score
 from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
-from tasks.benchmarks.predictions.formats import read_predictions
-from tasks.benchmarks.predictions.pairing import pair
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.records import Outcome
 from tasks.scoring.metrics.exact_match import differing_clauses
@@ -67,7 +64,7 @@ async def reproduce(sources: Sources) -> Reproduction:
     """
     settings = sources.settings("spider-dev", "few-shot")
     benchmark = sources.benchmark(settings)
-    predictions = pair(read_predictions(Path(settings.data) / PREDICTIONS), benchmark).sqls
+    predictions = sources.predictions(PREDICTIONS, benchmark)
     present = {q.database_id for q in benchmark.questions} - set(benchmark.missing)
     databases = {name: open_benchmark_database(benchmark, name, 0) for name in sorted(present)}
     questions = [question for question in benchmark.questions if question.database_id in databases]

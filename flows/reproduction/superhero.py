@@ -1,15 +1,11 @@
 """RSL-SQL and BIRD's baseline on the superhero database, executed here."""
 
-from pathlib import Path
-
 from flows.questions.demonstrations import QuestionExtras
 from flows.questions.runner import QuestionInputs, QuestionRunner, Tools
 from flows.reproduction.published import Figure, Reproduction
 from flows.reproduction.sources import Sources, replay, score
 from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
-from tasks.benchmarks.predictions.formats import read_predictions
-from tasks.benchmarks.predictions.pairing import pair
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.records import Outcome
@@ -30,14 +26,14 @@ async def reproduce(sources: Sources) -> Reproduction:
         DataError: a file is missing or malformed.
     """
     settings = sources.settings("bird-dev", "rsl-sql")
-    benchmark, release = sources.benchmark(settings), sources.release(settings)
+    benchmark, release = sources.benchmark(settings), sources.release()
     questions = [question for question in benchmark.questions if question.database_id == DATABASE]
     if DATABASE in benchmark.missing:
         raise DataError(f"The database is not at {benchmark.location(DATABASE)}: nothing can be executed.")
     databases = {DATABASE: open_benchmark_database(benchmark, DATABASE, settings.pipeline.prompt.sample_rows)}
     selected = Scorable(benchmark, questions, databases)
     backbone = replay(release, benchmark)
-    predictions = pair(read_predictions(Path(settings.data) / PREDICTIONS), benchmark).sqls
+    predictions = sources.predictions(PREDICTIONS, benchmark)
     async with SqlWorkers() as workers:
         inputs = QuestionInputs(databases, {question.id: QuestionExtras() for question in questions})
         runner = QuestionRunner(settings, inputs, Tools(backbone, workers))
@@ -50,7 +46,10 @@ async def reproduce(sources: Sources) -> Reproduction:
     right = {stage.name: stage.ex.correct for stage in report.stages}
     names = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
     total = report.scored
-    failed = [outcome for outcome in outcomes.values() if outcome.failure]
+    failures = [outcome.failure for outcome in outcomes.values() if outcome.failure]
+    replies = "Every reply that the pipeline asked for was in the recording."
+    if failures:
+        replies = f"{len(failures)} questions failed, the first with: {failures[0].message}"
     return Reproduction(
         NAME,
         f"{total} questions of BIRD dev on superhero, executed here, rule {RULE}",
@@ -67,14 +66,6 @@ async def reproduce(sources: Sources) -> Reproduction:
         ),
         (
             "The authors' vectors have 108, 110, 110, 112: the database was rebuilt, and their SQLite version differs.",
-            *(
-                [f"{len(failed)} questions failed, the first with: {_why(failed[0])}"]
-                if failed
-                else ["Every reply that the pipeline asked for was in the recording."]
-            ),
+            replies,
         ),
     )
-
-
-def _why(outcome: Outcome) -> str:
-    return outcome.failure.message if outcome.failure else ""

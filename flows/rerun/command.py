@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import RerunSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class RerunOptions(options.Labels, options.Details, options.Data, options.Output):
+class RerunOptions(options.Labels, options.Details, options.Files):
     """Options of `crosscheck rerun`."""
 
     run: str = options.argument(metavar="RUN")
@@ -35,35 +34,18 @@ class RerunOptions(options.Labels, options.Details, options.Data, options.Output
         metavar="STAGE",
         help="Run this stage and the later ones again; keep the results of earlier stages.",
     )
-    fresh: bool = options.option(
-        "--fresh",
-        is_flag=True,
-        help="Request new replies from the model instead of cached ones; they are paid for again.",
+    fresh: bool = options.flag(
+        "--fresh", "Request new replies from the model instead of cached ones; they are paid for again."
     )
-    overrides: tuple[str, ...] = options.option(
-        "--set",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Change one setting, of those listed below. May be given several times.",
-    )
+    overrides: tuple[str, ...] = options.set_option("Change one setting, of those listed below.")
 
     def settings(self) -> "RerunSettings":
         """Return the settings of the options."""
         from tasks.settings.evaluation import RerunSettings
-        from tasks.settings.home import find_data
 
-        return RerunSettings.model_validate(
-            {
-                "run": self.run,
-                "only": self.only,
-                "questions": self.questions,
-                "from_stage": self.from_stage,
-                "fresh": self.fresh,
-                "overrides": self.overrides,
-                "data": str(find_data(self.data)),
-                "home": str(self.folder.path),
-            }
-        )
+        asked = ("run", "only", "questions", "from_stage", "fresh", "overrides")
+        places = {"data": str(self.folders.data), "home": str(self.folders.home.path)}
+        return RerunSettings.model_validate({name: getattr(self, name) for name in asked} | places)
 
 
 @click.command(
@@ -97,10 +79,10 @@ def command(given: RerunOptions) -> int:
     if not plan.again:
         name = plan.parent.run.run_id
         facts = {"parent": name, "selection": plan.selection, "selected": 0, "asked": 0, "changed": 0}
-        emit(
+        given.emit(
             dict(plan.parent.summary or {}) | {"rerun": facts},
             lambda stream: click.echo(f"Run {name} has no question to ask again ({plan.selection}).", stream),
-            as_json=given.as_json,
+            text_too=True,
         )
         return 0
     with open_progress(sys.stderr) as progress:
@@ -109,9 +91,9 @@ def command(given: RerunOptions) -> int:
             from flows.rerun.flow import rerunning
 
             evaluated = prefect.loop.run(rerunning(plan, control, prefect.preparation)(plan.asked_for)).value
-    emit(
+    given.emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),
-        as_json=given.as_json,
+        text_too=True,
     )
     return evaluated.exit_code

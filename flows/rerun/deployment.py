@@ -4,12 +4,11 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.deployed.forms import Rerun
-from flows.deployed.worker import as_prefect_state, deployed_run, message_of, open_home
+from flows.deployed.worker import as_prefect_state, completed, deployed_run, open_home
 from flows.rerun.flow import rerunning
 from flows.rerun.plan import plan_rerun
 from flows.runtime.control import Control
@@ -40,7 +39,5 @@ async def _rerun(choice: Rerun) -> State[Any]:
         )
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = (await rerunning(plan, control)(settings)).value
-    for note in found.notes:
-        get_run_logger().info(note)
-    return Completed(message=message_of(found))
+        found = await rerunning(plan, control)(settings)
+    return completed(found.value)

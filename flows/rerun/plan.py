@@ -1,14 +1,14 @@
 """Plan of a re-run: its parent run, the questions to ask again, and the settings."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from flows.questions.runner import RerunSpec
+from flows.questions.runner import INTERNAL, RerunSpec
 from flows.questions.schema_only import MISSING_DATABASE
 from tasks.backbone.kinds.kind import kind_of
 from tasks.benchmarks.benchmark import Benchmark
@@ -16,7 +16,7 @@ from tasks.benchmarks.selection import select
 from tasks.errors import ConfigurationError, DataError, did_you_mean
 from tasks.records import Outcome
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.settings.evaluation import EvaluationSettings, RerunSettings
+from tasks.settings.evaluation import EvaluationSettings, Only, RerunSettings
 from tasks.settings.home import Home
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import parse_override
@@ -155,12 +155,9 @@ def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
             f"The settings of run {name} held a secret, which was not stored. Evaluate anew with the same command: "
             "what was answered is not paid for again."
         )
-    ids = (
-        None
-        if len(parent.rows) == parent.run.questions_in_benchmark
-        else [row.question.id for row in parent.rows]
-    )
-    rest = {"questions": None if ids is None else ",".join(ids), "data": wanted.data, "home": wanted.home}
+    whole = len(parent.rows) == parent.run.questions_in_benchmark
+    ids = None if whole else ",".join(row.question.id for row in parent.rows)
+    rest = {"questions": ids, "data": wanted.data, "home": wanted.home}
     try:
         return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
     except ValidationError as error:
@@ -176,35 +173,21 @@ def _selected(wanted: RerunSettings, parent: StoredRun) -> dict[str, QuestionSco
     if wanted.questions is not None:
         meant = select([row.question for row in parent.rows], limit=None, ids=wanted.questions)
         return {question.id: rows[question.id] for question in meant if question.id in rows}
-    meets = _KINDS[wanted.only]
-    return {name: row for name, row in rows.items() if meets(row, parent.run.rule)}
+    return {name: row for name, row in rows.items() if _is_of(wanted.only, row, parent.run.rule)}
 
 
-def _is_error(row: QuestionScore, rule: str) -> bool:
-    failure = row.outcome.failure
-    if failure is None or failure.kind == MISSING_DATABASE:
-        return False
-    return failure.mendable or failure.kind == "internal_error"
-
-
-def _is_wrong(row: QuestionScore, rule: str) -> bool:
-    return row.outcome.failure is None and not is_right(row.final, rule)
-
-
-def _is_empty(row: QuestionScore, rule: str) -> bool:
-    return row.final.status == "ok" and row.final.row_count == 0
-
-
-def _is_timeout(row: QuestionScore, rule: str) -> bool:
-    return row.final.status == "timeout"
-
-
-_KINDS: Mapping[str, Callable[[QuestionScore, str], bool]] = {
-    "errors": _is_error,
-    "wrong": _is_wrong,
-    "empty": _is_empty,
-    "timeouts": _is_timeout,
-}
+def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
+    """Return whether `--only` with this value asks a question again."""
+    failure, final = row.outcome.failure, row.final
+    if kind == "errors":
+        if failure is None or failure.kind == MISSING_DATABASE:
+            return False
+        return failure.mendable or failure.kind == INTERNAL
+    if kind == "wrong":
+        return failure is None and not is_right(final, rule)
+    if kind == "empty":
+        return final.status == "ok" and final.row_count == 0
+    return final.status == "timeout"
 
 
 def _check_stage(stage: str, parent: StoredRun) -> None:

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 import click
 
 from flows.cli import options
-from flows.cli.output import emit, write_page
 
 SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(options.Page, options.Output):
+class CompareOptions(options.Page):
     """Options of `crosscheck compare`."""
 
     run_a: str = options.argument(metavar="RUN")
@@ -21,8 +20,8 @@ class CompareOptions(options.Page, options.Output):
         metavar="NAME",
         help="Comparison rule: bird, spider, strict or subset. [default: the runs' headline rule]",
     )
-    everything: bool = options.option(
-        "--all", is_flag=True, help=f"List every question whose verdict differs, not only the first {SHOWN}."
+    everything: bool = options.flag(
+        "--all", f"List every question whose verdict differs, not only the first {SHOWN}."
     )
 
 
@@ -47,20 +46,10 @@ def command(given: CompareOptions) -> None:
     from tasks.tracking.comparison.as_json import as_object
     from tasks.tracking.comparison.compare import compare
     from tasks.tracking.comparison.page import render
-    from tasks.tracking.warehouse.run_names import find_run
-    from tasks.tracking.warehouse.runs import Warehouse
 
-    warehouse = Warehouse(given.folder.warehouse)
-    known = warehouse.runs()
-    a, b = (warehouse.read_run(find_run(name, known).run_id) for name in (given.run_a, given.run_b))
+    a, b = given.read_runs(given.run_a, given.run_b)
     comparison = compare(a, b, rule=given.rule)
-    if given.html is not None:  # before printing, which fails where the output is piped into `head`
-        write_page(render(comparison), given.html)
-    emit(
-        as_object(comparison),
-        lambda stream: print_comparison(comparison, stream, flips=None if given.everything else SHOWN),
-        as_json=given.as_json,
-        text_too=False,
-    )
-    if given.html is not None:
-        click.echo(f"The page is {given.html}.", err=given.as_json)
+    given.write_page(lambda: render(comparison))
+    flips = None if given.everything else SHOWN
+    given.emit(as_object(comparison), lambda stream: print_comparison(comparison, stream, flips))
+    given.name_page()

@@ -5,18 +5,16 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.syntax import Syntax
 from rich.table import Table
 
-from flows.report.tables import cost_cells, open_console, show, show_all
+from flows.report.tables import cost_cells, literal, open_console, print_sql, show, show_all
 from flows.report.tables import table as make_table
 from tasks.records import Question
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.comparison.comparability import left_out
 from tasks.tracking.comparison.metric_rows import as_table
 from tasks.tracking.comparison.run_comparison import Contrast, Pair, RunComparison, Side
-from tasks.tracking.pages.text import answer_in_words, visible
+from tasks.tracking.pages.text import answer_in_words
 from tasks.wording import (
     MINUS,
     and_more,
@@ -32,39 +30,31 @@ SETTINGS_SHOWN = 12
 
 
 def print_comparison(comparison: RunComparison, stream: TextIO, flips: int | None = None) -> None:
-    """Print a comparison on a stream, in colours where it is a terminal.
-
-    Args:
-        comparison: the comparison.
-        stream: output stream.
-        flips: number of flipped questions to print; None: all.
-    """
-    terminal = stream.isatty()
+    """Print a comparison, in colours on a terminal, with the first flipped questions; None: all of them."""
     console = open_console(stream)
     for part in _parts(comparison):
         if isinstance(part, Table):
             show(console, part)
         else:
-            console.print(part, soft_wrap=True)
+            console.print(part)
     further = [as_table(comparison.metrics)] if comparison.metrics else []
     show_all(console, [*([comparison.corrected.table] if comparison.corrected else []), *further])
     shown = comparison.flips[:flips]
     if shown:
         console.print("\n[bold]Flipped questions[/]")
     for pair in shown:
-        _print_flip(console, pair, comparison.rule, coloured=terminal)
+        _print_flip(console, pair, comparison.rule)
     if len(shown) < len(comparison.flips):
         console.print(
             f"\n[dim]the first {len(shown):,} of {len(comparison.flips):,} flipped questions; --all prints the others, "
-            "--html writes a page to search in[/]",
-            soft_wrap=True,
+            "--html writes a page to search in[/]"
         )
 
 
 def _parts(comparison: RunComparison) -> Iterator[str | Table]:
     run, result = comparison.a.run, comparison.result
     yield (
-        f"\n[bold]{_text(run.benchmark)}[/], revision {_text(run.revision)} · rule {_text(comparison.rule)} · "
+        f"\n[bold]{literal(run.benchmark)}[/], revision {literal(run.revision)} · rule {literal(comparison.rule)} · "
         f"{result.questions:,} questions"
     )
     yield _sides(comparison)
@@ -80,9 +70,9 @@ def _parts(comparison: RunComparison) -> Iterator[str | Table]:
             f"{escape(comparison.without_quarantine.verdict)}"
         )
     for line in comparison.corrected.lines if comparison.corrected else ():
-        yield _text(line)
+        yield literal(line)
     for line in (*left_out(comparison), *comparison.warnings):
-        yield f"[yellow]![/] {_text(line)}"
+        yield f"[yellow]![/] {literal(line)}"
     if len(comparison.stages) > 1:
         yield _contrasts("By stage", comparison.stages)
     if comparison.by_difficulty:
@@ -96,14 +86,13 @@ def _parts(comparison: RunComparison) -> Iterator[str | Table]:
 
 def _sides(comparison: RunComparison) -> Table:
     range_of = f"{100 * comparison.result.confidence:g} % interval"
-    table = _table("", "", "backbone | pipeline", "run", "EX", "right", range_of)
-    for column in table.columns[:3]:
-        column.justify = "left"
+    texts = ("backbone | pipeline", "run")
+    table = make_table("", "", *texts, "EX", "right", range_of, texts=texts)
     for side in (comparison.a, comparison.b):
         table.add_row(
             f"[bold]{side.letter}[/]",
-            "\n".join(_text(line) for line in (side.name, *_labels(side)) if line),
-            f"[dim]{_text(side.run.run_id)}[/]",
+            "\n".join(literal(line) for line in (side.name, *_labels(side)) if line),
+            f"[dim]{literal(side.run.run_id)}[/]",
             f"[bold]{percent(side.ex)}[/]",
             counts(side.ex),
             interval(side.low, side.high),
@@ -118,10 +107,10 @@ def _labels(side: Side) -> tuple[str, str]:
 
 def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
     headers = ("A", "right", "B", "right", f"B {MINUS} A", "fixed", "broken", "p", "p adj.")
-    table = _table(title, "", *headers)
+    table = make_table(title, "", *headers)
     for each in contrasts:
         table.add_row(
-            _text(each.name),
+            literal(each.name),
             percent(each.a),
             counts(each.a),
             percent(each.b),
@@ -140,64 +129,42 @@ def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
 
 def _bill(comparison: RunComparison) -> Table:
     headers = ("calls paid", "from cache", "tokens in", "tokens out", "paid", "p50", "p95")
-    table = _table("Cost", "", *headers)
+    table = make_table("Cost", "", *headers)
     for side in (comparison.a, comparison.b):
         cells = cost_cells(side.cost, side.input_tokens, side.output_tokens)
-        table.add_row(f"{side.letter}  {_text(side.name)}", *cells)
+        table.add_row(f"{side.letter}  {literal(side.name)}", *cells)
     table.caption = "tokens: with what the cache served; paid: what this run paid"
     return table
 
 
 def _settings(comparison: RunComparison) -> Table:
-    table = _table("What differs in the settings", "", "A", "B")
-    for column in table.columns:
-        column.justify = "left"
-        column.overflow = "fold"
+    table = make_table("What differs in the settings", "", "A", "B", texts=("A", "B"))
     for change in comparison.settings[:SETTINGS_SHOWN]:
-        table.add_row(_text(change.key), _setting(change.a), _setting(change.b))
+        table.add_row(literal(change.key), _setting(change.a), _setting(change.b))
     if rest := and_more(comparison.settings, SETTINGS_SHOWN):
         table.caption = f"{rest}: --json or --html"
     return table
 
 
 def _setting(value: str | None) -> str:
-    return "[dim]not set[/]" if value is None else _text(value)
+    return "[dim]not set[/]" if value is None else literal(value)
 
 
-def _print_flip(console: Console, pair: Pair, rule: str, *, coloured: bool) -> None:
+def _print_flip(console: Console, pair: Pair, rule: str) -> None:
     mark = "[green]fixed [/]" if pair.change == "fixed" else "[red]broken[/]"
-    console.print(f"\n{mark} [bold]{_text(pair.question.id)}[/]  {_about(pair.question)}", soft_wrap=True)
-    console.print(f"       {_text(pair.question.text)}", soft_wrap=True)
+    console.print(f"\n{mark} [bold]{literal(pair.question.id)}[/]  {_about(pair.question)}")
+    console.print(f"       {literal(pair.question.text)}")
     if pair.question.evidence:
-        console.print(f"       [dim]evidence: {_text(pair.question.evidence)}[/]", soft_wrap=True)
+        console.print(f"       [dim]evidence: {literal(pair.question.evidence)}[/]")
     for letter, score in (("A", pair.a), ("B", pair.b)):
-        console.print(f"  [bold]{letter}[/] {_text(answer_in_words(score, rule))}", soft_wrap=True)
+        console.print(f"  [bold]{letter}[/] {literal(answer_in_words(score, rule))}")
         if score.outcome.sql is not None:
-            _print_sql(console, score.outcome.sql, coloured=coloured)
+            print_sql(console, score.outcome.sql)
     console.print("  [dim]gold[/]")
-    _print_sql(console, pair.gold_sql, coloured=coloured)
+    print_sql(console, pair.gold_sql)
 
 
 def _about(question: Question) -> str:
     return (
-        f"[dim]{_text(' · '.join(part for part in (question.database_id, question.difficulty) if part))}[/]"
+        f"[dim]{literal(' · '.join(part for part in (question.database_id, question.difficulty) if part))}[/]"
     )
-
-
-def _print_sql(console: Console, sql: str, *, coloured: bool) -> None:
-    text = visible(sql.strip())
-    if coloured:
-        console.print(Padding(Syntax(text, "sql", background_color="default", word_wrap=True), (0, 0, 0, 4)))
-        return
-    for line in text.splitlines():
-        console.print(f"    {line}", markup=False, soft_wrap=True)
-
-
-def _table(title: str, *columns: str) -> Table:
-    made = make_table(title, *columns)
-    made.columns[0].no_wrap = True
-    return made
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))

@@ -1,19 +1,18 @@
 """`crosscheck export`."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO, cast
 
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 FORMS = {"bird": "bird", "spider": "lines"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(options.Data, options.Output):
+class ExportOptions(options.Files):
     """Options of `crosscheck export`."""
 
     target: str = options.argument(metavar="FOLDER|RUN")
@@ -28,9 +27,7 @@ class ExportOptions(options.Data, options.Output):
         type=click.Choice(list(FORMS)),
         help="Form of --submission. [default: that of the run's benchmark]",
     )
-    overwrite: bool = options.option(
-        "--overwrite", is_flag=True, help="Replace the files of an earlier export."
-    )
+    overwrite: bool = options.flag("--overwrite", "Replace the files of an earlier export.")
 
 
 @click.command(
@@ -62,23 +59,19 @@ def command(given: ExportOptions) -> None:
         for name, count in rows.items():
             click.echo(f"{target / f'{name}.parquet'}: {count:,} rows", stream)
 
-    emit({"folder": str(target), "rows": rows}, show, as_json=given.as_json, text_too=False)
+    given.emit({"folder": str(target), "rows": rows}, show)
 
 
 def _submission(given: ExportOptions, target: Path) -> None:
     from flows.results.submission import export_submission
     from tasks.benchmarks.layouts.base import Submission
     from tasks.errors import ConfigurationError
-    from tasks.settings.home import find_data
-    from tasks.tracking.warehouse.run_names import find_run
-    from tasks.tracking.warehouse.runs import Warehouse
 
     if target.exists() and not given.overwrite:
         raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")
-    warehouse = Warehouse(given.folder.warehouse)
-    run = warehouse.read_run(find_run(given.target, warehouse.runs()).run_id)
+    (run,) = given.read_runs(given.target)
     form = cast("Submission | None", FORMS[given.form] if given.form else None)
-    found = export_submission(run, target, find_data(given.data), given.folder, form)
+    found = export_submission(run, target, given.folders, form)
 
     def show(stream: TextIO) -> None:
         click.echo(
@@ -101,4 +94,4 @@ def _submission(given: ExportOptions, target: Path) -> None:
         click.echo(f"Evaluate it with {found.evaluator}:\n  {found.command}", stream)
         click.echo(f"or here:\n  {found.score_command}", stream)
 
-    emit({"run_id": run.run.run_id, **found.as_object()}, show, as_json=given.as_json, text_too=False)
+    given.emit({"run_id": run.run.run_id, **asdict(found)}, show)

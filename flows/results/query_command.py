@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 from tasks.errors import ConfigurationError
 
 
@@ -14,10 +13,8 @@ class QueryOptions(options.Output):
     """Options of `crosscheck query`."""
 
     sql: str | None = options.argument(required=False, metavar="[SQL]")
-    as_csv: bool = options.option("--csv", is_flag=True, help="Print CSV with a header.")
-    as_schema: bool = options.option(
-        "--schema", is_flag=True, help="Print every column of the views with its type and meaning."
-    )
+    as_csv: bool = options.flag("--csv", "Print CSV with a header.")
+    as_schema: bool = options.flag("--schema", "Print every column of the views with its type and meaning.")
 
 
 @click.command(
@@ -51,17 +48,13 @@ def command(given: QueryOptions) -> None:
     if given.as_schema:
         if given.sql is not None:
             raise ConfigurationError("--schema takes no query.")
-        found = {name: [asdict(column) for column in columns] for name, columns in schema().items()}
-        emit(found, print_schema, as_json=given.as_json, text_too=False)
+        columns = {name: [asdict(column) for column in columns] for name, columns in schema().items()}
+        given.emit(columns, print_schema)
         return
     if given.sql is None:
-        columns = {name: list(view.columns) for name, view in views().items()}
-        emit(columns, print_views, as_json=given.as_json, text_too=False)
+        given.emit({name: list(view.columns) for name, view in views().items()}, print_views)
         return
     table = query(given.folder.warehouse, given.sql)
-    emit(
-        {"columns": table.columns, "rows": table.as_objects()} if given.as_json else None,
-        lambda stream: (print_csv if given.as_csv else print_rows)(table, stream),
-        as_json=given.as_json,
-        text_too=False,
-    )
+    found = {"columns": table.columns, "rows": table.as_objects()} if given.as_json else {}
+    print_table = print_csv if given.as_csv else print_rows
+    given.emit(found, lambda stream: print_table(table, stream))

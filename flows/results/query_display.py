@@ -32,7 +32,7 @@ def _print_blocks(table: Table, console: Console) -> None:
     width = max(len(name) for name in table.columns)
     for row in table.rows[:MOST]:
         for name, value in zip(table.columns, row, strict=True):
-            console.print(Text(f"{name:<{width}}  {_text(value)}"), soft_wrap=True)
+            console.print(Text(f"{name:<{width}}  {_text(value)}"))
         console.print()
 
 
@@ -43,7 +43,7 @@ def _print_table(table: Table, console: Console) -> None:
         shown.add_column(Text(name), justify="right" if numbers and table.rows else "left", overflow="fold")
     for row in table.rows[:MOST]:
         shown.add_row(*(Text(_text(value)) for value in row))
-    console.print(shown)
+    console.print(shown, soft_wrap=False)
 
 
 def print_csv(table: Table, stream: TextIO) -> None:
@@ -70,7 +70,7 @@ def print_schema(stream: TextIO) -> None:
         shown.add_column(overflow="fold")
         for column in columns:
             shown.add_row(Text(column.name), Text(column.type, "dim"), Text(column.meaning))
-        console.print(shown)
+        console.print(shown, soft_wrap=False)
         console.print()
     console.print("NULL means unknown, never 0.")
 

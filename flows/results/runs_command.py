@@ -6,7 +6,6 @@ from typing import TextIO
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,4 +61,4 @@ def command(given: RunsOptions) -> None:
         asdict(run) | {"started": f"{run.started.isoformat(timespec='seconds')}Z"}
         for run in found[: given.limit]
     ]
-    emit({"runs": listed, "total": len(found)}, show, as_json=given.as_json, text_too=False)
+    given.emit({"runs": listed, "total": len(found)}, show)

@@ -21,14 +21,9 @@ NAMES = ("benchmark", "backbone", "pipeline")
 def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
     """Print a table of runs, newest first, and how many more there are."""
     console = open_console(stream, WIDE)
-    shown = table(
-        "", "run", "benchmark", "backbone", "pipeline", "status", "EX", "right", "rule", "started (UTC)"
-    )
-    for column in shown.columns:
-        if column.header in NAMES:
-            column.justify, column.overflow = "left", "fold"
-        else:
-            column.no_wrap = True
+    others = ("status", "EX", "right", "rule", "started (UTC)")
+    shown = table("", "run", *NAMES, *others, texts=NAMES)
+    shown.columns[0].no_wrap = True
     for run in runs[:limit]:
         ex = None if run.ex_correct is None or run.ex_total is None else Ratio(run.ex_correct, run.ex_total)
         shown.add_row(

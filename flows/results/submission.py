@@ -2,18 +2,17 @@
 
 import json
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from flows.cli.output import write_text
+from flows.runtime.folders import Folders
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.layouts.base import Submission as Form
 from tasks.benchmarks.layouts.base import layout_of
 from tasks.errors import ConfigurationError, CrosscheckError, DataError
-from tasks.records import Question
-from tasks.settings.assemble import stored_benchmark
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.home import Home, find_conf
+from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
 from tasks.tracking.submission import Prediction, changed_literals, submission_text
 from tasks.tracking.warehouse.runs import StoredRun
@@ -50,30 +49,19 @@ class Exported:
     command: str
     score_command: str
 
-    def as_object(self) -> dict[str, Any]:
-        """Return it as plain JSON."""
-        return asdict(self)
 
-
-def export_submission(run: StoredRun, target: Path, data: Path, home: Home, form: Form | None) -> Exported:
+def export_submission(run: StoredRun, target: Path, folders: Folders, form: Form | None) -> Exported:
     """Write the final SQL of every question; a question of the benchmark that the run left out has no answer.
 
     Both evaluators pair predictions with the gold by position, so every question of the benchmark has its entry.
-
-    Args:
-        run: the run.
-        target: the file.
-        data: folder of the benchmarks' files.
-        home: working folder.
-        form: "bird" or "lines"; None: the benchmark's own.
+    Without a form, the benchmark's own is written.
 
     Raises:
         CrosscheckError: the benchmark's questions cannot be read, or are not those of the run; or the file cannot be
             written.
     """
-    settings = stored_benchmark(run.run.settings["benchmark"])
     try:
-        benchmark = load_benchmark(settings, data=data, home=home.path, conf=find_conf())
+        benchmark = folders.benchmark_of(run)
     except CrosscheckError as error:
         raise DataError(
             f"The order of the questions is that of the benchmark's file, which is needed: {error}"
@@ -86,7 +74,7 @@ def export_submission(run: StoredRun, target: Path, data: Path, home: Home, form
     sqls = {row.question.id: row.outcome.sql for row in run.rows}
     written = form or layout_of(run.run.layout).submission
     predictions = [Prediction(each.id, each.database_id, sqls.get(each.id)) for each in benchmark.questions]
-    _write(target, submission_text(predictions, written))
+    write_text(submission_text(predictions, written), target, "--submission", "file")
     return Exported(
         str(target),
         written,
@@ -96,17 +84,8 @@ def export_submission(run: StoredRun, target: Path, data: Path, home: Home, form
         tuple(each.question_id for each in predictions if written == "lines" and "value" in (each.sql or "")),
         EVALUATORS[written],
         _evaluator_command(written, target, benchmark),
-        _score_command(run, target, benchmark.questions, settings),
+        _score_command(run, target, benchmark),
     )
-
-
-def _write(target: Path, text: str) -> None:
-    try:
-        target.write_bytes(text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise ConfigurationError(
-            f"--submission {target}: the file cannot be written: {error.strerror}. Name a file in a folder that exists."
-        ) from None
 
 
 def _evaluator_command(form: Form, target: Path, benchmark: Benchmark) -> str:
@@ -137,13 +116,11 @@ def _evaluator_command(form: Form, target: Path, benchmark: Benchmark) -> str:
     return f"{copy} && {shlex.join(map(str, evaluate))}"
 
 
-def _score_command(
-    run: StoredRun, target: Path, questions: tuple[Question, ...], settings: BenchmarkSettings
-) -> str:
+def _score_command(run: StoredRun, target: Path, benchmark: Benchmark) -> str:
     parts = ["crosscheck", "score", "--benchmark", run.run.benchmark, "--predictions", str(target)]
-    if len(run.rows) < len(questions):
+    if len(run.rows) < len(benchmark.questions):
         parts += ["--questions", _ranges([row.question.id for row in run.rows])]
-    return shlex.join([*parts, *changed_settings(run.run.benchmark, settings)])
+    return shlex.join([*parts, *changed_settings(run.run.benchmark, benchmark.settings)])
 
 
 def changed_settings(name: str, settings: BenchmarkSettings) -> list[str]:

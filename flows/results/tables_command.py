@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TextIO, cast
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TablesOptions(options.Data, options.Output):
+class TablesOptions(options.Files):
     """Options of `crosscheck tables`."""
 
     runs: tuple[str, ...] = options.argument(metavar="RUN...", nargs=-1, required=True)
@@ -26,10 +25,8 @@ class TablesOptions(options.Data, options.Output):
         required=True,
         help="Paper whose tables are printed.",
     )
-    as_markdown: bool = options.option("--markdown", is_flag=True, help="Print Markdown.")
-    as_csv: bool = options.option(
-        "--csv", is_flag=True, help="Print CSV: table, row, column, value, text, unknown."
-    )
+    as_markdown: bool = options.flag("--markdown", "Print Markdown.")
+    as_csv: bool = options.flag("--csv", "Print CSV: table, row, column, value, text, unknown.")
 
 
 @click.command(
@@ -50,13 +47,12 @@ def command(given: TablesOptions) -> None:
     cannot be computed says "unknown" and why.
     """
     from flows.report.tables import open_console, show_all
-    from flows.results.paper_runs import read_paper_runs
+    from flows.results.paper_runs import paper_runs
     from tasks.scoring.papers.tables import paper_tables
-    from tasks.settings.home import find_data
 
     if sum((given.as_json, given.as_markdown, given.as_csv)) > 1:
         raise ConfigurationError("--json, --markdown and --csv cannot be used together.")
-    runs = read_paper_runs(given.runs, find_data(given.data), given.folder)
+    runs = paper_runs(given.read_runs(*given.runs), given.folders)
     tables = paper_tables(runs, cast("Paper", given.paper))
 
     def show(stream: TextIO) -> None:
@@ -68,7 +64,7 @@ def command(given: TablesOptions) -> None:
         else:
             console = open_console(stream)
             for run in runs:
-                console.print(f"{run.name}  {run.title}", markup=False, soft_wrap=True)
+                console.print(f"{run.name}  {run.title}", markup=False)
             for one in tables:
                 show_all(console, [one.as_text()])
                 for remark in one.remarks:
@@ -79,7 +75,7 @@ def command(given: TablesOptions) -> None:
         "runs": {run.name: run.title for run in runs},
         "tables": [t.as_object() for t in tables],
     }
-    emit(found, show, as_json=given.as_json, text_too=False)
+    given.emit(found, show)
 
 
 def _markdown(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:

@@ -7,7 +7,6 @@ commands hand it to the function that makes the flow (`flows.evaluation.flow.eva
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from flows.runtime.budget import Budget
 from tasks.errors import CrosscheckError
@@ -19,61 +18,35 @@ class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
     exit_code = 130
 
 
-class Progress(Protocol):
-    """Display of an evaluation's progress.
+class Progress:
+    """Display of an evaluation's progress. This one shows nothing; others override what they show.
 
     Attributes:
         notes: remarks for the end of the run, in sentences.
     """
 
-    notes: list[str]
-
-    def step(self, text: str) -> None:
-        """Show the current step in one line."""
-        ...
-
-    def questions(self, total: int, restored: int) -> None:
-        """Show the number of questions, and of completely restored ones."""
-        ...
-
-    def answered(self, *, failed: bool, calls: int) -> None:
-        """Count a question that has its outcome, with its number of paid calls."""
-        ...
-
-    def judged(self, *, correct: bool) -> None:
-        """Count a question that has been scored."""
-        ...
-
-    def note(self, text: str) -> None:
-        """Keep a sentence for the end of the run."""
-        ...
-
-
-class NullProgress:
-    """Progress that shows nothing and keeps the notes."""
-
     def __init__(self) -> None:
         self.notes: list[str] = []
 
     def step(self, text: str) -> None:
-        """Do nothing."""
+        """Show the current step in one line."""
 
     def questions(self, total: int, restored: int) -> None:
-        """Do nothing."""
+        """Show the number of questions, and of completely restored ones."""
 
     def answered(self, *, failed: bool, calls: int) -> None:
-        """Do nothing."""
+        """Count a question that has its outcome, with its number of paid calls."""
 
     def judged(self, *, correct: bool) -> None:
-        """Do nothing."""
+        """Count a question that has been scored."""
 
     def note(self, text: str) -> None:
-        """Keep it."""
+        """Keep a sentence for the end of the run."""
         self.notes.append(text)
 
 
-def _register_nothing(**ids: str) -> None:
-    """Register nothing: the default of `Control.register`."""
+class NullProgress(Progress):
+    """Progress that shows nothing and keeps the notes."""
 
 
 @dataclass
@@ -100,7 +73,7 @@ class Control:
     loop: asyncio.AbstractEventLoop | None = None
     own_server: bool = False
     take_signals: Callable[[], None] = lambda: None
-    register: Callable[..., None] = _register_nothing
+    register: Callable[..., None] = lambda **ids: None
 
     def ask_to_stop(self) -> None:
         """Ask for an orderly stop, the second time for an immediate one; from any thread."""

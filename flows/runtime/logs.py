@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
-
 from tasks.database.sqlite import damage
 from tasks.settings.home import Home
 
@@ -16,18 +14,11 @@ def log_file(home: Home) -> Path:
     return home.path / "crosscheck.log"
 
 
-class _Terminal(logging.Handler):
-    """Handler that prints warnings on standard error, as error messages are."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a warning."""
-        click.echo(f"crosscheck: {record.getMessage()}", err=True)
-
-
 @contextmanager
 def logging_to(home: Home) -> Iterator[None]:
     """Write warnings of this project and its libraries to the log file; on the terminal only what `set_aside` says."""
-    terminal = _Terminal()
+    terminal = logging.StreamHandler()
+    terminal.setFormatter(logging.Formatter("crosscheck: %(message)s"))
     damage.log.addHandler(terminal)
     handler = logging.FileHandler(log_file(home), delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

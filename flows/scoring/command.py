@@ -1,6 +1,5 @@
 """`crosscheck score`."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 if TYPE_CHECKING:
     from flows.scoring.settings import ScoreSettings
@@ -16,16 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions(
-    options.Benchmark,
-    options.Questions,
-    options.Details,
-    options.BenchmarkOverrides,
-    options.Data,
-    options.Output,
+    options.Benchmark, options.Questions, options.Details, options.BenchmarkOverrides, options.Files
 ):
     """Options of `crosscheck score`."""
 
-    predictions: str = options.option(
+    predictions: Path = options.path(
         "--predictions",
         required=True,
         metavar="FILE",
@@ -34,13 +27,11 @@ class ScoreOptions(
     sql_column: str | None = options.option(
         "--sql-column", metavar="NAME", help="Column of the predicted SQL, where several may hold it."
     )
-    by_position: bool = options.option(
-        "--by-position", is_flag=True, help="Prediction N belongs to question N, whatever ids the file has."
+    by_position: bool = options.flag(
+        "--by-position", "Prediction N belongs to question N, whatever ids the file has."
     )
-    unwrap: bool = options.option(
-        "--unwrap",
-        is_flag=True,
-        help="Take SQL out of Markdown fences, and of `database | SQL` as Picard writes it.",
+    unwrap: bool = options.flag(
+        "--unwrap", "Take SQL out of Markdown fences, and of `database | SQL` as Picard writes it."
     )
     name: str | None = options.option(
         "--name", metavar="NAME", help="Name of the system in MLflow. [default: the file's name]"
@@ -51,18 +42,16 @@ class ScoreOptions(
         help="Rules to judge by: bird, spider, strict, subset. [default: bird,spider,strict and the benchmark's own] "
         "The benchmark's own is the headline if it is among them, else the first.",
     )
-    efficiency: bool = options.option(
-        "--efficiency",
-        is_flag=True,
-        help="Also measure the run time of correct answers: VES, R-VES and ves_steps.",
+    efficiency: bool = options.flag(
+        "--efficiency", "Also measure the run time of correct answers: VES, R-VES and ves_steps."
     )
     trials: int = options.number(
         "--trials",
         default=3,
         help="Number of time measurements of --efficiency, which show the spread.",
     )
-    soft_f1: bool = options.option("--soft-f1", is_flag=True, help="Also compute soft-F1 (BIRD mini-dev).")
-    linking: str | None = options.option(
+    soft_f1: bool = options.flag("--soft-f1", "Also compute soft-F1 (BIRD mini-dev).")
+    linking: Path | None = options.path(
         "--linking",
         metavar="FILE",
         help="Schema links to score: objects with tables and columns, as JSON lines or a JSON list.",
@@ -77,23 +66,21 @@ class ScoreOptions(
         from flows.scoring.settings import ScoreSettings, read_rules
         from tasks.benchmarks.predictions.columns import Reading
         from tasks.settings.assemble import benchmark_settings
-        from tasks.settings.home import find_data
 
-        file = Path(self.predictions).expanduser()
         soft_f1 = ("benchmark.soft_f1=true",) if self.soft_f1 else ()
         benchmark = benchmark_settings(self.benchmark, (*self.overrides, *soft_f1))
         return ScoreSettings(
             benchmark=benchmark,
-            predictions=file,
+            predictions=self.predictions,
             reading=Reading(self.sql_column, self.by_position, self.unwrap),
-            name=self.name or file.stem,
+            name=self.name or self.predictions.stem,
             rules=read_rules(self.rules, benchmark.rule),
             questions=self.questions,
             limit=self.limit,
-            linking=Path(self.linking).expanduser() if self.linking else None,
+            linking=self.linking,
             trials=self.trials if self.efficiency or benchmark.efficiency else 0,
-            data=find_data(self.data),
-            home=self.folder,
+            data=self.folders.data,
+            home=self.folders.home,
         )
 
 
@@ -120,17 +107,13 @@ def command(given: ScoreOptions) -> int:
 
     Uses no model and no Prefect. The run is logged to MLflow like an evaluation.
     """
-    from flows.cli.progress import open_progress
     from flows.report.summary import print_summary
-    from flows.runtime.logs import logging_to
     from flows.scoring.run import run_score
 
     settings = given.settings()
-    with open_progress(sys.stderr) as progress, logging_to(settings.home):
+    with given.progress() as progress:
         scored = run_score(settings, progress)
-    emit(
-        scored.summary,
-        lambda stream: print_summary(scored, stream, details=given.details),
-        as_json=given.as_json,
+    given.emit(
+        scored.summary, lambda stream: print_summary(scored, stream, details=given.details), text_too=True
     )
     return scored.exit_code

@@ -5,10 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.overlay import Entry, Overlay
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Execution, Question
+from tasks.records import Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.golds import either, judge_golds
 from tasks.scoring.metrics.corrected import CorrectedGolds
@@ -75,13 +74,7 @@ async def check_corrections(
     databases: Mapping[str, Database],
     workers: SqlWorkers,
 ) -> None:
-    """Run every corrected gold of some questions, but for undecided ones and those whose database is missing.
-
-    Args:
-        benchmark: the whole split.
-        questions: the questions that are asked.
-        databases: the opened databases, by id.
-        workers: the pool that executes.
+    """Run every corrected gold of the questions that are asked, but undecided ones and those without a database.
 
     Raises:
         DataError: everything that is wrong with the file, SQL that does not run among it.
@@ -89,28 +82,22 @@ async def check_corrections(
     overlay = benchmark.overlay
     if overlay is None:
         return
-    wanted = [
-        (overlay.decided[question.id], databases[question.database_id])
-        for question in questions
-        if question.id in overlay.decided and question.database_id in databases
-    ]
-    failed = await failing(overlay, wanted, workers, timeout_s=benchmark.settings.timeout_s)
-    overlay.demand_valid(failed)
 
-
-async def failing(
-    overlay: Overlay, wanted: Sequence[tuple[Entry, Database]], workers: SqlWorkers, *, timeout_s: float
-) -> tuple[str, ...]:
-    """Run the SQL of entries, and say of each that does not run why."""
-
-    async def run(entry: Entry, database: Database, sql: str) -> str:
-        found: Execution = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
+    async def problem(question: Question, sql: str) -> str:
+        """Run a SQL; say why it does not run, "" if it does."""
+        database, timeout_s = databases[question.database_id], benchmark.settings.timeout_s
+        found = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
         if found.ok:
             return ""
         why = " ".join(found.error.split()) or found.status
-        return f"question {entry.question_id}: the SQL does not run ({why}): {' '.join(sql.split())[:120]}"
+        return f"question {question.id}: the SQL does not run ({why}): {' '.join(sql.split())[:120]}"
 
-    found = await asyncio.gather(
-        *(run(entry, database, sql) for entry, database in wanted for sql in entry.sql)
+    problems = await asyncio.gather(
+        *(
+            problem(question, sql)
+            for question in questions
+            if question.id in overlay.decided and question.database_id in databases
+            for sql in overlay.decided[question.id].sql
+        )
     )
-    return tuple(each for each in found if each)
+    overlay.demand_valid(tuple(filter(None, problems)))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tasks.database.database import Database
 from tasks.database.engine import dialect_named
 from tasks.records import Outcome, Question
-from tasks.sql.transpiling import transpile
+from tasks.sql.transpiling import Transpiled, transpile
 
 
 class AnswerTranslation:
@@ -26,18 +26,21 @@ class AnswerTranslation:
         """Return the outcome with its SQL and that of its candidates translated."""
         columns = {name.column.lower() for name in database.schema.column_names}
 
-        def translated(sql: str | None) -> str | None:
-            return transpile(sql, self._dialect, database.dialect, columns).sql if sql else sql
+        def translated(sql: str) -> Transpiled:
+            return transpile(sql, self._dialect, database.dialect, columns)
 
         if outcome.sql:
-            final = transpile(outcome.sql, self._dialect, database.dialect, columns)
+            final = translated(outcome.sql)
             self._translated.add(question.id)
             if final.problem:
                 self._unread.add(question.id)
             if final.changed:
                 self._changed.add(question.id)
-        candidates = tuple(replace(each, sql=translated(each.sql)) for each in outcome.candidates)
-        return replace(outcome, sql=translated(outcome.sql), candidates=candidates)
+            outcome = replace(outcome, sql=final.sql)
+        candidates = (
+            replace(each, sql=translated(each.sql).sql) if each.sql else each for each in outcome.candidates
+        )
+        return replace(outcome, candidates=tuple(candidates))
 
     @property
     def note(self) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 if TYPE_CHECKING:
     from flows.runtime.addresses import Addresses
@@ -28,7 +27,7 @@ class UpOptions(options.Output):
     mlflow_port: int = options.option(
         "--mlflow-port", type=PORT, default=5000, help="Port of MLflow's server."
     )
-    only_check: bool = options.option("--check", is_flag=True, help="Show what is running; start nothing.")
+    only_check: bool = options.flag("--check", "Show what is running; start nothing.")
 
 
 @click.command(
@@ -55,26 +54,19 @@ def command(given: UpOptions) -> int:
 
     def show(text: str) -> "ServersStatus":
         status = servers_status(folder, addresses)
-        emit(
-            _as_object(status),
-            lambda stream: click.echo(text or _as_text(status, folder), stream),
-            as_json=given.as_json,
-            text_too=False,
-        )
+        given.emit(_as_object(status), lambda stream: click.echo(text or _as_text(status, folder), stream))
         sys.stdout.flush()
         return status
 
     if given.only_check:
         return 0 if show("").all_up else NOT_UP
 
-    def ready() -> None:
-        show(_greeting(addresses, folder))
-
-    run_servers(folder, addresses, ready, lambda text: click.echo(text, err=True))
+    greeting = _greeting(addresses)
+    run_servers(folder, addresses, lambda: show(greeting), lambda text: click.echo(text, err=True))
     return 0
 
 
-def _greeting(addresses: "Addresses", home: "Home") -> str:
+def _greeting(addresses: "Addresses") -> str:
     from flows.servers.services import POOL
 
     exports = "\n".join(f"  export {name}={value}" for name, value in addresses.environment.items())

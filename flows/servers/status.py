@@ -49,12 +49,12 @@ class ServersStatus:
 
 
 def run_servers(
-    home: Home, addresses: Addresses, on_ready: Callable[[], None], report: Callable[[str], None]
+    home: Home, addresses: Addresses, on_ready: Callable[[], object], report: Callable[[str], None]
 ) -> None:
     """Run the services until Ctrl-C or SIGTERM; a second signal kills them.
 
     Args:
-        home: the working folder, with the stores.
+        home: the working folder.
         addresses: addresses of the servers.
         on_ready: called once, when all services are healthy.
         report: receives one sentence per event.
@@ -84,12 +84,7 @@ def run_servers(
 
 
 def servers_status(home: Home, default: Addresses) -> ServersStatus:
-    """Return the status of the services of a working folder.
-
-    Args:
-        home: the working folder.
-        default: addresses to check if no `crosscheck up` runs for the working folder.
-    """
+    """Return the status of the services of a working folder; if no `crosscheck up` runs for it, at the default."""
     running = find_running_servers(home)
     addresses = running.addresses if running else default
     return ServersStatus(

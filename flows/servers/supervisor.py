@@ -10,9 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from types import TracebackType
 
 from flows.servers.services import Service
 from tasks.errors import CrosscheckError
@@ -51,7 +50,7 @@ class _ServiceState:
                 self.process.send_signal(number)
 
 
-class Supervisor:
+class Supervisor(AbstractContextManager["Supervisor"]):
     """Context manager that runs services and stops them at its end.
 
     Args:
@@ -110,12 +109,7 @@ class Supervisor:
         for state in self._states.values():
             state.send_signal(signal.SIGTERM)
 
-    def __enter__(self) -> "Supervisor":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def _handle_exit(self, state: _ServiceState, process: "subprocess.Popen[bytes]", code: int) -> None:

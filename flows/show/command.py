@@ -6,33 +6,20 @@ from typing import TextIO
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 from tasks.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowOptions(options.Data, options.Output):
+class ShowOptions(options.Files):
     """Options of `crosscheck show`."""
 
     run: str = options.argument(metavar="RUN")
     question: str | None = options.argument(metavar="[QUESTION]", required=False)
-    wrong: bool = options.option("--wrong", is_flag=True, help="List the questions with a wrong answer.")
-    unanswered: bool = options.option(
-        "--unanswered", is_flag=True, help="List the questions without an answer."
-    )
-    limit: int = options.number(
-        "--limit",
-        default=20,
-        help="List at most N questions of each kind.",
-    )
-    prompts: bool = options.option(
-        "--prompts", is_flag=True, help="With QUESTION: print whole prompts and replies."
-    )
-    rows: int = options.number(
-        "--rows",
-        default=5,
-        help="With QUESTION: rows of each result.",
-    )
+    wrong: bool = options.flag("--wrong", "List the questions with a wrong answer.")
+    unanswered: bool = options.flag("--unanswered", "List the questions without an answer.")
+    limit: int = options.number("--limit", default=20, help="List at most N questions of each kind.")
+    prompts: bool = options.flag("--prompts", "With QUESTION: print whole prompts and replies.")
+    rows: int = options.number("--rows", default=5, help="With QUESTION: rows of each result.")
 
 
 @click.command(
@@ -54,37 +41,27 @@ def command(given: ShowOptions) -> None:
     The gold SQL is shown for reading only. Prompts and replies come from the reply cache; the offline backbone and
     recordings are asked again, which costs nothing. No other model is called.
     """
-    from tasks.settings.home import find_data
-    from tasks.tracking.warehouse.run_names import find_run
-    from tasks.tracking.warehouse.runs import Warehouse
-
     if given.question is not None and (given.wrong or given.unanswered):
         raise ConfigurationError("--wrong and --unanswered list questions: leave QUESTION out.")
     if given.question is None and given.prompts:
         raise ConfigurationError("--prompts needs a question: crosscheck show RUN QUESTION --prompts.")
-    warehouse = Warehouse(given.folder.warehouse)
-    stored = warehouse.read_run(find_run(given.run, warehouse.runs()).run_id)
-    data = find_data(given.data)
+    (stored,) = given.read_runs(given.run)
     if given.question is not None:
         from flows.show.question_display import print_question
-        from flows.show.question_view import find_question, question_as_object, view_question
+        from flows.show.question_view import find_question, question_as_object, view_questions
 
         score = find_question(stored, given.question)
-        shown = view_question(stored, score, data, given.folder, rows=given.rows)
-        emit(
-            question_as_object(shown) if given.as_json else None,
-            lambda stream: print_question(shown, stream, whole=given.prompts),
-            as_json=given.as_json,
-            text_too=False,
-        )
+        (shown,) = view_questions(stored, [score], given.folders, rows=given.rows)
+        found = question_as_object(shown) if given.as_json else {}
+        given.emit(found, lambda stream: print_question(shown, stream, whole=given.prompts))
         return
     from flows.show.run_display import print_lists, print_run
     from flows.show.run_view import run_as_object, view_run
 
-    view = view_run(stored, data, given.folder)
+    view = view_run(stored, given.folders)
     only = given.wrong or given.unanswered
-    found = {"wrong": view.wrong, "unanswered": view.unanswered}
-    listed = {kind: rows for kind, rows in found.items() if getattr(given, kind) or not only}
+    kinds = {"wrong": view.wrong, "unanswered": view.unanswered}
+    listed = {kind: rows for kind, rows in kinds.items() if getattr(given, kind) or not only}
 
     def show(stream: TextIO) -> None:
         if not only:
@@ -92,4 +69,4 @@ def command(given: ShowOptions) -> None:
         print_lists(view, listed, given.limit, stream)
 
     first = {kind: rows[: given.limit] for kind, rows in listed.items()}
-    emit(run_as_object(view, first) if given.as_json else None, show, as_json=given.as_json, text_too=False)
+    given.emit(run_as_object(view, first) if given.as_json else {}, show)

@@ -16,8 +16,8 @@ from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
 from flows.questions.writers import writer_settings
 from flows.runtime.control import Control, NullProgress
-from flows.show.run_view import benchmark_of
-from tasks.backbone.cache.store import open_reply_cache
+from flows.runtime.folders import Folders
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange
@@ -45,33 +45,29 @@ class Exchanges:
     problem: str = ""
 
 
-def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], data: Path, home: Home) -> Exchanges:
-    """Find the messages and replies of questions' calls.
+def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders) -> Exchanges:
+    """Find the messages and replies of a run's questions.
 
     Replies of models are in the reply cache. Those of the offline backbone and of recordings are not: such questions
     are asked again, without a cost and without changing anything, and only replies to the very same requests count.
-
-    Args:
-        stored: the run.
-        scores: questions in it.
-        data: the benchmarks' files.
-        home: the working folder.
     """
     wanted = {request: None for score in scores for request in _requests(score)}
     if not wanted:
         return Exchanges()
-    found = _cached(list(wanted), home)
+    found = _cached(list(wanted), folders.home)
     lacking = [score for score in scores if any(request not in found for request in _requests(score))]
     if not lacking:
         return Exchanges(found)
     try:
-        settings = _settings(stored, lacking, data, home)
+        settings = _settings(stored, lacking, folders)
         if _is_free(settings):
-            again = asyncio.run(_ask_again(settings, stored, lacking, data, home))
+            again = asyncio.run(_ask_again(settings, stored, lacking, folders))
             found |= {key: again[key] for key in wanted if key in again}
             why = "the prompts or the data have changed since the run"
         else:
-            why = f"the reply cache ({_place(home)}) no longer has them, or the run was made elsewhere"
+            why = (
+                f"the reply cache ({_place(folders.home)}) no longer has them, or the run was made elsewhere"
+            )
     except CrosscheckError as error:
         why = str(error)
     missing = len(wanted) - len(found)
@@ -98,18 +94,20 @@ def _cached(keys: list[str], home: Home) -> dict[str, Exchange]:
     place = find_replies(home)
     if isinstance(place, Path) and not place.exists():
         return {}
-    found = {}
     with open_reply_cache(place) as cache:
-        for key in keys:
-            if entry := cache.entry(key):
-                messages = tuple(Message(role, content) for role, content in entry.request["messages"])
-                found[key] = Exchange(messages, entry.text)
-    return found
+        return {key: exchange for key in keys if (exchange := cached_exchange(cache, key))}
 
 
-def _settings(
-    stored: StoredRun, scores: Sequence[QuestionScore], data: Path, home: Home
-) -> EvaluationSettings:
+def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
+    """Return the messages of a cached request and the reply to them; None if it is not cached."""
+    entry = cache.entry(key)
+    if entry is None:
+        return None
+    messages = tuple(Message(role, content) for role, content in entry.request["messages"])
+    return Exchange(messages, entry.text)
+
+
+def _settings(stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders) -> EvaluationSettings:
     """Return the settings of the run for these questions alone.
 
     Raises:
@@ -117,7 +115,7 @@ def _settings(
     """
     content: dict[str, Any] = json.loads(json.dumps(stored.run.settings))
     ids = ",".join(score.question.id for score in scores)
-    places = {"questions": ids, "data": str(data), "home": str(home.path)}
+    places = {"questions": ids, "data": str(folders.data), "home": str(folders.home.path)}
     tracking = TrackingSettings().model_dump()
     try:
         return EvaluationSettings.model_validate_json(json.dumps(content | places | {"tracking": tracking}))
@@ -136,13 +134,13 @@ def _is_free(settings: EvaluationSettings) -> bool:
 
 
 async def _ask_again(
-    settings: EvaluationSettings, stored: StoredRun, scores: Sequence[QuestionScore], data: Path, home: Home
+    settings: EvaluationSettings, stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders
 ) -> dict[str, Exchange]:
     questions, progress = tuple(score.question for score in scores), NullProgress()
-    benchmark = benchmark_of(stored, data, home)
+    benchmark = folders.benchmark_of(stored)
     sample_rows = settings.pipeline.prompt.sample_rows
     names = sorted({question.database_id for question in questions})
-    opened = [open_benchmark_database(benchmark, name, sample_rows, home.path) for name in names]
+    opened = [open_benchmark_database(benchmark, name, sample_rows, folders.home.path) for name in names]
     extras, _ = demonstrations_for(questions, benchmark, settings, progress)
     async with Session.open(settings, Control(progress), persistent=False, traced=True) as session:
         runner = session.runner(QuestionInputs({database.id: database for database in opened}, extras))

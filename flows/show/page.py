@@ -64,12 +64,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     """Return the page.
 
     Prompts share long sections, which are on the page once; what a question has for itself is compressed and is
-    unpacked by the browser where a reader opens it.
-
-    Args:
-        view: the run.
-        questions: those whose stages, prompts, replies and results are on the page.
-        links: other runs; None: there are none.
+    unpacked by the browser where a reader opens it. The stages, prompts, replies and results of `questions` are on it.
     """
     report = view.report
     objects = {each.score.question.id: question_as_object(each) for each in questions}

@@ -7,10 +7,8 @@ from typing import Any, TextIO
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.syntax import Syntax
 
-from flows.report.tables import open_console
+from flows.report.tables import literal, open_console, print_sql
 from flows.show.question_view import QuestionView
 from tasks.records import Call, Execution, StageRecord
 from tasks.scoring.report import is_right, is_right_corrected
@@ -22,13 +20,7 @@ PROMPT_LINES, REPLY_LINES = 2, 6
 
 
 def print_question(view: QuestionView, stream: TextIO, *, whole: bool) -> None:
-    """Print a question.
-
-    Args:
-        view: the question.
-        stream: output stream.
-        whole: whether prompts and replies are printed to their ends.
-    """
+    """Print a question; `whole` prints prompts and replies to their ends."""
     console = open_console(stream)
     _print_head(console, view)
     _print_stages(console, view)
@@ -40,12 +32,10 @@ def print_question(view: QuestionView, stream: TextIO, *, whole: bool) -> None:
 def _print_head(console: Console, view: QuestionView) -> None:
     question, run = view.score.question, view.stored.run
     about = " · ".join(part for part in (question.database_id, question.difficulty) if part)
-    console.print(
-        f"\n[bold]{_text(question.id)}[/]  {_text(about)}  [dim]run {run.run_id}[/]", soft_wrap=True
-    )
-    console.print(_text(question.text))
+    console.print(f"\n[bold]{literal(question.id)}[/]  {literal(about)}  [dim]run {run.run_id}[/]")
+    console.print(literal(question.text), soft_wrap=False)
     if question.evidence:
-        console.print(f"[dim]evidence:[/] {_text(question.evidence)}")
+        console.print(f"[dim]evidence:[/] {literal(question.evidence)}", soft_wrap=False)
 
 
 def _print_stages(console: Console, view: QuestionView) -> None:
@@ -57,15 +47,15 @@ def _print_stages(console: Console, view: QuestionView) -> None:
         verdict = view.score.stages.get(candidate.stage)
         state = "not judged" if verdict is None else _mark(right=is_right(verdict, view.stored.run.rule))
         if verdict is not None and verdict.status != "ok":
-            state += f", {_text(verdict.status)}" + (f": {_text(verdict.error)}" if verdict.error else "")
+            state += f", {literal(verdict.status)}" + (f": {literal(verdict.error)}" if verdict.error else "")
         same = place and candidate.sql == before
-        console.print(f"{_text(candidate.stage)}  {state}{', the same SQL' if same else ''}")
+        console.print(f"{literal(candidate.stage)}  {state}{', the same SQL' if same else ''}")
         if not same:
-            _print_sql(console, candidate.sql)
+            print_sql(console, candidate.sql)
         before = candidate.sql
     if not candidates:
         console.print("\n[bold]SQL[/]")
-        _print_sql(console, view.score.outcome.sql)
+        print_sql(console, view.score.outcome.sql)
 
 
 def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
@@ -80,11 +70,11 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
         console.print(_record(record))
         for note in (record.error, *record.notes):
             if note:
-                console.print(f"  [yellow]![/] {_text(note)}")
+                console.print(f"  [yellow]![/] {literal(note)}")
         for call in record.calls:
             _print_call(console, view, call, whole=whole)
     if view.exchanges.problem:
-        console.print(f"[yellow]![/] {_text(view.exchanges.problem)}", soft_wrap=True)
+        console.print(f"[yellow]![/] {literal(view.exchanges.problem)}")
     elif records and not whole:
         console.print("[dim]--prompts prints whole prompts and replies[/]")
 
@@ -92,13 +82,13 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
 def _record(record: StageRecord) -> str:
     restored = ", restored" if record.restored else ""
     calls = counted(len(record.calls), "call")
-    return f"[bold]{_text(record.label)}[/]  [dim]{calls}, {seconds(record.seconds)}{restored}[/]"
+    return f"[bold]{literal(record.label)}[/]  [dim]{calls}, {seconds(record.seconds)}{restored}[/]"
 
 
 def _print_call(console: Console, view: QuestionView, call: Call, *, whole: bool) -> None:
     paid = "from the cache" if call.cached else money(call.cost_usd)
     tokens = f"{number(call.usage.input)} tokens in, {number(call.usage.output)} out"
-    console.print(f"  [dim]{_text(call.model)}: {tokens}, {paid}, read as {_text(call.parse)}[/]")
+    console.print(f"  [dim]{literal(call.model)}: {tokens}, {paid}, read as {literal(call.parse)}[/]")
     exchange = view.exchanges.by_request.get(call.request)
     if exchange is None:
         console.print("  [dim]prompt and reply are not stored[/]")
@@ -116,7 +106,7 @@ def _print_text(console: Console, name: str, text: str, most: int | None) -> Non
     shown = lines[:most]
     console.print(f"  [cyan]{escape(name)}[/]")
     for line in shown:
-        console.print(f"    {line}", markup=False, soft_wrap=True)
+        console.print(f"    {line}", markup=False)
     if len(lines) > len(shown):
         console.print(f"    [dim]… {counted(len(lines) - len(shown), 'more line')}[/]")
 
@@ -126,9 +116,9 @@ def _print_results(console: Console, view: QuestionView) -> None:
         console.print("\n[bold]Gold SQL[/]")
     else:
         console.print("\n[bold]Gold SQL[/] [dim](there is no answer)[/]")
-    _print_sql(console, view.score.gold_sql)
+    print_sql(console, view.score.gold_sql)
     if view.problem:
-        console.print(f"[yellow]![/] {_text(view.problem)}", soft_wrap=True)
+        console.print(f"[yellow]![/] {literal(view.problem)}")
         return
     half = (console.width - 3) // 2
     console.print("\n[bold]Results, executed now[/]")
@@ -136,7 +126,7 @@ def _print_results(console: Console, view: QuestionView) -> None:
         _result("prediction", view.predicted, half), _result("gold", view.gold, half), fillvalue=""
     ):
         padding = " " * (half - cell_len(left))
-        console.print(f"{left}{padding} | {right}".rstrip(), markup=False, soft_wrap=True)
+        console.print(f"{left}{padding} | {right}".rstrip(), markup=False)
 
 
 def _result(name: str, found: Execution | None, width: int) -> Iterator[str]:
@@ -166,7 +156,7 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
     if not score.executable:
         console.print("not scored: the database was missing")
     else:
-        console.print(f"{_text(answer_in_words(score, run.rule))} (rule {run.rule})")
+        console.print(f"{literal(answer_in_words(score, run.rule))} (rule {run.rule})", soft_wrap=False)
         others = [
             f"{name} {_mark(right=right)}" for name, right in score.final.correct.items() if name != run.rule
         ]
@@ -175,14 +165,14 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
     _print_correction(console, view)
     if opinion := score.opinion:
         console.print(
-            f"opinion of {_text(opinion.model)}: {_mark(right=opinion.right)}, {_text(opinion.reason)}"
+            f"opinion of {literal(opinion.model)}: {_mark(right=opinion.right)}, {literal(opinion.reason)}"
         )
     if view.causes:
         console.print(f"causes: {', '.join(view.causes)}")
     if score.final.gold_status != "ok":
         console.print(f"[yellow]![/] the gold itself fails ({score.final.gold_status})")
     for note in score.outcome.notes:
-        console.print(f"[dim]·[/] {_text(note)}")
+        console.print(f"[dim]·[/] {literal(note)}", soft_wrap=False)
 
 
 def _print_correction(console: Console, view: QuestionView) -> None:
@@ -193,21 +183,9 @@ def _print_correction(console: Console, view: QuestionView) -> None:
     now = is_right_corrected(view.score, view.stored.run.rule)
     state = "not counted" if now is None else _mark(right=now)
     console.print(f"on corrected golds: {state} (gold {found.change})")
-    console.print(f"  [dim]{_text(found.reason)} ({_text(found.source)})[/]", soft_wrap=True)
+    console.print(f"  [dim]{literal(found.reason)} ({literal(found.source)})[/]")
     for sql in found.golds:
-        _print_sql(console, sql)
-
-
-def _print_sql(console: Console, sql: str | None) -> None:
-    if sql is None:
-        console.print("    [dim]none[/]")
-        return
-    text = visible(sql.strip())
-    if console.is_terminal:
-        console.print(Padding(Syntax(text, "sql", background_color="default", word_wrap=True), (0, 0, 0, 4)))
-        return
-    for line in text.splitlines():
-        console.print(f"    {line}", markup=False, soft_wrap=True)
+        print_sql(console, sql)
 
 
 def _mark(*, right: bool) -> str:
@@ -219,7 +197,3 @@ def _cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return chop_cells(text, width - 1)[0] + "…"
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))

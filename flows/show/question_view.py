@@ -1,14 +1,14 @@
 """One question of a run: what was asked, what each stage made of it, and its result beside the gold's."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from flows.runtime.control import Progress
+from flows.cli.output import result_as_object
+from flows.runtime.control import NullProgress, Progress
+from flows.runtime.folders import Folders
 from flows.show.exchanges import Exchanges, read_exchanges
-from flows.show.run_view import benchmark_of
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.database import Database
@@ -17,10 +17,8 @@ from tasks.errors import CrosscheckError, DataError, did_you_mean
 from tasks.records import Call, Execution
 from tasks.scoring.error_classes import classify
 from tasks.scoring.report import QuestionScore, Verdict, is_right, is_right_corrected
-from tasks.settings.home import Home
 from tasks.tracking.predictions import status
 from tasks.tracking.warehouse.runs import StoredRun
-from tasks.tracking.warehouse.views import plain
 
 WORKERS = 2
 """SQLs that are executed at the same time."""
@@ -76,82 +74,56 @@ def find_question(stored: StoredRun, reference: str) -> QuestionScore:
     )
 
 
-def view_question(
-    stored: StoredRun, score: QuestionScore, data: Path, home: Home, *, rows: int
-) -> QuestionView:
-    """Find prompts and replies of one question, and execute prediction and gold; see `view_questions`."""
-    (view,) = view_questions(stored, (score,), data, home, rows=rows)
-    return view
-
-
 def view_questions(
     stored: StoredRun,
     scores: Sequence[QuestionScore],
-    data: Path,
-    home: Home,
+    folders: Folders,
     *,
     rows: int,
     progress: Progress | None = None,
 ) -> list[QuestionView]:
-    """Find prompts and replies, and execute predictions and golds.
-
-    Args:
-        stored: the run.
-        scores: questions of it.
-        data: the benchmarks' files.
-        home: the working folder.
-        rows: rows of each result to keep.
-        progress: display of the progress; None: none.
-    """
-    step = progress.step if progress else lambda text: None
-    step(f"Finding the prompts and replies of {len(scores):,} questions")
-    exchanges = read_exchanges(stored, scores, data, home)
+    """Find the prompts and replies of a run's questions, and execute predictions and golds for so many rows."""
+    progress = progress or NullProgress()
+    progress.step(f"Finding the prompts and replies of {len(scores):,} questions")
+    exchanges = read_exchanges(stored, scores, folders)
     try:
-        benchmark = benchmark_of(stored, data, home)
+        benchmark = folders.benchmark_of(stored)
     except CrosscheckError as error:
         return [QuestionView(stored, score, exchanges=exchanges, problem=str(error)) for score in scores]
-    return asyncio.run(_views(stored, scores, exchanges, Executing(benchmark, rows, step)))
+    found = [QuestionView(stored, score, exchanges=exchanges) for score in scores]
+    return asyncio.run(_executed(found, benchmark, rows, progress))
 
 
-@dataclass(frozen=True)
-class Executing:
-    """How the SQLs of questions are executed.
-
-    Attributes:
-        benchmark: has the databases.
-        rows: rows of each result to keep.
-        step: shows a line of progress.
-    """
-
-    benchmark: Benchmark
-    rows: int
-    step: Callable[[str], None]
-
-
-async def _views(
-    stored: StoredRun, scores: Sequence[QuestionScore], exchanges: Exchanges, executing: Executing
+async def _executed(
+    views: Sequence[QuestionView], benchmark: Benchmark, rows: int, progress: Progress
 ) -> list[QuestionView]:
+    """Add the results of both SQLs, and the causes of wrong answers, to what is known of questions."""
     databases: dict[str, Database | CrosscheckError] = {}
-    for name in dict.fromkeys(score.question.database_id for score in scores):
+    for name in dict.fromkeys(view.score.question.database_id for view in views):
         try:
-            databases[name] = _open(executing.benchmark, name)
+            databases[name] = _open(benchmark, name)
         except CrosscheckError as error:
             databases[name] = error
     done = 0
     async with SqlWorkers(WORKERS) as workers:
 
-        async def view(score: QuestionScore) -> QuestionView:
+        async def execute(view: QuestionView) -> QuestionView:
             nonlocal done
-            database = databases[score.question.database_id]
+            score, database = view.score, databases[view.score.question.database_id]
             if isinstance(database, CrosscheckError):
-                return QuestionView(stored, score, exchanges=exchanges, problem=str(database))
-            predicted, gold = await _execute(workers, database, score, executing)
+                return replace(view, problem=str(database))
+            predicted, gold = [
+                await workers.execute(database, sql, rows=rows, timeout_s=benchmark.settings.timeout_s)
+                if sql
+                else None
+                for sql in (score.outcome.sql, score.gold_sql)
+            ]
             done += 1
-            executing.step(f"Executed predictions and golds of {done:,} of {len(scores):,} questions")
-            causes = classify(score, stored.run.rule, database.schema)
-            return QuestionView(stored, score, causes, exchanges, predicted, gold)
+            progress.step(f"Executed predictions and golds of {done:,} of {len(views):,} questions")
+            causes = classify(score, view.stored.run.rule, database.schema)
+            return replace(view, causes=causes, predicted=predicted, gold=gold)
 
-        return list(await asyncio.gather(*map(view, scores)))
+        return list(await asyncio.gather(*map(execute, views)))
 
 
 def _open(benchmark: Benchmark, name: str) -> Database:
@@ -159,17 +131,6 @@ def _open(benchmark: Benchmark, name: str) -> Database:
         where = benchmark.location(name)
         raise DataError(f"The database {where} is not there: neither SQL can be executed.")
     return open_benchmark_database(benchmark, name, 0)
-
-
-async def _execute(
-    workers: SqlWorkers, database: Database, score: QuestionScore, executing: Executing
-) -> tuple[Execution | None, Execution | None]:
-    timeout_s = executing.benchmark.settings.timeout_s
-    predicted, gold = [
-        await workers.execute(database, sql, rows=executing.rows, timeout_s=timeout_s) if sql else None
-        for sql in (score.outcome.sql, score.gold_sql)
-    ]
-    return predicted, gold
 
 
 def question_as_object(view: QuestionView) -> dict[str, Any]:
@@ -196,8 +157,8 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "correction": asdict(score.correction) if score.correction else None,
         "opinion": asdict(score.opinion) if score.opinion else None,
         "correct_on_corrected": is_right_corrected(score, run.rule) if run.golds_sha256 else None,
-        "predicted_result": _execution(view.predicted),
-        "gold_result": _execution(view.gold),
+        "predicted_result": result_as_object(view.predicted) if view.predicted else None,
+        "gold_result": result_as_object(view.gold) if view.gold else None,
         "not_executed": view.problem,
         "candidates": [
             {"stage": each.stage, "sql": each.sql} | _verdict(score.stages.get(each.stage), run.rule)
@@ -224,18 +185,6 @@ def _verdict(verdict: Verdict | None, rule: str) -> dict[str, Any]:
     if verdict is None:
         return {"correct": None, "status": None}
     return {"correct": is_right(verdict, rule), "status": verdict.status, "error": verdict.error}
-
-
-def _execution(found: Execution | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {
-        "status": found.status,
-        "columns": list(found.columns),
-        "rows": plain(found.rows),
-        "row_count": found.row_count,
-        "error": found.error,
-    }
 
 
 def _call(call: Call, exchanges: Exchanges) -> dict[str, Any]:

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from flows.cli.output import write_page
+from flows.runtime.control import Progress
+from flows.runtime.folders import Folders
 from flows.show.page import Before, Links, render_run
 from flows.show.question_view import view_questions
 from flows.show.run_view import view_run
 from tasks.errors import CrosscheckError
-from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import FILE_NAME, write_leaderboard
 from tasks.tracking.mlflow.store import find_store
@@ -17,10 +18,6 @@ from tasks.tracking.mlflow.tracker import log_page
 from tasks.tracking.night.baseline import compare_with, previous_run
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
-
-if TYPE_CHECKING:
-    from flows.runtime.control import Progress
-
 
 LEVEL = 0.05
 """Level of the test against the run before."""
@@ -60,26 +57,20 @@ class WrittenPage:
     problem: str
 
 
-def write_report(run: str, data: Path, home: Home, choice: PageChoice, progress: "Progress") -> WrittenPage:
-    """Write the page of a run.
-
-    Args:
-        run: how the user names it.
-        data: folder of the benchmarks' files.
-        home: the working folder.
-        choice: what the page has, and where it goes.
-        progress: what is being done.
+def write_report(run: str, folders: Folders, choice: PageChoice, progress: Progress) -> WrittenPage:
+    """Write the page of the run that a user names.
 
     Raises:
         CrosscheckError: there is no such run, or the file cannot be written.
     """
+    home = folders.home
     warehouse = Warehouse(home.warehouse)
     found = find_run(run, warehouse.runs())
     file = choice.file or home.reports / f"{found.run_id}.html"
     progress.step("Reading the run and its benchmark")
-    view = view_run(warehouse.read_run(found.run_id), data, home)
+    view = view_run(warehouse.read_run(found.run_id), folders)
     scores = {"all": view.report.rows, "wrong": (*view.wrong, *view.unanswered), "none": ()}[choice.details]
-    views = view_questions(view.stored, scores, data, home, rows=choice.rows, progress=progress)
+    views = view_questions(view.stored, scores, folders, rows=choice.rows, progress=progress)
     links = Links(board="" if choice.file else FILE_NAME, before=_before(view.stored, found, warehouse))
     page = render_run(view, views, links)
     write_page(page, file, make_folder=choice.file is None)

@@ -1,6 +1,5 @@
 """`crosscheck report`."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,11 +7,10 @@ from typing import Literal
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions(options.Data, options.Output):
+class ReportOptions(options.Files):
     """Options of `crosscheck report`."""
 
     run: str = options.argument(metavar="RUN")
@@ -28,17 +26,13 @@ class ReportOptions(options.Data, options.Output):
         default="all",
         help="Questions whose stages, prompts, replies and results are on the page.",
     )
-    rows: int = options.number(
-        "--rows",
-        default=5,
-        help="Rows of each result.",
-    )
+    rows: int = options.number("--rows", default=5, help="Rows of each result.")
     mlflow: bool = options.option(
         "--mlflow/--no-mlflow",
         default=True,
         help="Whether the page becomes an artifact of the run in MLflow.",
     )
-    open: bool = options.option("--open", is_flag=True, help="Open the page in a browser.")
+    open: bool = options.flag("--open", "Open the page in a browser.")
 
 
 @click.command(
@@ -56,15 +50,12 @@ def command(given: ReportOptions) -> None:
     The page loads nothing and can be sent by mail. Both SQLs are executed once more for their results. Prompts and
     replies come from the reply cache; no model is called.
     """
-    from flows.cli.progress import open_progress
-    from flows.runtime.logs import logging_to
     from flows.show.report import PageChoice, write_report
-    from tasks.settings.home import find_data
 
     choice = PageChoice(given.html, given.details, given.rows, given.mlflow)
-    with open_progress(sys.stderr) as progress, logging_to(given.folder):
-        written = write_report(given.run, find_data(given.data), given.folder, choice, progress)
-    emit(
+    with given.progress() as progress:
+        written = write_report(given.run, given.folders, choice, progress)
+    given.emit(
         {
             "run_id": written.run_id,
             "page": str(written.place),
@@ -72,8 +63,6 @@ def command(given: ReportOptions) -> None:
             "mlflow": written.problem or "logged",
         },
         lambda stream: print(_said(written.place, written.problem, asked=given.mlflow), file=stream),
-        as_json=given.as_json,
-        text_too=False,
     )
     if given.open:
         click.launch(written.place.as_uri())

@@ -3,16 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from rich.markup import escape
-
-from flows.report.tables import open_console, show_all
+from flows.report.tables import literal, open_console, share_table, show_all, stage_table
 from flows.show.run_view import UNKNOWN_DEFAULTS, RunView, causes_of
 from tasks.scoring.metrics.candidates import candidate_tables
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.report import QuestionScore
 from tasks.tables import TextTable
 from tasks.tracking.pages.text import visible
 from tasks.tracking.predictions import status
-from tasks.wording import counted, counts, duration, interval, money, number, percent, shorten, signed
+from tasks.wording import counted, counts, duration, interval, money, number, percent, shorten
 
 WIDTH = 80
 """Columns of a question's line where the output is not a terminal."""
@@ -25,20 +23,20 @@ def print_run(view: RunView, stream: TextIO) -> None:
     console = open_console(stream)
     run, report = view.stored.run, view.report
     names = " · ".join((run.benchmark, run.backbone, run.pipeline))
-    console.print(f"\n[bold]{_text(names)}[/]")
-    state = "" if view.stored.status == "complete" else f", [yellow]{_text(view.stored.status)}[/]"
+    console.print(f"\n[bold]{literal(names)}[/]")
+    state = "" if view.stored.status == "complete" else f", [yellow]{literal(view.stored.status)}[/]"
     console.print(f"run {run.run_id}, started {run.started:%Y-%m-%d %H:%M} UTC{state}")
     console.print(
         f"execution accuracy [bold]{percent(report.ex)}[/] ({counts(report.ex)}, rule {report.rule})"
     )
     for sentence in run.translations:
-        console.print(f"[bold]{_text(sentence)}[/]")
+        console.print(f"[bold]{literal(sentence)}[/]")
     if report.ex.total:
         console.print(f"{CONFIDENCE} {interval(*view.interval)} (Wilson)")
     if view.corrected is not None:
         console.print(f"on corrected golds [bold]{percent(view.corrected)}[/] ({counts(view.corrected)})")
         if differ := view.corrected_differs.in_words():
-            console.print(f"corrected golds differ: {_text(differ)}", soft_wrap=True)
+            console.print(f"corrected golds differ: {literal(differ)}")
     for line in _settings(view):
         console.print(line)
     show_all(console, _tables(view))
@@ -49,14 +47,7 @@ def print_run(view: RunView, stream: TextIO) -> None:
 def print_lists(
     view: RunView, listed: Mapping[str, Sequence[QuestionScore]], limit: int, stream: TextIO
 ) -> None:
-    """Print a line for each question, and how to see one of them.
-
-    Args:
-        view: the run.
-        listed: questions by "wrong" and "unanswered".
-        limit: most questions of each.
-        stream: output stream.
-    """
+    """Print a line for each of the first questions by "wrong" and "unanswered", and how to see one of them."""
     console = open_console(stream)
     width = min(console.width, 200) if console.is_terminal else WIDTH
     for kind, rows in listed.items():
@@ -64,17 +55,17 @@ def print_lists(
         shown = rows[:limit]
         widths = _widths(shown)
         for row in shown:
-            console.print(question_line(view, row, widths, width), markup=False, soft_wrap=True)
+            console.print(question_line(view, row, widths, width), markup=False)
         if len(rows) > limit:
             console.print(f"[dim]the first {limit:,} of {len(rows):,}; --limit shows more[/]")
     if view.problem:
-        console.print(f"[yellow]![/] The causes cannot be read: {_text(view.problem)}", soft_wrap=True)
+        console.print(f"[yellow]![/] The causes cannot be read: {literal(view.problem)}")
     run_id = view.stored.run.run_id
     first = next((row.question.id for rows in listed.values() for row in rows), None)
     if first is not None:
-        console.print(f"\ncrosscheck show {run_id} {_text(first)}", soft_wrap=True)
+        console.print(f"\ncrosscheck show {run_id} {literal(first)}")
     if view.report.mendable:
-        console.print(f"crosscheck rerun {run_id}", soft_wrap=True)
+        console.print(f"crosscheck rerun {run_id}")
 
 
 def question_line(view: RunView, row: QuestionScore, widths: tuple[int, int], width: int) -> str:
@@ -105,12 +96,12 @@ def _settings(view: RunView) -> list[str]:
         for name, value in view.stored.run.tags.items()
         if name != "changed" or view.changes is None
     }
-    lines = [f"{_text(name)}: {_text(value)}" for name, value in tags.items()]
+    lines = [f"{literal(name)}: {literal(value)}" for name, value in tags.items()]
     if view.changes is None:
         lines.append(f"[dim]settings: {UNKNOWN_DEFAULTS}[/]")
     elif view.changes:
         lines.append("differs from the defaults:")
-        lines += [f"  {_text(_cut(change, 200))}" for change in view.changes[:CHANGES_SHOWN]]
+        lines += [f"  {literal(_cut(change, 200))}" for change in view.changes[:CHANGES_SHOWN]]
         if len(view.changes) > CHANGES_SHOWN:
             lines.append(f"  and {len(view.changes) - CHANGES_SHOWN:,} more: --json")
     else:
@@ -120,37 +111,20 @@ def _settings(view: RunView) -> list[str]:
 
 def _tables(view: RunView) -> list[TextTable]:
     report = view.report
-    stages = tuple(
-        (
-            each.name,
-            percent(each.ex),
-            counts(each.ex),
-            number(each.fixed, missing=""),
-            number(each.broken, missing=""),
-            "" if each.fixed is None or each.broken is None else signed(each.fixed - each.broken),
-        )
-        for each in report.stages
-    )
-    tables = []
-    if stages:
-        tables.append(TextTable("By stage", ("", "EX", "right", "fixed", "broken", "net"), stages))
+    tables = [stage_table("By stage", report.stages)] if report.stages else []
     for title, shares in (
         ("By rule", report.rules),
         ("By difficulty", report.by_difficulty),
         ("By database", report.by_database),
     ):
         if len(shares) > 1:
-            tables.append(TextTable(title, ("", "EX", "right"), _shares(shares)))
+            tables.append(share_table(title, shares))
     if found := (view.stored.summary or {}).get("candidates"):
         tables += candidate_tables(found)
     if view.causes:
         rows = tuple((name, f"{count:,}") for name, count in view.causes.items())
         tables.append(TextTable("Causes of wrong answers, several perhaps", ("", "questions"), rows))
     return tables
-
-
-def _shares(shares: Mapping[str, Ratio]) -> tuple[tuple[str, ...], ...]:
-    return tuple((name, percent(ratio), counts(ratio)) for name, ratio in shares.items())
 
 
 def _bill(view: RunView) -> list[str]:
@@ -166,10 +140,6 @@ def _bill(view: RunView) -> list[str]:
         names = shorten(list(report.missing_databases), 5)
         left = report.questions - report.scored
         lines.append(
-            f"[yellow]![/] {left:,} of {report.questions:,} are not scored, databases missing: {_text(names)}"
+            f"[yellow]![/] {left:,} of {report.questions:,} are not scored, databases missing: {literal(names)}"
         )
     return lines
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))

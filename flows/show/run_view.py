@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from flows.results.paper_runs import schemas_of
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from flows.runtime.folders import Folders
 from tasks.database.schema import Schema
 from tasks.errors import CrosscheckError
 from tasks.scoring.build_report import build_report
@@ -15,8 +14,7 @@ from tasks.scoring.metrics.causes import NOT_ASKED
 from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
 from tasks.scoring.report import QuestionScore, Ratio, Report, is_right
 from tasks.scoring.significance import wilson
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings, stored_benchmark
-from tasks.settings.home import Home, find_conf
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.tracking.evaluation import KINDS
 from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import status
@@ -100,12 +98,12 @@ def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:
     return classify(row, view.report.rule, schema) if schema else ()
 
 
-def view_run(stored: StoredRun, data: Path, home: Home) -> RunView:
+def view_run(stored: StoredRun, folders: Folders) -> RunView:
     """Compute what is shown of a run; without the benchmark's files, everything but the causes of single questions."""
     schemas: dict[str, Schema] = {}
     problem = ""
     try:
-        schemas = schemas_of(stored, data, home)
+        schemas = schemas_of(stored, folders)
     except CrosscheckError as error:
         problem = str(error)
     rule = stored.run.rule
@@ -115,12 +113,7 @@ def view_run(stored: StoredRun, data: Path, home: Home) -> RunView:
 
 
 def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) -> dict[str, Any]:
-    """Return a run as plain JSON.
-
-    Args:
-        view: the run.
-        listed: questions to list, by "wrong" and "unanswered".
-    """
+    """Return a run as plain JSON, with the questions that are listed by "wrong" and "unanswered"."""
     run, report = view.stored.run, view.report
     low, high = view.interval
     return {
@@ -189,13 +182,3 @@ def _changes(stored: StoredRun) -> tuple[str, ...] | None:
     default = flatten({kind: getattr(made, kind).model_dump(mode="json") for kind in KINDS})
     now = flatten({kind: run.settings.get(kind) or {} for kind in KINDS})
     return tuple(sorted(f"{key}={value}" for key, value in now.items() if default.get(key) != value))
-
-
-def benchmark_of(stored: StoredRun, data: Path, home: Home) -> Benchmark:
-    """Load the benchmark of a run as its evaluation had it.
-
-    Raises:
-        CrosscheckError: its files or settings cannot be read.
-    """
-    settings = stored_benchmark(stored.run.settings["benchmark"])
-    return load_benchmark(settings, data=data, home=home.path, conf=find_conf())

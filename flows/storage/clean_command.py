@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,20 +33,15 @@ class CleanOptions(options.Output):
         metavar="N",
         help="Keep the latest N runs of each benchmark, backbone and pipeline whatever their age.",
     )
-    rows: bool = options.option(
-        "--rows",
-        is_flag=True,
-        help="Also remove the questions of runs that are not kept from the warehouse; their scores stay.",
+    rows: bool = options.flag(
+        "--rows", "Also remove the questions of runs that are not kept from the warehouse; their scores stay."
     )
-    replies: bool = options.option(
+    replies: bool = options.flag(
         "--replies",
-        is_flag=True,
-        help="Also remove replies of models that are older than --keep. They are paid for again when needed.",
+        "Also remove replies of models that are older than --keep. They are paid for again when needed.",
     )
-    dry_run: bool = options.option(
-        "--dry-run", is_flag=True, help="Show what would be removed, and its size."
-    )
-    yes: bool = options.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+    dry_run: bool = options.flag("--dry-run", "Show what would be removed, and its size.")
+    yes: bool = options.flag("--yes", "Do not ask for confirmation.")
 
 
 @click.command(
@@ -77,12 +71,7 @@ def command(given: CleanOptions) -> int:
     holdings = folder.holdings()
     found = as_object(folder, holdings)
     if given.dry_run:
-        emit(
-            found,
-            lambda stream: print_holdings(folder, holdings, stream),
-            as_json=given.as_json,
-            text_too=False,
-        )
+        given.emit(found, lambda stream: print_holdings(folder, holdings, stream))
         return 0
     if not given.yes and not _confirmed(folder, holdings, given):
         return 0
@@ -93,12 +82,7 @@ def command(given: CleanOptions) -> int:
         "shrunk": cleaned.shrunk,
         "problems": list(cleaned.problems),
     }
-    emit(
-        found | done,
-        lambda stream: click.echo(in_words(cleaned), stream),
-        as_json=given.as_json,
-        text_too=False,
-    )
+    given.emit(found | done, lambda stream: click.echo(in_words(cleaned), stream))
     return 3 if cleaned.problems else 0
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import click
 
 from flows.cli import options
-from flows.cli.output import emit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +26,4 @@ def command(given: StatusOptions) -> None:
     folder = open_folder(given.folder, Keep(age=given.keep))
     holdings = folder.holdings()
     found = as_object(folder, holdings) | {"elsewhere": not_ours(given.folder)}
-    emit(
-        found,
-        lambda stream: print_holdings(folder, holdings, stream),
-        as_json=given.as_json,
-        text_too=False,
-    )
+    given.emit(found, lambda stream: print_holdings(folder, holdings, stream))

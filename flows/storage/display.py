@@ -21,9 +21,8 @@ NOT_SHRUNK = (
 def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) -> None:
     """Print a table of the stores, and what is kept."""
     console = open_console(stream, WIDE)
-    made = table("", "store", "size", "holds", "`clean` removes", "and frees", "in")
-    for column in made.columns[2:]:
-        column.justify = "left"
+    texts = ("holds", "`clean` removes", "and frees", "in")
+    made = table("", "store", "size", *texts, texts=texts)
     for each in holdings:
         made.add_row(
             each.name,
@@ -41,16 +40,14 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
     console.print(
         f"{escape(str(folder.home.path))} · kept: what was used since {kept.cutoff:%Y-%m-%d %H:%M} UTC or by "
         f"{counted(len(kept.kept), 'run')}; {counted(len(kept.removable), 'run')} would keep scores"
-        f"{' and questions' if kept.rows else ''} alone",
-        soft_wrap=True,
+        f"{' and questions' if kept.rows else ''} alone"
     )
     for each in holdings:
         if each.note:
-            console.print(f"[dim]·[/] {each.name}: {escape(each.note)}", soft_wrap=True)
+            console.print(f"[dim]·[/] {each.name}: {escape(each.note)}")
     if elsewhere := not_ours(folder.home):
         console.print(
-            f"[dim]·[/] What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned.",
-            soft_wrap=True,
+            f"[dim]·[/] What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned."
         )
 
 

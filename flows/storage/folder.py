@@ -68,25 +68,18 @@ class Cleaned:
 
     Attributes:
         before, after: bytes of the folder.
-        kept_runs: number of runs that are kept whole.
         problems: what could not be removed and why, in sentences.
         shrunk: whether the files were shrunk: no other process used the folder.
     """
 
     before: int
     after: int
-    kept_runs: int
     problems: tuple[str, ...] = ()
     shrunk: bool = True
 
 
 def open_folder(home: Home, keep: Keep, *, replies: bool = False) -> Folder:
-    """Return a working folder and what of it is kept.
-
-    Args:
-        home: the folder.
-        keep: the settings.
-        replies: whether old replies may be removed, too.
+    """Return a working folder and what of it is kept; with `replies`, old replies may be removed, too.
 
     Raises:
         CrosscheckError: the warehouse or the file of a night cannot be read; without them it is not known what is kept.
@@ -113,11 +106,7 @@ def open_folder(home: Home, keep: Keep, *, replies: bool = False) -> Folder:
 def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
     """Remove what is not kept, then shrink the files if no other process uses the folder.
 
-    Killed at any moment, the next cleaning continues.
-
-    Args:
-        folder: the folder.
-        say: called with what is being done.
+    Killed at any moment, the next cleaning continues. What is being done is said with `say`.
 
     Raises:
         ConfigurationError: another process is cleaning it.
@@ -133,7 +122,7 @@ def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
                 for store in folder.stores:
                     say(f"Shrinking {store.name}")
                     problems += _attempted(store, store.shrink)
-    return Cleaned(before, size_of(folder.home.path), len(folder.retention.kept), tuple(problems), alone)
+    return Cleaned(before, size_of(folder.home.path), tuple(problems), alone)
 
 
 def _attempted(store: Store, work: Callable[[], None]) -> Sequence[str]:

@@ -14,15 +14,14 @@ NAME = "replies"
 
 
 class Replies(Store):
-    """The reply cache, in the working folder or where CROSSCHECK_REPLIES names it."""
+    """The reply cache, in the working folder or where CROSSCHECK_REPLIES names it.
+
+    Args:
+        home: the working folder.
+        may_remove: whether the user asked to remove replies.
+    """
 
     def __init__(self, home: Home, *, may_remove: bool) -> None:
-        """Describe the cache.
-
-        Args:
-            home: the working folder.
-            may_remove: whether the user asked to remove replies.
-        """
         super().__init__(NAME, home.replies)
         self._place = find_replies(home)
         self._may_remove = may_remove

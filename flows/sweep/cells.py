@@ -118,13 +118,7 @@ def run_sweep(
     estimates: Sequence[Estimate],
     opened: Callable[[], AbstractContextManager[Progress]],
 ) -> Sweep:
-    """Evaluate every cell; the others continue if one fails.
-
-    Args:
-        start: its id, labels and budget.
-        cells: the cells, in order.
-        estimates: their estimates.
-        opened: opens a display of progress, one for each cell.
+    """Evaluate every cell in order, each with a display of its own; the others continue if one fails.
 
     Raises:
         Interrupted: the user stopped it; finished cells and all paid replies are kept.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.cli import options
-from flows.cli.output import emit, emit_json
+from flows.cli.output import emit_json
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
 if TYPE_CHECKING:
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions(
-    options.Benchmark, options.Questions, options.Overrides, options.Labels, options.Data, options.Output
-):
+class SweepOptions(options.Benchmark, options.Questions, options.Overrides, options.Labels, options.Files):
     """Options of `crosscheck sweep`."""
 
     backbones: str = options.option(
@@ -45,9 +43,7 @@ class SweepOptions(
         metavar="USD",
         help="Stop when the paid calls have cost this amount.",
     )
-    dry_run: bool = options.option(
-        "--dry-run", is_flag=True, help="Show the cells and their estimated costs; evaluate nothing."
-    )
+    dry_run: bool = options.flag("--dry-run", "Show the cells and their estimated costs; evaluate nothing.")
 
     def settings(self, backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
         """Return the settings of one cell.
@@ -101,9 +97,7 @@ def command(given: SweepOptions) -> int:
     sweep = run_sweep(
         Start(new_run_id(), labels, given.budget), cells, estimates, lambda: open_progress(sys.stderr)
     )
-    emit(
-        sweep.as_object() | {"dry_run": False},
-        lambda stream: print_sweep(sweep, stream),
-        as_json=given.as_json,
+    given.emit(
+        sweep.as_object() | {"dry_run": False}, lambda stream: print_sweep(sweep, stream), text_too=True
     )
     return sweep.exit_code

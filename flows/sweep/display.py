@@ -32,19 +32,13 @@ def print_estimate(
     console.print(
         f"An estimate: the prompts of up to {SAMPLE} questions per pipeline, answered by the offline model, at 4 "
         f"characters a token, and {ASSUMED_REASONING} tokens of reasoning a reply where the reply format has one. "
-        "Replies in the cache cost nothing and are not subtracted.",
-        soft_wrap=True,
+        "Replies in the cache cost nothing and are not subtracted."
     )
     if selecting := max(cell.selecting_calls for cell in cells):
-        console.print(
-            f"Selecting among candidates comes on top: at most {selecting:,} calls per question.",
-            soft_wrap=True,
-        )
+        console.print(f"Selecting among candidates comes on top: at most {selecting:,} calls per question.")
     if budget_usd is not None and (total is None or total > budget_usd):
         known = "is unknown" if total is None else f"is above it ({money(total)})"
-        console.print(
-            f"The estimate {known}: the sweep stops when ${budget_usd:,.2f} are spent.", soft_wrap=True
-        )
+        console.print(f"The estimate {known}: the sweep stops when ${budget_usd:,.2f} are spent.")
 
 
 def print_sweep(sweep: Sweep, stream: TextIO) -> None:
@@ -72,8 +66,7 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
     show(console, shown)
     console.print(
         "Against the best: exact McNemar tests on the same questions, p adjusted for their number (Holm). Cells "
-        "inside the noise are not ranked.",
-        soft_wrap=True,
+        "inside the noise are not ranked."
     )
     for done in sweep.cells:
         failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0
@@ -82,10 +75,10 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
                 f"[red]✗[/] {escape(done.cell.name)}: {failed:,} questions have no answer; they count as wrong"
             )
         if done.problem:
-            console.print(f"[red]✗[/] {escape(done.cell.name)}: {escape(done.problem)}", soft_wrap=True)
+            console.print(f"[red]✗[/] {escape(done.cell.name)}: {escape(done.problem)}")
     if sweep.budget:
         console.print(f"Spent ${sweep.budget.spent_usd:,.4f} of ${sweep.budget.limit_usd:,.4f}.")
     last = next((done.evaluated for done in reversed(sweep.cells) if done.evaluated), None)
     if last:
         where = sweep.page or f"tags.sweep = '{sweep.id}' finds the runs"
-        console.print(f"\nMLflow   {escape(last.mlflow_command)}\n         {escape(where)}", soft_wrap=True)
+        console.print(f"\nMLflow   {escape(last.mlflow_command)}\n         {escape(where)}")

@@ -70,13 +70,7 @@ def plan_sweep(
     pipelines: Sequence[str],
     grid: Sequence[str] = (),
 ) -> tuple[Cell, ...]:
-    """Read the settings of every cell, pipelines varying fastest but for the grid.
-
-    Args:
-        settings_of: returns the settings of a backbone, a pipeline and the grid's settings of a cell.
-        backbones: names or files.
-        pipelines: names or files.
-        grid: values of settings, `pipeline.demonstrations.k=0,1,3`.
+    """Read the settings of every cell, pipelines varying fastest but for the grid: `pipeline.demonstrations.k=0,1,3`.
 
     Raises:
         ConfigurationError: an unknown name, key or value, a missing key of a backbone, or two equal cells.

@@ -16,6 +16,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -25,6 +26,7 @@ from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.rsl_sql import link_both_ways
 from flows.reproduction.sources import Sources
 from flows.runtime.control import NullProgress
+from flows.runtime.folders import Folders
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Reply, Request
 from tasks.backbone.recordings.file import Recording
@@ -38,9 +40,8 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.alignment import whole_question
 from tasks.retrieval.name_matching import question_tokens
 from tasks.scoring.linking import LinkedQuestion, score_link
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import find_conf
+from tasks.settings.home import Home
 from tasks.settings.pipeline import RslSqlSettings
 from tasks.sql.elements import Elements, used_elements
 from tasks.sql.parsing import parse
@@ -163,22 +164,8 @@ def main() -> None:
     options.add_argument("--data", required=True, help="folder of the benchmarks' files")
     data = options.parse_args().data
     with tempfile.TemporaryDirectory() as home:
-
-        def settings(benchmark: str, pipeline: str, *overrides: str) -> EvaluationSettings:
-            return evaluation_settings(
-                EvaluationChoice(
-                    benchmark=benchmark,
-                    backbone="replay",
-                    pipeline=pipeline,
-                    overrides=overrides,
-                    data=data,
-                    home=home,
-                )
-            )
-
-        sources = Sources(
-            lambda benchmark, pipeline: settings(benchmark, pipeline), find_conf(), NullProgress()
-        )
+        sources = Sources(Folders(Path(data), Home(Path(home))), NullProgress())
+        settings = sources.settings
         bird = sources.benchmark(settings("bird-dev", "rsl-sql"))
         click.echo("DAC, name matching on BIRD dev")
         name_matching(bird, evidence=False)
@@ -191,7 +178,7 @@ def main() -> None:
             click.echo(f"  hints from {source:<10} {strict_recall(bird, records)}")
 
         click.echo("rsl-sql, prompts for SQL1 that show a table which the model had not linked")
-        folder = sources.release(settings("bird-dev", "rsl-sql")).folder
+        folder = sources.release().folder
         named = json.loads((folder / "forward_link.json").read_text(encoding="utf-8"))
         for shown in ("named", "with_hints"):
             _, prompts = linked(

@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from flows.runtime.folders import Folders
 from flows.show.page import render_run
 from flows.show.question_view import view_questions
 from flows.show.run_view import view_run
@@ -45,15 +46,15 @@ def long_page(home: Home, questions: int) -> str:
     subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[2])
     warehouse = Warehouse(home.warehouse)
     stored = warehouse.read_run(warehouse.runs()[0].run_id)
-    data = Path("data")
-    views = view_questions(stored, stored.rows, data, home, rows=5)
+    folders = Folders(Path("data"), home)
+    views = view_questions(stored, stored.rows, folders, rows=5)
     repeated = []
     for number in range(questions):
         view = views[number % len(views)]
         question = replace(view.score.question, id=str(number), text=f"{view.score.question.text} ({number})")
         repeated.append(replace(view, score=replace(view.score, question=question)))
     whole = replace(stored, rows=tuple(each.score for each in repeated))
-    return render_run(view_run(whole, data, home), repeated)
+    return render_run(view_run(whole, folders), repeated)
 
 
 def seconds(page: Path) -> tuple[float, float]:

@@ -170,20 +170,25 @@ def built_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture
-def crosscheck(tmp_path: Path, prefect_server: str) -> CommandLine:
-    """The command line with an empty working folder."""
-    home = tmp_path / "home"
-    home.mkdir()
+def served(home: Path, server: str) -> CommandLine:
+    """Return the command line with a working folder and the address of a Prefect server."""
     return CommandLine(
         home,
         {
-            "PREFECT_API_URL": prefect_server,
+            "PREFECT_API_URL": server,
             "PREFECT_HOME": str(home / "prefect"),
             "PREFECT_LOCAL_STORAGE_PATH": str(home / "prefect" / "storage"),
             "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "prefect" / "storage"),
         },
     )
+
+
+@pytest.fixture
+def crosscheck(tmp_path: Path, prefect_server: str) -> CommandLine:
+    """The command line with an empty working folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return served(home, prefect_server)
 
 
 def wait_until(condition: Any, timeout: float = 300) -> None:

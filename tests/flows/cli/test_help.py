@@ -10,7 +10,6 @@ import click
 import pytest
 
 from flows.answer import answering as answer_one
-from flows.answer import command as answer_command
 from flows.cli.program import COMMANDS, INTERNAL_ERROR, crosscheck
 from flows.descriptions import command as prepare_command
 from flows.report import result as evaluated
@@ -174,7 +173,6 @@ def test_the_exit_codes_in_the_texts_are_those_of_the_program() -> None:
     assert codes(epilog(ALL["answer"])) == {
         answer_one.RAN, answer_one.DID_NOT_RUN, CrosscheckError.exit_code, answer_one.TRY_AGAIN,
     }  # fmt: skip
-    assert answer_command.NO_ANSWER == answer_one.DID_NOT_RUN
     from flows.cli.program import main
 
     assert codes(str(main.__doc__)) == evaluation | {INTERNAL_ERROR}

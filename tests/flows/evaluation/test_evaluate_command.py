@@ -5,11 +5,13 @@ import os
 import shutil
 import signal
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import CommandLine, Ran, end, wait_until
+from tests.support import in_process
+from tests.support.command_line import CommandLine, Ran, end, served, wait_until
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
 
 KEYS = [
@@ -32,25 +34,37 @@ def assert_no_traceback(ran: Ran) -> None:
     assert "Traceback" not in ran.out + ran.err
 
 
-@pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file to which the program that opens pages on Linux writes the page, in the place of a browser."""
-    file, program = tmp_path / "opened", tmp_path / "bin" / "xdg-open"
+@dataclass(frozen=True)
+class Opened:
+    """An evaluation with `--open`, its working folder, and the file that names the page in the place of a browser."""
+
+    ran: Ran
+    home: Path
+    file: Path
+
+
+@pytest.fixture(scope="module")
+def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """Evaluate six questions, with a program in the place of the one that opens pages on Linux."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    file, program = folder / "opened", folder / "bin" / "xdg-open"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {file}\n', encoding="utf-8")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    return file
+    line = served(Path(shutil.copytree(built_demo, folder / "home")), prefect_server)
+    line.environment = {**line.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    ran = line.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json", "--open")
+    return Opened(ran, line.home, file)
 
 
 def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_standard_error(
-    demo: CommandLine, opened: Path
+    evaluated: Opened,
 ) -> None:
-    ran = demo.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json", "--open")
+    ran = evaluated.ran
     assert ran.code == 0, ran.err
-    page = demo.home / "reports" / f"{ran.json['run_id']}.html"
+    page = evaluated.home / "reports" / f"{ran.json['run_id']}.html"
     assert f"The page is {page}." in ran.err and "augmented sql" in page.read_text(encoding="utf-8")
-    wait_until(lambda: opened.exists() and opened.read_text(encoding="utf-8") == str(page))
+    wait_until(lambda: evaluated.file.exists() and evaluated.file.read_text(encoding="utf-8") == str(page))
     result = ran.json
     assert list(result)[: len(KEYS)] == KEYS
     assert result["questions"] == 6
@@ -187,8 +201,8 @@ def test_a_passing_server_error_is_retried_and_paid_once(
     assert ran.json["retries"] == 2
 
 
-def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(demo: CommandLine) -> None:
-    ran = demo.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json").json
+def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(evaluated: Opened) -> None:
+    ran = evaluated.ran.json
     from mlflow import MlflowClient
 
     client = MlflowClient(ran["mlflow"]["tracking_uri"])
@@ -209,13 +223,29 @@ def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(demo: Co
         (("--pipeline", "rsl_sql"), 'Did you mean "rsl-sql"?'),
         (("--set", "pipeline.selection.shortcutt=true"), 'Did you mean "shortcut"?'),
         (("--set", "nonsense"), "kind.key=value"),
-        (("--questions", "99999"), "99999"),
-        (("--benchmark", "bird-dev", "--data", "nowhere"), "--data"),
         (("--backbone", "openai"), "OPENAI_API_KEY"),
         (("--limit", "0"), "0"),
     ],
 )
 def test_a_users_error_is_one_message_that_says_how_to_mend_it(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    ran = in_process.run("evaluate", *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == ""
+    assert_no_traceback(ran)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--questions", "99999"), "99999"),
+        (("--benchmark", "bird-dev", "--data", "nowhere"), "--data"),
+    ],
+)
+def test_an_error_that_only_the_benchmark_shows_is_one_message_too(
     demo: CommandLine, arguments: tuple[str, ...], said: str
 ) -> None:
     ran = demo.run("evaluate", *arguments)

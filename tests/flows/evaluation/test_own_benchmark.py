@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.own_benchmark import OwnBenchmark
 
@@ -87,10 +88,12 @@ def test_a_home_with_blanks_and_umlauts_works_without_home_and_in_the_c_locale(
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody may write")
 @pytest.mark.parametrize("command", ["evaluate", "cache list", "prepare"])
-def test_a_folder_that_cannot_be_written_is_one_message(crosscheck: CommandLine, command: str) -> None:
-    crosscheck.cwd = Path("/proc")
-    crosscheck.environment = {**crosscheck.environment, "CROSSCHECK_HOME": ""}
-    ran = crosscheck.run(*command.split())
+def test_a_folder_that_cannot_be_written_is_one_message(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/proc")
+    monkeypatch.setenv("CROSSCHECK_HOME", "")
+    ran = in_process.run(*command.split())
     assert ran.code == 2
     assert ran.err.startswith("crosscheck: The working folder /proc/.crosscheck cannot be made: ")
     assert "--home" in ran.err
@@ -111,10 +114,8 @@ def test_data_that_may_only_be_read_is_enough(crosscheck: CommandLine, own_bench
 
 
 @pytest.mark.parametrize("name", ["why?", "50%25"])
-def test_a_home_whose_name_a_database_would_misread_is_refused(
-    crosscheck: CommandLine, tmp_path: Path, name: str
-) -> None:
-    ran = crosscheck.run("cache", "list", "--home", str(tmp_path / name))
+def test_a_home_whose_name_a_database_would_misread_is_refused(tmp_path: Path, name: str) -> None:
+    ran = in_process.run("cache", "list", "--home", str(tmp_path / name))
     assert ran.code == 2
     assert name in ran.err
     assert not (tmp_path / name).exists()

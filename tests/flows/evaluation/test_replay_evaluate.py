@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from flows.questions.recording import check_record
+from tasks.errors import ConfigurationError
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.tracking.warehouse.runs import Warehouse
+from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI
 
@@ -129,24 +133,38 @@ def failures(demo: CommandLine) -> str:
     [
         (("--backbone", "replay"), "backbone.recording=FILE"),
         (("--backbone", "replay", "--set", "backbone.recording=none.jsonl"), "none.jsonl cannot be read"),
-        (("--record", "no-such-folder/run.jsonl"), "there is no folder"),
     ],
 )
-def test_what_cannot_be_recorded_or_replayed_is_said_before_anything_is_asked(
-    crosscheck: CommandLine, arguments: tuple[str, ...], complaint: str
+def test_what_cannot_be_replayed_is_said_before_anything_is_asked(
+    arguments: tuple[str, ...], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = crosscheck.run("evaluate", "--pipeline", "rsl-sql", *arguments)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    ran = in_process.run("evaluate", "--pipeline", "rsl-sql", *arguments)
     assert ran.code == 2
     assert complaint in ran.err and ran.out == ""
     assert "Traceback" not in ran.err
 
 
-def test_a_recording_is_not_replaced_by_its_own_replay(crosscheck: CommandLine, tmp_path: Path) -> None:
+def test_what_cannot_be_recorded_is_said_before_anything_is_asked(crosscheck: CommandLine) -> None:
+    ran = crosscheck.run("evaluate", "--pipeline", "rsl-sql", "--record", "no-such-folder/run.jsonl")
+    assert ran.code == 2
+    assert "there is no folder" in ran.err and ran.out == ""
+    assert "Traceback" not in ran.err
+
+
+def test_a_recording_is_not_replaced_by_its_own_replay(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("")
-    ran = crosscheck.run(*replayed(path, "--record", str(path)))
-    assert ran.code == 2
-    assert "this is the recording that is replayed" in ran.err
+    choice = EvaluationChoice(
+        benchmark="demo",
+        backbone="replay",
+        pipeline="rsl-sql",
+        overrides=[f"backbone.recording={path}"],
+        home=str(tmp_path / "home"),
+        record=str(path),
+    )
+    with pytest.raises(ConfigurationError, match="this is the recording that is replayed"):
+        check_record(evaluation_settings(choice))
 
 
 def test_without_a_database_the_stages_that_execute_nothing_run_and_linking_counts_them(

@@ -151,6 +151,14 @@ def test_the_evaluated_split_is_refused_as_training_data(
             ("train", "--pairs", "none.jsonl", "--output", "out", "--set", "rank=0"),
             "greater than or equal to 1",
         ),
+        (
+            ("train", "--pairs", "none.jsonl", "--output", "out", "--set", "learning_rate=fast"),
+            "--set learning_rate: Input should be a valid number",
+        ),
+        (
+            ("train", "--pairs", "none.jsonl", "--output", "out", "--set", "rank=["),
+            "--set rank: Input should be a valid integer",
+        ),
         (("evaluate", "--pairs", "none.jsonl"), "Name either --adapter FOLDER or --eliminator NAME"),
         (("evaluate", "--pairs", "none.jsonl", "--adapter", "none"), "none.jsonl cannot be read"),
     ],

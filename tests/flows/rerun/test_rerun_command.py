@@ -10,7 +10,8 @@ import pytest
 from mlflow import MlflowClient
 
 from tasks.tracking.warehouse.runs import Warehouse
-from tests.support.command_line import CommandLine, Ran
+from tests.support import in_process
+from tests.support.command_line import CommandLine, Ran, served
 from tests.support.fake_openai import Body, FakeOpenAI
 
 OWN = {"attempts"}
@@ -47,7 +48,13 @@ def one_in_twenty(body: Body) -> bool:
 
 
 def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI, built_demo: Path, tmp_path: Path
+    demo: CommandLine,
+    backbone_file: str,
+    model: FakeOpenAI,
+    built_demo: Path,
+    prefect_server: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ordinary = model.answer
 
@@ -57,13 +64,13 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
         return ordinary(body)
 
     night = (
-        "evaluate", "--backbone", backbone_file, "--limit", "24", "--set", "backbone.retries=0", "--json",
+        "evaluate", "--backbone", backbone_file, "--limit", "12", "--set", "backbone.retries=0", "--json",
     )  # fmt: skip
     model.answer = fail_now_and_then
     broken = demo.run(*night)
     failed = broken.json["questions"] - broken.json["answered"]
     assert broken.code == 3, broken.err
-    assert 0 < failed < 24
+    assert 0 < failed < 12
 
     model.answer = ordinary
     before = [str(request.body) for request in model.requests if not one_in_twenty(request.body)]
@@ -75,12 +82,7 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
 
     other = tmp_path / "undisturbed"
     shutil.copytree(built_demo, other)
-    storage = str(other / "prefect" / "storage")
-    undisturbed = CommandLine(other, demo.environment | {
-        "PREFECT_HOME": str(other / "prefect"),
-        "PREFECT_LOCAL_STORAGE_PATH": storage,
-        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": storage,
-    }).run(*night)  # fmt: skip
+    undisturbed = served(other, prefect_server).run(*night)
     assert undisturbed.code == 0, undisturbed.err
     assert answers(mended, tmp_path) == answers(undisturbed, tmp_path)
     for same in ("questions", "answered", "ex", "rules", "stages", "linking", "failures", "by_difficulty"):
@@ -91,7 +93,7 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
     assert facts["asked"] == facts["changed"] == facts["mended"] == failed
     assert facts["rerolled"] is False
     assert list(facts["attempts"].values()) == [2] * failed
-    assert f"{failed} of 24 questions were asked again, {failed} answers changed" in mended.err
+    assert f"{failed} of 12 questions were asked again, {failed} answers changed" in mended.err
     assert sum(row["attempts"] == 2 for row in table(mended, tmp_path)) == failed
     assert tags(mended)["parent_run_id"] == broken.json["run_id"]
     assert tags(mended)["parent_mlflow_run_id"] == broken.json["mlflow"]["run_id"]
@@ -99,12 +101,13 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
 
     kept = Warehouse(demo.home / "warehouse.duckdb").read_run(broken.json["run_id"])
     assert sum(row.outcome.failure is not None for row in kept.rows) == failed
-    nothing = demo.run("rerun", mended.json["run_id"], "--json")
+    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
+    nothing = in_process.run("rerun", mended.json["run_id"], "--json")
     assert (nothing.code, nothing.json["rerun"]["asked"]) == (0, 0)
 
 
 def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = demo.run(
         "evaluate", "--backbone", backbone_file, "--limit", "6", "--pipeline", "few-shot", "--json"
@@ -129,7 +132,8 @@ def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
         r.outcome.sql for r in right
     ]
     assert rerolled.json["ex"]["total"] == 6
-    compared = demo.run("compare", "latest~1", "latest")
+    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
+    compared = in_process.run("compare", "latest~1", "latest")
     assert compared.code == 0, compared.err
     assert "Not ranked: B had questions asked again after their answers were judged" in compared.out
 
@@ -179,10 +183,8 @@ def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(
 def test_a_users_error_is_one_message_that_says_how_to_mend_it(
     evaluated: Path, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.support.in_process import run
-
     monkeypatch.setenv("CROSSCHECK_HOME", str(evaluated))
-    ran = run(*arguments)
+    ran = in_process.run(*arguments)
     assert ran.code == 2
     assert said in ran.err
     assert ran.out == ""
@@ -194,12 +196,6 @@ def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.Te
     """A working folder with one finished run of three questions."""
     home = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(built_demo, home, dirs_exist_ok=True)
-    places = {
-        name: str(home / "prefect" / "storage")
-        for name in ("PREFECT_LOCAL_STORAGE_PATH", "PREFECT_RESULTS_LOCAL_STORAGE_PATH")
-    }
-    ran = CommandLine(
-        home, {"PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home / "prefect"), **places}
-    ).run("evaluate", "--limit", "3", "--json")
+    ran = served(home, prefect_server).run("evaluate", "--limit", "3", "--json")
     assert ran.code == 0, ran.err
     return home

@@ -180,13 +180,16 @@ def test_the_page_is_written_also_when_the_text_goes_to_head(home: Path, tmp_pat
     assert page.read_text(encoding="utf-8").endswith("</html>\n")
 
 
-def test_two_evaluations_can_be_compared_right_away(crosscheck: CommandLine, built_demo: Path) -> None:
+def test_two_evaluations_can_be_compared_right_away(
+    crosscheck: CommandLine, built_demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(crosscheck.home))
     runs = [
-        crosscheck.run("evaluate", "--pipeline", pipeline, "--limit", "24", "--json").json
+        crosscheck.run("evaluate", "--pipeline", pipeline, "--limit", "12", "--json").json
         for pipeline in ("zero-shot", "few-shot")
     ]
-    ran = crosscheck.run("compare", "latest~1", "latest", "--json")
+    ran = run("compare", "latest~1", "latest", "--json")
     assert ran.code == 0, ran.err
     found = ran.json
     assert [found[letter]["run_id"] for letter in "ab"] == [each["run_id"] for each in runs]
@@ -194,21 +197,24 @@ def test_two_evaluations_can_be_compared_right_away(crosscheck: CommandLine, bui
     assert found["fixed"] - found["broken"] == runs[1]["ex"]["correct"] - runs[0]["ex"]["correct"]
     assert found["warnings"] == []
     assert {"key": "pipeline.demonstrations.k", "a": "0", "b": "3"} in found["settings"]
-    by_mlflow = crosscheck.run("compare", *(each["mlflow"]["run_id"] for each in runs), "--json")
+    by_mlflow = run("compare", *(each["mlflow"]["run_id"] for each in runs), "--json")
     assert json.loads(by_mlflow.out) == found
 
 
-def test_an_oracle_analysis_wins_against_nobody(crosscheck: CommandLine, built_demo: Path) -> None:
+def test_an_oracle_analysis_wins_against_nobody(
+    crosscheck: CommandLine, built_demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
-    ordinary = ("evaluate", "--pipeline", "dac", "--limit", "12", "--json")
+    monkeypatch.setenv("CROSSCHECK_HOME", str(crosscheck.home))
+    ordinary = ("evaluate", "--pipeline", "dac", "--limit", "3", "--json")
     for arguments in (ordinary, (*ordinary, "--set", "pipeline.dac.oracle=both")):
         ran = crosscheck.run(*arguments)
         assert ran.code == 0, ran.err
-    found = crosscheck.run("compare", "latest~1", "latest", "--json").json
+    found = run("compare", "latest~1", "latest", "--json").json
     assert found["better"] is None
     assert found["not_ranked"].startswith("B saw parts of the gold SQL")
     assert found["verdict"].startswith("Not ranked")
-    oracle, plain = crosscheck.run("runs", "--json").json["runs"]
+    oracle, plain = run("runs", "--json").json["runs"]
     assert oracle["tags"] == {"oracle": "both", "changed": "pipeline.dac.oracle=both"}
     assert plain["tags"] == {}
-    assert "complete, oracle" in crosscheck.run("runs", "--limit", "1").out
+    assert "complete, oracle" in run("runs", "--limit", "1").out
