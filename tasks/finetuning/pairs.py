@@ -87,9 +87,8 @@ def read_pairs(path: Path) -> tuple[TrainingPair, ...]:
         DataError: the file is absent, a line is no pair, or there is none.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split(
-            "\n"
-        )  # a text may hold what else counts as an end of line
+        # not `splitlines`: a text may hold what else it counts as an end of line
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"The training pairs {path} cannot be read ({error}). `crosscheck finetune dataset` writes them."
