@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from tasks import digests
 from tasks.database.database import Database
 from tasks.database.engine import engine_of
 from tasks.database.servers.engine import ServerEngine
+from tasks.files import remembered_digest
 
 
 def verify_unchanged(databases: Iterable[Database]) -> tuple[str, ...]:
     """Return the ids of databases whose content has changed since it was opened, or that are missing."""
-    digests.remembered_digest.cache_clear()
+    remembered_digest.cache_clear()
     return tuple(database.id for database in databases if _digest(database) != database.digest)
 
 
