@@ -131,12 +131,7 @@ def is_in_file(name: str) -> bool:
 
 
 def absolute(name: str, folder: Path) -> str:
-    """Return a name of the form `path/to/file.py:attribute` with an absolute path; any other as it is.
-
-    Args:
-        name: the name.
-        folder: folder to which a relative path is relative.
-    """
+    """Return a name of the form `path/to/file.py:attribute` with its path made absolute from a folder; others as is."""
     if not is_in_file(name):
         return name
     file, _, attribute = name.rpartition(":")
@@ -146,9 +141,7 @@ def absolute(name: str, folder: Path) -> str:
 def attribute_of_file(name: str, kind: str) -> Any:
     """Return what `path/to/file.py:attribute` names; the file is imported once per process.
 
-    Args:
-        name: path and attribute.
-        kind: what is looked for, for messages.
+    `kind` says in messages what is looked for.
 
     Raises:
         ConfigurationError: the file cannot be imported, or has no such attribute.
@@ -167,11 +160,8 @@ def attribute_of_file(name: str, kind: str) -> Any:
 def import_file(file: Path, kind: str) -> ModuleType:
     """Import a user's Python file, once per process.
 
-    Its module name follows from its absolute path, so it is the same in every process.
-
-    Args:
-        file: its path.
-        kind: what is looked for in it, for messages.
+    Its module name follows from its absolute path, so it is the same in every process. `kind` says in messages what is
+    looked for in it.
 
     Raises:
         ConfigurationError: it does not exist, or importing it fails.

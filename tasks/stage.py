@@ -14,8 +14,10 @@ A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
 What happens around a call is decided by the question's `Trail`, which a flow sets for each question.
 """
 
+import ast
 import hashlib
 import inspect
+import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
@@ -27,7 +29,6 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Origin
 from tasks.cache_key import cache_key
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.digests import code_of
 from tasks.records import Question, StageRecord
 from tasks.stage_call import Place, StageCall, StageResult
 from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, current_trail
@@ -37,6 +38,23 @@ T = TypeVar("T")
 
 NAMES: set[str] = set()
 """Names of the stages that have been imported."""
+
+
+def code_of(function: Callable[..., Any]) -> str:
+    """Return a function's source without its docstring; "" where there is none (an interactive session)."""
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return ""
+    lines = source.splitlines()
+    (definition,) = ast.parse(source).body
+    if (
+        isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+        and ast.get_docstring(definition) is not None
+    ):
+        docstring = definition.body[0]
+        del lines[docstring.lineno - 1 : docstring.end_lineno]
+    return "\n".join(lines)
 
 
 class Stage(Generic[P, T]):

@@ -144,13 +144,13 @@ def duration(value: float | None) -> str:
     return f"{whole} s"
 
 
-def shorten(names: Sequence[str], most: int, *, noun: str = "") -> str:
+def shorten(names: Sequence[str], most: int) -> str:
     """List the first names and the number of the others.
 
-    >>> shorten(["a", "b", "c"], 2), shorten(["a", "b"], 2), shorten(["a", "b", "c"], 1, noun="databases")
-    ('a, b and 1 more', 'a, b', 'a and 2 more databases')
+    >>> shorten(["a", "b", "c"], 2), shorten(["a", "b"], 2)
+    ('a, b and 1 more', 'a, b')
     """
-    return ", ".join(names[:most]) + (f" {rest}" if (rest := and_more(names, most, noun=noun)) else "")
+    return ", ".join(names[:most]) + (f" {rest}" if (rest := and_more(names, most)) else "")
 
 
 def and_more(items: Sequence[object], most: int, *, noun: str = "") -> str:

@@ -17,8 +17,8 @@ from flows.cli.program import COMMANDS
 ROOT = Path(__file__).parents[1]
 
 FLOORS = (
-    """tasks.backbone.offline.english tasks.backbone.replies tasks.digests tasks.errors tasks.records
-    tasks.tables tasks.wording""",
+    """tasks.backbone.offline.english tasks.backbone.replies tasks.errors tasks.files tasks.records tasks.tables
+    tasks.wording""",
     "tasks.dac_records tasks.registry tasks.trail",
     "tasks.settings",
     "tasks.backbone tasks.database",

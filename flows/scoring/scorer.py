@@ -10,8 +10,8 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.database import Database
 from tasks.database.schema import Schema
 from tasks.database.urls import locate
-from tasks.digests import file_digest
 from tasks.errors import ConfigurationError, DatabaseUnavailableError
+from tasks.files import file_digest
 from tasks.records import Failure, Outcome, Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.candidate_bill import CandidateSetup

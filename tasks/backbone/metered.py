@@ -74,9 +74,7 @@ class MeteredBackbone:
     def fresh(self, origin: Origin | None = None, attempt: int = 0) -> "MeteredBackbone":
         """Return a view of the same backbone with no calls yet, for one stage of one question.
 
-        Args:
-            origin: the stage of the question that asks.
-            attempt: index of the question's sampling; each sampling gets replies of its own.
+        Each sampling of the question, by its index `attempt`, gets replies of its own.
         """
         return MeteredBackbone(
             self._inner, self._formats, origin=origin, attempt=attempt, candidate=self._candidate

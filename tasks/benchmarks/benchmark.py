@@ -18,8 +18,8 @@ from tasks.database.engine import dialect_named, engine_of
 from tasks.database.location import Location
 from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.urls import locate
-from tasks.digests import file_digest
 from tasks.errors import ConfigurationError, DataError
+from tasks.files import file_digest
 from tasks.records import Demonstration, Question
 from tasks.settings.benchmark import BenchmarkSettings
 
@@ -111,9 +111,6 @@ class Benchmark:
 
         From the tables file, else from the "schema" column (DDL) of a Parquet file of training questions. A database
         that neither describes is absent.
-
-        Args:
-            names: ids of training databases; only these are read.
 
         Raises:
             DataError: the file of the training questions is invalid.
@@ -215,12 +212,7 @@ def load_benchmark(
 ) -> Benchmark:
     """Load a benchmark: its layout finds its files, or makes them as the demo's does.
 
-    Args:
-        settings: which benchmark.
-        data: the data location, the parent of `settings.folder` unless that is absolute.
-        home: the working folder.
-        conf: the configuration folder.
-        progress: is called with a sentence about work that takes a while.
+    `progress` is called with a sentence about work that takes a while.
 
     Raises:
         ConfigurationError: there is no such layout.

@@ -1,7 +1,5 @@
 """Opens the databases of a benchmark with everything that is known about their columns."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from tasks.benchmarks.benchmark import Benchmark
@@ -9,7 +7,7 @@ from tasks.benchmarks.files.descriptions import Key, merge, read_description_fil
 from tasks.benchmarks.files.generated import read_generated
 from tasks.database.database import Database, open_database
 from tasks.database.engine import engine_of
-from tasks.database.schema import Column, ColumnDescription, Schema, Table
+from tasks.database.schema import ColumnDescription, Schema
 from tasks.errors import DataError
 
 
@@ -18,11 +16,7 @@ def open_benchmark_database(
 ) -> Database:
     """Open one database of a benchmark: its own schema, the benchmark's foreign keys and descriptions.
 
-    Args:
-        benchmark: the benchmark.
-        database_id: one of its databases.
-        sample_rows: rows of each table to keep as samples.
-        home: the working folder, where generated descriptions are; None: those are left out.
+    Generated descriptions are read from the working folder; without one they are left out.
 
     Raises:
         DataError: the database is missing or broken, or a description file is.
@@ -51,20 +45,8 @@ def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | No
             f'{benchmark.settings.name}: neither the database "{database_id}" nor its schema is available; '
             f"{benchmark.settings.tables or 'a tables file'} does not describe it."
         )
-    described = _described(schema, column_descriptions(benchmark, database_id, home))
+    described = schema.described(column_descriptions(benchmark, database_id, home))
     return Database(database_id, benchmark.location(database_id), described, digest="")
-
-
-def _described(schema: Schema, descriptions: Mapping[Key, ColumnDescription]) -> Schema:
-    def column(table: Table, column: Column) -> Column:
-        found = descriptions.get((table.name.lower(), column.name.lower()), ColumnDescription())
-        return replace(column, description=found.description, value_description=found.value_description)
-
-    tables = tuple(
-        replace(table, columns=tuple(column(table, each) for each in table.columns))
-        for table in schema.tables
-    )
-    return Schema(schema.database_id, tables, schema.foreign_keys, dialect=schema.dialect)
 
 
 def _in_tables_file(schema: Schema | None) -> dict[Key, ColumnDescription]:

@@ -33,12 +33,7 @@ def gold_for(
 ) -> TranslatedGold | None:
     """Translate the gold SQL if the settings ask for it; return None where it is used as it is.
 
-    Args:
-        settings: those of the benchmark.
-        engine: that of the databases.
-        gold: gold SQL by question id.
-        questions: the questions.
-        schemas: schemas of the tables file, by database id.
+    Gold SQL is given by question id, schemas by database id.
 
     Raises:
         ConfigurationError: the gold SQL is of another dialect than the databases, or its dialect is not known.

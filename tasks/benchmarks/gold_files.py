@@ -42,13 +42,10 @@ class Golds:
 
 
 def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None = None) -> Golds:
-    """Read the gold of a split.
+    """Read the gold of a split, or of a file in Spider's form, one `SQL<tab>database` per line.
 
-    Args:
-        benchmark: the benchmark.
-        split: "dev": the evaluated questions; "train": the training questions, from the benchmark's `train_gold`
-            file if it has one, else from `train`.
-        file: a file in Spider's form instead, one `SQL<tab>database` per line.
+    "dev" are the evaluated questions, "train" the training questions: from the benchmark's `train_gold` file if it has
+    one, else from `train`.
 
     Raises:
         DataError: the file is missing or invalid, or the benchmark has no such split.

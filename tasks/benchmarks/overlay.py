@@ -79,10 +79,7 @@ class Overlay:
         return len(self.entries) - len(self.decided)
 
     def demand_valid(self, further: Collection[str] = ()) -> None:
-        """Raise one error about everything that is wrong.
-
-        Args:
-            further: problems that were found since it was read.
+        """Raise one error about everything that is wrong, with `further` problems that were found since it was read.
 
         Raises:
             DataError: there is a problem.
@@ -102,11 +99,7 @@ class Overlay:
 
 
 def read_overlay(file: Path, question_ids: Collection[str]) -> Overlay:
-    """Read a file of corrections, and note whatever is wrong with it.
-
-    Args:
-        file: the file.
-        question_ids: ids of the benchmark's questions.
+    """Read a file of corrections of a benchmark's questions, and note whatever is wrong with it.
 
     Raises:
         DataError: the file cannot be read, or is not JSON with a list of corrections.

@@ -7,6 +7,7 @@ from pathlib import Path
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.records import Question
 from tasks.settings.home import find_conf
+from tasks.wording import shorten
 
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
@@ -75,12 +76,11 @@ def _wanted(questions: Sequence[Question], items: Sequence[str], ids: str) -> se
 
 
 def _unknown(unknown: Sequence[str], known: set[str], numbers: dict[int, str]) -> str:
-    shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
     if len(numbers) == len(known) > 0:
         valid = f"The ids are numbers from {min(numbers)} to {max(numbers)}."
     else:
         valid = did_you_mean(unknown[0], known) if len(known) <= 20 else _nearest(unknown[0], known)
-    return f"no question has the id{'s' if len(unknown) > 1 else ''} {shown}. {valid}"
+    return f"no question has the id{'s' if len(unknown) > 1 else ''} {shorten(unknown, 10)}. {valid}"
 
 
 def _nearest(wrong: str, known: set[str]) -> str:

@@ -1,18 +1,15 @@
 """A database of a benchmark: where it is, its schema, and whether its content is unchanged."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.database.engine import engine_of
 from tasks.database.foreign_keys import united
 from tasks.database.location import Location
-from tasks.database.schema import LOAD_MARK, Column, ColumnDescription, ForeignKey, Schema, Table
+from tasks.database.schema import LOAD_MARK, Descriptions, ForeignKey, Schema
 from tasks.database.urls import locate
 from tasks.errors import DataError
-
-Descriptions = Mapping[tuple[str, str], ColumnDescription]
-"""Descriptions of columns, by lower-cased (table, column)."""
 
 
 @dataclass(frozen=True)
@@ -83,39 +80,12 @@ def open_database(
             else f'Database "{database_id}": {location} has no tables that its role may read. Check the name of the '
             "database, and what the role was granted; tables of another schema need ?schema=NAME at the end."
         )
-    tables = tuple(_described(table, descriptions or {}) for table in read)
-    keys = united(tables, found.foreign_keys, foreign_keys)
-    schema = Schema(database_id, tables, keys, dialect=engine.dialect)
+    keys = united(read, found.foreign_keys, foreign_keys)
+    schema = Schema(database_id, tuple(read), keys, dialect=engine.dialect).described(descriptions or {})
     return Database(database_id, location, schema, engine.digest(location))
-
-
-def verify_unchanged(databases: Iterable[Database]) -> tuple[str, ...]:
-    """Return the ids of databases whose content has changed since it was opened, or that are missing.
-
-    Reads every file in full, also where its modification time is the same.
-    """
-
-    def unchanged(database: Database) -> bool:
-        engine = engine_of(database.location)
-        there = engine.exists(database.location)
-        return there and engine.digest(database.location, again=True) == database.digest
-
-    return tuple(database.id for database in databases if not unchanged(database))
 
 
 def product_of(databases: Mapping[str, Database]) -> str:
     """Return name and version of what executes SQL on the databases of a benchmark; "" without any."""
     first = next(iter(databases.values()), None)
     return engine_of(first.location).product(first.location) if first else ""
-
-
-def _described(table: Table, descriptions: Descriptions) -> Table:
-    def described(column: Column) -> Column:
-        about = descriptions.get((table.name.lower(), column.name.lower()), ColumnDescription())
-        return replace(
-            column,
-            description=about.description or column.description,
-            value_description=about.value_description or column.value_description,
-        )
-
-    return replace(table, columns=tuple(described(column) for column in table.columns))

@@ -190,8 +190,8 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def digest(self, location: Location, *, again: bool = False) -> str:
-        """Return what identifies the content, 64 hexadecimal digits; `again` does without what is remembered.
+    def digest(self, location: Location) -> str:
+        """Return what identifies the content, 64 hexadecimal digits.
 
         Raises:
             DataError: it cannot be read.

@@ -14,7 +14,7 @@ Every name is spelled as in the database. Values and descriptions are put on one
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tasks.database.identifiers import quoted, quoted_if_needed
 from tasks.database.schema import Column, ForeignKey, Schema, Table
@@ -94,11 +94,15 @@ def render(
             descriptions=described,
             sampled=sampled,
         )
-    writer = {"create_table": _create_table, "m_schema": _m_schema, "omnisql": _omnisql}[style]
     shown = schema.with_samples(
         lambda _, column: tuple(literal(v, longest_value) for v in column.samples[:sample_rows])
     )
-    return PromptParts(_lines(writer(shown, keys, descriptions=descriptions)), sampled=sampled)
+    if style == "m_schema":
+        lines = _m_schema(shown, keys, descriptions=descriptions)
+    else:
+        ddl = _OmniSqlDdl(shown, descriptions) if style == "omnisql" else _Ddl(shown, descriptions)
+        lines = ddl.lines(keys)
+    return PromptParts(_lines(lines), sampled=sampled)
 
 
 def literal(value: Any, longest: int = LONGEST_VALUE) -> str:
@@ -176,60 +180,58 @@ def _comment_descriptions(schema: Schema) -> Iterator[str]:
                 yield f"# {quoted(table.name, schema.dialect)}.{quoted(column.name, schema.dialect)}: {sentence}"
 
 
-def _create_table(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool) -> Iterator[str]:
-    def names(columns: tuple[str, ...]) -> str:
-        return ", ".join(quoted_if_needed(column, schema.dialect) for column in columns)
+@dataclass(frozen=True, slots=True)
+class _Ddl:
+    """Statements that create a schema's tables, descriptions and examples behind the columns."""
 
-    for table in schema.tables:
-        entries: list[tuple[str, str]] = []
-        for column in table.columns:
-            remarks = [_sentence(column)] if descriptions and _sentence(column) else []
-            if column.samples:
-                remarks.append(f"Examples: {', '.join(column.samples)}")
-            definition = f"{names((column.name,))} {' '.join(column.type.split())}".rstrip()
-            entries.append((definition, " | ".join(remarks)))
-        if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
-            entries.append((f"PRIMARY KEY ({names(table.primary_key)})", ""))
-        for key in keys:
-            if key.table == table.name:
-                parent = f"{names((key.parent,))} ({names(key.parent_columns)})"
-                entries.append((f"FOREIGN KEY ({names(key.columns)}) REFERENCES {parent}", ""))
-        yield f"CREATE TABLE {names((table.name,))} ("
-        for position, (definition, remark) in enumerate(entries, start=1):
-            comma = "," if position < len(entries) else ""
-            yield f"  {definition}{comma}" + (f" -- {remark}" if remark else "")
-        yield ");"
+    schema: Schema
+    descriptions: bool
+    indent: ClassVar[str] = "  "
+    between: ClassVar[str] = ""
+
+    def lines(self, keys: Sequence[ForeignKey]) -> Iterator[str]:
+        for place, table in enumerate(self.schema.tables):
+            entries = [(self.definition(column), self.remark(column)) for column in table.columns]
+            if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
+                entries.append((f"PRIMARY KEY ({self.names(table.primary_key)})", ""))
+            entries += [(self.constraint(key), "") for key in keys if key.table == table.name]
+            yield (self.between if place else "") + f"CREATE TABLE {self.names((table.name,))} ("
+            for position, (definition, remark) in enumerate(entries, start=1):
+                comma = "," if position < len(entries) else ""
+                yield f"{self.indent}{definition}{comma}" + (f" -- {remark}" if remark else "")
+            yield ");"
+
+    def names(self, names: Sequence[str]) -> str:
+        return ", ".join(quoted_if_needed(name, self.schema.dialect) for name in names)
+
+    def definition(self, column: Column) -> str:
+        return f"{self.names((column.name,))} {' '.join(column.type.split())}".rstrip()
+
+    def remark(self, column: Column) -> str:
+        examples = f"Examples: {', '.join(column.samples)}" if column.samples else ""
+        return " | ".join(filter(None, (self.sentence(column), examples)))
+
+    def sentence(self, column: Column) -> str:
+        return _sentence(column) if self.descriptions else ""
+
+    def constraint(self, key: ForeignKey) -> str:
+        parent = f"{self.names((key.parent,))} ({self.names(key.parent_columns)})"
+        return f"FOREIGN KEY ({self.names(key.columns)}) REFERENCES {parent}"
 
 
-def _omnisql(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool) -> Iterator[str]:
-    def names(columns: tuple[str, ...]) -> str:
-        return ", ".join(quoted_if_needed(column, schema.dialect) for column in columns)
+class _OmniSqlDdl(_Ddl):
+    """The same as OmniSQL writes it."""
 
-    for place, table in enumerate(schema.tables):
-        entries: list[tuple[str, str]] = []
-        for column in table.columns:
-            remarks = [_sentence(column).rstrip(".")] if descriptions and _sentence(column) else []
-            if column.samples:
-                remarks.append(f"example: [{', '.join(column.samples)}]")
-            definition = f"{names((column.name,))} {' '.join(column.type.split())}".rstrip()
-            entries.append((definition, ", ".join(remarks)))
-        if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
-            entries.append((f"PRIMARY KEY ({names(table.primary_key)})", ""))
-        for key in keys:
-            if key.table == table.name:
-                constraint = "_".join(("fk", table.name, *key.columns)).lower().replace(" ", "_")
-                parent = f"{names((key.parent,))} ({names(key.parent_columns)})"
-                entries.append(
-                    (
-                        f"CONSTRAINT {names((constraint,))} FOREIGN KEY ({names(key.columns)}) REFERENCES {parent}",
-                        "",
-                    )
-                )
-        yield ("\n" if place else "") + f"CREATE TABLE {names((table.name,))} ("
-        for position, (definition, remark) in enumerate(entries, start=1):
-            comma = "," if position < len(entries) else ""
-            yield f"    {definition}{comma}" + (f" -- {remark}" if remark else "")
-        yield ");"
+    indent = "    "
+    between = "\n"
+
+    def remark(self, column: Column) -> str:
+        examples = f"example: [{', '.join(column.samples)}]" if column.samples else ""
+        return ", ".join(filter(None, (self.sentence(column).rstrip("."), examples)))
+
+    def constraint(self, key: ForeignKey) -> str:
+        name = "_".join(("fk", key.table, *key.columns)).lower().replace(" ", "_")
+        return f"CONSTRAINT {self.names((name,))} {super().constraint(key)}"
 
 
 def _m_schema(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,10 @@ class ColumnDescription:
 
     description: str = ""
     value_description: str = ""
+
+
+Descriptions = Mapping[tuple[str, str], ColumnDescription]
+"""Descriptions of columns, by lower-cased (table, column)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,14 @@ class Table:
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
     description: str = ""
+
+    def with_rows(self, rows: Iterable[tuple[Any, ...]]) -> "Table":
+        """Return the table with the values of rows as the samples of its columns."""
+        values = list(zip(*rows, strict=True)) or [()] * len(self.columns)
+        sampled = (
+            replace(column, samples=tuple(own)) for column, own in zip(self.columns, values, strict=True)
+        )
+        return replace(self, columns=tuple(sampled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +160,20 @@ class Schema:
 
         Names, keys and descriptions stay, the digest changes with the values.
         """
-        return replace(
-            self,
-            tables=tuple(
-                replace(
-                    table,
-                    columns=tuple(
-                        replace(column, samples=samples(ColumnName(table.name, column.name), column))
-                        for column in table.columns
-                    ),
-                )
-                for table in self.tables
-            ),
-        )
+        return self._with_columns(lambda name, column: replace(column, samples=samples(name, column)))
+
+    def described(self, descriptions: Descriptions) -> "Schema":
+        """Return the schema with descriptions, which take precedence over those that its columns have."""
+
+        def described(name: ColumnName, column: Column) -> Column:
+            about = descriptions.get((name.table.lower(), name.column.lower()), ColumnDescription())
+            return replace(
+                column,
+                description=about.description or column.description,
+                value_description=about.value_description or column.value_description,
+            )
+
+        return self._with_columns(described)
 
     def with_values(self, values: Iterable[ColumnValues]) -> "Schema":
         """Return the schema with the given values as its columns' samples; columns without any have none.
@@ -173,3 +186,9 @@ class Schema:
         """
         found = {one.column: one.values for one in values}
         return self.with_samples(lambda name, column: found.get(name, ()))
+
+    def _with_columns(self, changed: Callable[[ColumnName, Column], Column]) -> "Schema":
+        def columns(table: Table) -> tuple[Column, ...]:
+            return tuple(changed(ColumnName(table.name, column.name), column) for column in table.columns)
+
+        return replace(self, tables=tuple(replace(table, columns=columns(table)) for table in self.tables))

@@ -46,10 +46,6 @@ class SchemaView:
             longest_value=self.prompt.longest_value,
         )
 
-    def without_descriptions(self) -> "SchemaView":
-        """Return the view without column descriptions."""
-        return replace(self, descriptions=False)
-
     def reduced_to(self, link: Link) -> "SchemaView":
         """Return the view of the link's tables and columns only; of everything where the link is empty."""
         return replace(self, schema=self.schema.reduced_to(link))

@@ -10,18 +10,12 @@ from typing import Any
 
 from tasks.database.dialects import SQLITE
 from tasks.database.foreign_keys import united
-from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table
+from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.errors import DataError
 
 
-def schema_from_tables_json(
-    entry: Mapping[str, Any], *, descriptions: Mapping[tuple[str, str], ColumnDescription] | None = None
-) -> Schema:
+def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
     """Return the schema of an entry, for a database whose file is absent: no samples.
-
-    Args:
-        entry: one database's entry.
-        descriptions: by lower-cased (table, column).
 
     Raises:
         DataError: a part of the entry is missing, or an index in it is out of range.
@@ -32,9 +26,7 @@ def schema_from_tables_json(
         members: list[list[Column]] = [[] for _ in entry["table_names_original"]]
         for (table, name), kind in zip(columns, types, strict=True):
             if table >= 0:
-                owner = entry["table_names_original"][table]
-                about = (descriptions or {}).get((owner.lower(), name.lower()), ColumnDescription())
-                members[table].append(Column(name, kind, about.description, about.value_description))
+                members[table].append(Column(name, kind))
         keys: list[list[str]] = [[] for _ in members]
         for key in entry["primary_keys"]:
             for index in key if isinstance(key, list) else [key]:

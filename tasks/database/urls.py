@@ -15,11 +15,6 @@ def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
     A path belongs to the engine whose endings or beginning it has; one that does not exist yet to SQLite's, whose
     message says so.
 
-    Args:
-        text: the path or URL.
-        writable: whether a role that may write is accepted.
-        version: the user's name of the data's version.
-
     Raises:
         ConfigurationError: no engine has such URLs, or the URL is malformed; the message holds no password.
     """

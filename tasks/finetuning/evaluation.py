@@ -79,13 +79,7 @@ async def judge_pairs(
 ) -> EliminatorScore:
     """Ask the eliminator about each pair, and compare its SQL and the preliminary one with the gold.
 
-    Args:
-        pairs: the pairs.
-        eliminator: the model to judge, asked greedily.
-        judge: compares SQL with the gold; `RULE` is among its rules.
-        database_of: returns a pair's database.
-        concurrency: pairs under way at a time.
-        on_judged: callback for each judged pair.
+    The eliminator is asked greedily. `RULE` is among the judge's rules.
 
     Raises:
         BackboneError: every request would fail (e.g. a bad key).

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from tasks.errors import DataError
+from tasks.files import atomic_write
 from tasks.records import Question
 from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 
@@ -75,11 +76,8 @@ def deduplicated(pairs: Iterable[TrainingPair]) -> tuple[TrainingPair, ...]:
 
 def write_pairs(path: Path, pairs: Iterable[TrainingPair]) -> None:
     """Write pairs as JSON lines, the file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("w", encoding="utf-8") as file:
+    with atomic_write(path) as draft, draft.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs)
-    draft.replace(path)
 
 
 def read_pairs(path: Path) -> tuple[TrainingPair, ...]:
@@ -89,9 +87,8 @@ def read_pairs(path: Path) -> tuple[TrainingPair, ...]:
         DataError: the file is absent, a line is no pair, or there is none.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split(
-            "\n"
-        )  # a text may hold what else counts as an end of line
+        # not `splitlines`: a text may hold what else it counts as an end of line
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"The training pairs {path} cannot be read ({error}). `crosscheck finetune dataset` writes them."

@@ -7,6 +7,7 @@ from tasks.benchmarks.fingerprint import question_fingerprint, sql_fingerprint
 from tasks.errors import ConfigurationError
 from tasks.finetuning.pairs import TrainingPair
 from tasks.records import Question
+from tasks.wording import shorten
 
 SHOWN = 5
 
@@ -20,10 +21,9 @@ def refuse_evaluated(training: Iterable[Question], evaluated: Iterable[Question]
     forbidden = {(one.database_id, question_fingerprint(one.text)) for one in evaluated}
     found = [one for one in training if (one.database_id, question_fingerprint(one.text)) in forbidden]
     if found:
-        shown = ", ".join(f'{one.id} ("{one.text[:60]}")' for one in found[:SHOWN])
-        more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+        shown = shorten([f'{one.id} ("{one.text[:60]}")' for one in found], SHOWN)
         raise ConfigurationError(
-            f"{len(found):,} of the training questions are in the evaluated split {name}: {shown}{more}. An eliminator "
+            f"{len(found):,} of the training questions are in the evaluated split {name}: {shown}. An eliminator "
             "trained on them would know the answers. Name the training questions with --training, or with "
             '"--set benchmark.train=FILE".'
         )
@@ -37,11 +37,7 @@ def without_likeness(
 ) -> tuple[Question, ...]:
     """Return the training questions whose text and whose gold do not occur in the evaluated split, in any database.
 
-    Args:
-        training: the training questions.
-        gold: their gold SQL by question id.
-        evaluated: the whole evaluated split.
-        evaluated_gold: `sql_fingerprint` of all of its gold.
+    `evaluated` is the whole evaluated split, `evaluated_gold` the `sql_fingerprint` of all of its gold.
     """
     asked = {question_fingerprint(one.text) for one in evaluated}
     return tuple(
@@ -60,13 +56,9 @@ class HeldOut:
 
 
 def hold_out(pairs: Sequence[TrainingPair], share: float) -> HeldOut:
-    """Split pairs by question text, so that no question is on both sides, in any database.
+    """Split pairs by question text, about `share` of 1 held out, so that no question is on both sides, in any database.
 
     Which side depends on the question's text alone, so a longer data set moves no question to the other side.
-
-    Args:
-        pairs: all pairs.
-        share: how many of 1 to hold out, about.
     """
     border = int(share * 2**32)
     sides: tuple[list[TrainingPair], list[TrainingPair]] = ([], [])
@@ -84,9 +76,8 @@ def refuse_trained(trained: Iterable[TrainingPair], judged: Iterable[TrainingPai
     known = {question_fingerprint(pair.question) for pair in trained}
     found = [pair for pair in judged if question_fingerprint(pair.question) in known]
     if found:
-        shown = ", ".join(pair.question_id for pair in found[:SHOWN])
+        shown = shorten([pair.question_id for pair in found], SHOWN)
         raise ConfigurationError(
-            f"{len(found):,} of the pairs to judge by ask what the eliminator was trained on (questions {shown}"
-            f"{', ...' if len(found) > SHOWN else ''}). Judge by the held-out pairs that `crosscheck finetune dataset "
-            "--held-out` wrote."
+            f"{len(found):,} of the pairs to judge by ask what the eliminator was trained on (questions {shown}). "
+            "Judge by the held-out pairs that `crosscheck finetune dataset --held-out` wrote."
         )

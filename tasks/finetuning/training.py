@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import ConfigurationError, DataError
+from tasks.files import atomic_write
 from tasks.finetuning.encoding import Encoded, encode
 from tasks.finetuning.libraries import require_libraries
 from tasks.finetuning.models import device, dtype_of, linear_modules, open_model, open_tokenizer
@@ -57,13 +58,8 @@ def train(
 ) -> Trained:
     """Train an adapter, or resume from the last checkpoint; a finished training is not repeated.
 
-    Args:
-        pairs: the training pairs.
-        settings: the model and how it is trained.
-        output: folder of the adapter, the checkpoints, and a record of what was trained on.
-        logged: callback with every step's metrics.
-        stop: checked after every step; True saves a checkpoint and ends the training.
-        progress: callback with progress messages.
+    `logged` is called with every step's metrics, `progress` with messages. `stop` is checked after every step: True
+    saves a checkpoint and ends the training.
 
     Raises:
         ConfigurationError: a library is missing, the model cannot be had, or the folder holds another training.
@@ -158,11 +154,9 @@ class Record:
         self._write(output, {"trained": {**asdict(trained), "adapter": ADAPTER}})
 
     def _write(self, output: Path, more: Mapping[str, Any]) -> None:
-        output.mkdir(parents=True, exist_ok=True)
-        draft = output / f".{RECORD}.draft"
         content = {"settings": self.settings, "pairs": self.pairs, **more}
-        draft.write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
-        draft.replace(output / RECORD)
+        with atomic_write(output / RECORD) as draft:
+            draft.write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
 def last_checkpoint(output: Path) -> Path | None:

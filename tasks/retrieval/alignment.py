@@ -82,9 +82,7 @@ def ground(
 ) -> tuple[GroundedDemonstration, ...]:
     """Return the demonstrations with the schemas of their databases.
 
-    Args:
-        demonstrations: training questions; leaks are already out of them.
-        schemas: full schemas by database id; a demonstration of another database comes back without one.
+    Leaks are already out of them. One of a database without a schema here comes back without it.
     """
     return tuple(
         GroundedDemonstration(one.question, one.sql, schemas.get(one.database_id), one.evidence)

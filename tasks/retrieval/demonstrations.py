@@ -41,14 +41,10 @@ class DemonstrationIndex:
         schema_names: Mapping[str, Collection[str]] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Index a pool.
+        """Index a pool, from which leaks are already removed (`leak_guard.without_leaks`).
 
-        Args:
-            pool: what may be shown; leaks are already out of it (`leak_guard.without_leaks`).
-            settings: how many, and by which likeness.
-            cache: folder of embedded texts; None: nothing is kept.
-            schema_names: names of tables and columns by database id, for masking.
-            progress: called with a sentence about work that takes a while.
+        `cache` is the folder of embedded texts; None: nothing is kept. `schema_names`, by database id, are for masking.
+        `progress` is called with a sentence about work that takes a while.
 
         Raises:
             ConfigurationError: the encoder cannot be had.

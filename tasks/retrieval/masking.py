@@ -43,12 +43,9 @@ def schema_words(names: Iterable[str]) -> frozenset[str]:
 
 
 def mask(question: str, words: Collection[str] = ()) -> str:
-    """Replace the values and the schema's words of a question by masks.
+    """Replace the values of a question by masks, and the words of its schema, as `schema_words` gives them.
 
-    Args:
-        question: the question as asked.
-        words: the words of its schema, as `schema_words` gives them; none where the schema is not known, and
-            then values alone are masked.
+    Where the schema is not known, values alone are masked.
 
     >>> mask("How many races in 2009 had the driver 'Lewis Hamilton'?", schema_words(["races", "drivers"]))
     'How many <mask> in <unk> had the <mask> <unk>?'

@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tasks.files import atomic_write
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,9 +47,5 @@ class VectorCache:
         """Write the vectors of these texts to disk atomically."""
         import numpy as np
 
-        path = self.path(texts)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-", suffix=".npy")
-        with os.fdopen(handle, "wb") as file:
+        with atomic_write(self.path(texts)) as draft, draft.open("wb") as file:
             np.save(file, vectors)
-        Path(name).replace(path)

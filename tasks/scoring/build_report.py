@@ -10,7 +10,6 @@ from tasks.scoring.cost import total_cost
 from tasks.scoring.grades import by_grade
 from tasks.scoring.linking import score_links
 from tasks.scoring.report import NO_GOLD, QuestionScore, Ratio, Report, StageScore, is_right
-from tasks.sql.elements import GoldElements
 
 NO_ANSWER = "no_answer"
 
@@ -20,20 +19,13 @@ def build_report(
     *,
     rule: str,
     schemas: Mapping[str, Schema],
-    gold_elements: GoldElements = "cross",
 ) -> Report:
     """Summarise an evaluation.
 
-    Every share is over the scored questions, those whose database is available; a question that failed, or did
-    not get as far as a stage, is wrong there. `failures` and `answered` add up to `scored`: a scored question
-    without SQL whose pipeline reports no failure is counted as "no_answer". Questions without a grade are graded
-    by Spider's hardness of their gold if the headline rule is "spider".
-
-    Args:
-        scores: one per selected question, in benchmark order.
-        rule: the headline rule.
-        schemas: full schema by database, for the linking scores.
-        gold_elements: which definition of the gold's columns the linking scores use.
+    Every share is over the scored questions, those whose database is available; a question that failed, or did not get
+    as far as a stage, is wrong there. `failures` and `answered` add up to `scored`: a scored question without SQL whose
+    pipeline reports no failure is counted as "no_answer". Questions without a grade are graded by Spider's hardness of
+    their gold if the headline rule is "spider". There is one score per selected question, in benchmark order.
     """
     scored = [score for score in scores if score.executable]
     rules = dict.fromkeys([rule, *(name for score in scored for name in score.final.correct)])
@@ -54,7 +46,7 @@ def build_report(
         },
         by_database=_by_database(scored, rule),
         stages=_stage_scores(scored, rule),
-        linking=score_links(scored, schemas, gold_elements=gold_elements),
+        linking=score_links(scored, schemas),
         cost=total_cost(stage_records),
         stage_cost={label: total_cost(records) for label, records in by_label.items()},
         failures=dict(Counter(failure.kind if failure else NO_ANSWER for failure in failures)),

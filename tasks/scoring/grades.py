@@ -16,11 +16,6 @@ def by_grade(
     """Group questions by difficulty, easiest first; {} where none has a grade.
 
     Questions without a grade have Spider's hardness of their gold if the headline rule is "spider".
-
-    Args:
-        scored: the questions.
-        rule: the headline rule.
-        schemas: full schema by database.
     """
     groups: dict[str, list[QuestionScore]] = defaultdict(list)
     for score in scored:

@@ -27,10 +27,7 @@ def score_links(
 ) -> tuple[LinkingScore, ...]:
     """Score every link that any of the questions has, in order of first appearance.
 
-    Args:
-        scores: the scored questions; those whose database has no schema here, or that have no gold SQL, are left out.
-        schemas: full schema by database.
-        gold_elements: which definition of the gold's columns.
+    Questions whose database has no schema here, or that have no gold SQL, are left out.
     """
     scored = [s for s in scores if s.question.database_id in schemas and s.gold_sql]
     names = dict.fromkeys(name for score in scored for name in score.outcome.links)
@@ -77,20 +74,13 @@ def score_link(
     )
 
 
-def strict_recall_or_correct(
-    questions: Sequence[LinkedQuestion], correct: Sequence[bool], *, gold_elements: GoldElements = "cross"
-) -> Ratio:
+def strict_recall_or_correct(questions: Sequence[LinkedQuestion], correct: Sequence[bool]) -> Ratio:
     """Count questions with every gold column linked, or with a right SQL generated from the link.
 
     What the RSL-SQL paper prints as SRR, although its equation is `strict_recall`; never mix the two.
-
-    Args:
-        questions: the questions.
-        correct: whether the SQL generated from each question's link is right.
-        gold_elements: which definition of the gold's columns.
     """
     counted = 0
     for question, right in zip(questions, correct, strict=True):
-        gold = set(elements(question.gold_sql, question.schema, gold_elements).columns)
+        gold = set(elements(question.gold_sql, question.schema).columns)
         counted += right or (question.link is not None and gold <= set(question.link.columns))
     return Ratio(counted, len(questions))

@@ -178,10 +178,7 @@ def result_metric(
 
 
 def find_metrics(names: Sequence[str] = ()) -> tuple[Metric, ...]:
-    """Return every registered metric and those named, in the order of the summary.
-
-    Args:
-        names: registered names, or `path/to/file.py:name`.
+    """Return every registered metric and those named, also as `path/to/file.py:name`, in the order of the summary.
 
     Raises:
         ConfigurationError: there is no such metric, it cannot be imported, or it has the name of another.

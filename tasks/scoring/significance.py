@@ -120,14 +120,10 @@ def compare_runs(
     samples: int = 10_000,
     seed: int = 0,
 ) -> PairedTest:
-    """Compare two runs question by question.
+    """Compare two runs question by question, given whether each question is right, by its id.
 
-    Args:
-        a: whether each question, by id, is right in the one run.
-        b: the same for the other run.
-        confidence: of the interval, and 1 - the level of the test.
-        samples: bootstrap samples.
-        seed: of the bootstrap: the same input gives the same interval.
+    `confidence` is that of the interval, and 1 - the level of the test. The same samples and seed of the bootstrap give
+    the same interval.
 
     Raises:
         ConfigurationError: the runs share no question.
@@ -170,14 +166,9 @@ def mcnemar(fixed: int, broken: int) -> float:
 
 
 def needed_net(differing: int, level: float = 0.05) -> int | None:
-    """Return the smallest net of fixed over broken (or the reverse) whose p-value is below a level.
+    """Return the smallest net of fixed over broken, or the reverse, that is significant when so many questions differ.
 
-    Args:
-        differing: questions that one run has right and the other wrong.
-        level: of the test.
-
-    Returns:
-        The net, as questions; None when so few answers differ that no split of them is significant.
+    None when so few answers differ that no split of them is significant.
 
     >>> needed_net(40), needed_net(150), needed_net(5)
     (14, 26, None)
@@ -206,6 +197,12 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
         reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[place]))
         adjusted[place] = reached
     return tuple(adjusted)
+
+
+def holm_of_known(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Adjust the p-values of the tests that were made, as `holm`; None stays for those that were not."""
+    adjusted = iter(holm([p_value for p_value in p_values if p_value is not None]))
+    return tuple(None if p_value is None else next(adjusted) for p_value in p_values)
 
 
 def wilson(right: float, total: float, confidence: float = 0.95) -> tuple[float, float]:

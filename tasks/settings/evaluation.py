@@ -59,12 +59,7 @@ class Labels(Settings):
 
 
 def labels(name: str | None, tags: Sequence[str], note: str | None) -> Labels:
-    """Return what a user writes on runs.
-
-    Args:
-        name: name of the run.
-        tags: tags as `--tag` takes them, `team=search`.
-        note: a remark.
+    """Return what a user writes on runs, tags as `--tag` takes them: `team=search`.
 
     Raises:
         ConfigurationError: a tag without a value, or with a name that Crosscheck uses itself.

@@ -23,16 +23,11 @@ class Transpiled:
 
 
 def transpile(sql: str, source: str, target: str, columns: AbstractSet[str] = frozenset()) -> Transpiled:
-    """Translate a SQL.
+    """Translate a SQL from one dialect into another, both as sqlglot names them.
 
     A name that needs no quotes loses them where the target reads names without quotes in lower case. Text in double
-    quotes that is no column, which SQLite reads as a text, becomes one where the columns are known.
-
-    Args:
-        sql: one statement.
-        source: sqlglot's name of its dialect.
-        target: that of the translation.
-        columns: lower-cased names of the database's columns; empty: not known.
+    quotes that is no column, which SQLite reads as a text, becomes one where the columns are known. The names of
+    columns are in lower case; without any, they are not known.
 
     >>> transpile("SELECT IIF(`Age` > 9, 1, 0) FROM t", "sqlite", "postgres").sql
     'SELECT CASE WHEN age > 9 THEN 1 ELSE 0 END FROM t'

@@ -141,15 +141,9 @@ def describe(
     tags: Mapping[str, str] | None = None,
     golds_sha256: str = "",
 ) -> EvaluationRun:
-    """Describe an evaluation by its settings.
+    """Describe an evaluation by the settings of benchmark, backbone and pipeline, as plain JSON.
 
-    Args:
-        settings: of benchmark, backbone and pipeline, as plain JSON (`model_dump(mode="json")`).
-        question_files: files with the questions of the evaluated split.
-        engine: name and version of what executes the queries, "" where unknown.
-        questions_in_benchmark: how many questions the file has; None when unknown.
-        tags: further MLflow tags.
-        golds_sha256: sha256 of the file of corrected golds.
+    The question files are those of the evaluated split; all else is as in `EvaluationRun`.
 
     Raises:
         DataError: a question file cannot be read.

@@ -12,9 +12,7 @@ SUFFIX = ".checked"
 def is_known(path: Path, experiment: str = "") -> bool:
     """Return whether the installed release of MLflow can use a store, without importing MLflow (seconds).
 
-    Args:
-        path: the store's file. One that does not exist will be made.
-        experiment: name of an experiment; if it was deleted in MLflow, the answer is False.
+    A store that does not exist will be made. If the experiment was deleted in MLflow, the answer is False.
     """
     if not path.exists():
         return path.parent.is_dir()

@@ -20,9 +20,7 @@ _USER_INFO = re.compile(r"([\w+.-]*)://([^/@\s]+)(?=@)")
 def redact(value: Any, secret: str = "") -> Any:
     """Return plain JSON with everything hidden that is, or by its name must be, a secret.
 
-    Args:
-        value: plain JSON.
-        secret: a value known to be secret, hidden wherever it stands; "" when there is none.
+    A value known to be secret is hidden wherever it stands.
 
     >>> redact({"base_url": "https://me:pw@host/v1", "headers": {"Authorization": "Bearer x"}})
     {'base_url': 'https://***@host/v1', 'headers': {'Authorization': '***'}}

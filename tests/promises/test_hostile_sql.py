@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.database.database import Database, open_database, verify_unchanged
+from tasks.database.database import Database, open_database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
@@ -19,6 +19,7 @@ from tasks.tracking.pages.sql_markup import mark_sql
 from tests.support.counting import Count
 from tests.support.hostile import Statement, executed, held, statements, written_out
 from tests.support.processes import cpu_of_children
+from tests.support.unchanged import verify_unchanged
 from tests.tasks.database.conftest import CONTENT, build_database
 from tests.tasks.sql.test_sql_limits import FUNCTIONS
 

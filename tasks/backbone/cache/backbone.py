@@ -30,13 +30,7 @@ class CachedBackbone:
     """
 
     def __init__(self, inner: Backbone, cache: ReplyCache, name: str = "") -> None:
-        """Wrap a backbone.
-
-        Args:
-            inner: the backbone that is paid.
-            cache: where replies are kept; stays open when this is closed.
-            name: the backbone's name, for the cache's entries.
-        """
+        """Wrap the backbone that is paid. The cache stays open when this is closed; its entries have the name."""
         self._inner = inner
         self._cache = cache
         self._name = name
@@ -64,14 +58,9 @@ class CachedBackbone:
         return await asyncio.shield(call)
 
     async def drain(self, grace_s: float = GRACE_S, stop_now: asyncio.Event | None = None) -> int:
-        """Send no further requests, wait for calls in flight, and cancel those that take too long.
+        """Send no further requests, wait for calls in flight, and cancel those that take too long; return how many.
 
-        Args:
-            grace_s: seconds to wait.
-            stop_now: ends the wait when set.
-
-        Returns:
-            Number of cancelled calls; their replies may have been paid for and are lost.
+        The wait also ends when `stop_now` is set. Replies to cancelled calls may have been paid for and are lost.
         """
         if wind_down := getattr(self._inner, "wind_down", None):
             wind_down()

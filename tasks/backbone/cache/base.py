@@ -231,11 +231,7 @@ class ReplyCache(ABC):
                 )
 
     def stats(self, older_than: datetime.timedelta | None = None) -> CacheStats:
-        """Count what is there, by model.
-
-        Args:
-            older_than: count only those received longer ago than this.
-        """
+        """Count what is there, or what was received longer ago than `older_than`, by model."""
         count, priced = func.count(), func.count(table.c.cost_usd)
         counted = (
             select(
@@ -271,13 +267,7 @@ class ReplyCache(ABC):
         older_than: datetime.timedelta | None = None,
         limit: int | None = None,
     ) -> Iterator[Entry]:
-        """Yield entries, newest first.
-
-        Args:
-            model: only those of this model.
-            older_than: only those received longer ago than this.
-            limit: at most this many.
-        """
+        """Yield at most `limit` entries, newest first, only of a model, only received longer ago than `older_than`."""
         wanted = select(table).where(*_conditions(model, older_than))
         yield from self._entries(wanted.order_by(table.c.created_at.desc(), table.c.key).limit(limit))
 

@@ -34,18 +34,9 @@ class AdaptiveLimit:
         """Requests that may be in flight now."""
         return int(self._size)
 
-    @property
-    def in_flight(self) -> int:
-        """Requests in flight."""
-        return self._in_flight
-
     @asynccontextmanager
     async def slot(self, *, ahead: bool = False) -> AsyncIterator[float]:
-        """Acquire a slot for the block; yield the loop time at which it was acquired.
-
-        Args:
-            ahead: enter at the front of the queue, for retries.
-        """
+        """Acquire a slot for the block, a retry `ahead` of all others; yield the loop time at which it was acquired."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._waiting.appendleft(turn) if ahead else self._waiting.append(turn)

@@ -25,9 +25,7 @@ KEPT = "Everything answered so far is kept: run the same command again once that
 def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
     """Return the seconds after which a call has ended, whatever the endpoint does; its turn is not waited for.
 
-    Args:
-        settings: the backbone.
-        asked_to_wait: whether the endpoint asks for the longest accepted pause after each request.
+    `asked_to_wait`: the endpoint asks for the longest accepted pause after each request.
     """
     pauses = (
         LONGEST_RETRY_AFTER_S if asked_to_wait else min(settings.max_wait_s, FIRST_PAUSE_S * 2.0**n)
@@ -82,13 +80,7 @@ class RetryPolicy:
         return self._answered
 
     def decide(self, refusal: Refusal, requests: int, now: float) -> Decision:
-        """Return what follows a failed request.
-
-        Args:
-            refusal: the failure.
-            requests: how many requests the call has sent.
-            now: time of the loop's clock.
-        """
+        """Return what follows a failed request of a call that has sent so many, at a time of the loop's clock."""
         if refusal.fatal:
             return Decision(None, f"{refusal.advice} {KEPT}", fatal=True)
         if refusal.retry_after_s is not None and refusal.retry_after_s > LONGEST_RETRY_AFTER_S:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
-from tasks.backbone.cache.backbone import GRACE_S, CachedBackbone
+from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.protocol import Backbone
@@ -16,22 +16,16 @@ async def open_backbone(
     settings: BackboneSettings,
     *,
     cache: ReplyCache | None,
-    grace_s: float = GRACE_S,
     stop_now: asyncio.Event | None = None,
 ) -> AsyncIterator[Backbone]:
     """Open a backbone for one run, in the running event loop.
 
-    On exit, also by Ctrl-C, nothing more is sent, calls in flight get `grace_s` seconds to reach the
+    On exit, also by Ctrl-C, nothing more is sent, calls in flight get `GRACE_S` seconds to reach the
     cache, and the connections are closed. The cache stays open.
 
-    Replies that cost nothing are not cached: they come faster than from a file, and would only hide the paid ones
-    in the cache's listing.
-
-    Args:
-        settings: which backbone.
-        cache: where paid replies are kept; None to keep none.
-        grace_s: seconds for calls in flight at the end.
-        stop_now: once this is set, calls in flight are given up.
+    Replies that cost nothing are not cached: they come faster than from a file, and would only hide the paid ones in
+    the cache's listing. Paid replies are kept in `cache`, if there is one. Once `stop_now` is set, calls in flight are
+    given up.
 
     Raises:
         ConfigurationError, DataError: as `check_backbone`.
@@ -48,4 +42,4 @@ async def open_backbone(
         try:
             yield cached
         finally:
-            await cached.drain(grace_s, stop_now)
+            await cached.drain(stop_now=stop_now)

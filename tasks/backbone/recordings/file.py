@@ -3,9 +3,7 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.files import atomic_write
 from tasks.records import Usage
 
 QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
@@ -123,34 +122,21 @@ def write_recording(path: Path, replies: Iterable[RecordedReply]) -> int:
     Raises:
         CrosscheckError: the file cannot be written.
     """
-    path = Path(path)
     count = 0
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with open(handle, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a descriptor, no path
+        with atomic_write(Path(path)) as draft, draft.open("w", encoding="utf-8", errors="replace") as file:
             for reply in replies:
                 file.write(json.dumps(asdict(reply), ensure_ascii=False) + "\n")
                 count += 1
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
     except OSError as error:
         raise CrosscheckError(f"The recording {path} cannot be written: {error.strerror}.") from None
-    finally:
-        if temporary:
-            with suppress(OSError):
-                Path(temporary).unlink()
     return count
 
 
 def check_writable(path: Path, option: str = "--record") -> None:
-    """Check before the first paid call that a recording can be written to a file.
-
-    Args:
-        path: where.
-        option: what named it, for the message.
+    """Check before the first paid call that a recording can be written to the file that an option names.
 
     Raises:
         ConfigurationError: it cannot.

@@ -41,12 +41,7 @@ class ReplyFormat:
         return written
 
     def earlier_reply(self, content: str, reply_type: type[BaseModel]) -> str:
-        """Return an earlier reply of the conversation.
-
-        Args:
-            content: the reply as one JSON object.
-            reply_type: type of that object.
-        """
+        """Return an earlier reply of the conversation, given as one JSON object of a type."""
         return content
 
     def read(self, text: str, reply_type: type[T]) -> Reading[T]:

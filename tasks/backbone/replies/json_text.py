@@ -48,19 +48,19 @@ def read_json(text: str) -> ParsedReply:
 def readings(text: str) -> Iterator[ParsedReply]:
     """Yield every object or list in a reply, the most reliable reading first."""
     for whole in (text, without_thoughts(text)):
-        value = _strict(whole)
+        value = _loaded(whole)
         if value is not None:
             yield ParsedReply(value, "json")
             return
     text = without_thoughts(text)[:LONGEST].strip()
     fences = [content.strip() for _, content in fenced(text)]
     for content in fences:
-        value = _strict(content)
+        value = _loaded(content)
         if value is not None:
             yield ParsedReply(value, "fenced")
     spans = sorted(_spans(text), key=lambda span: span[0] != "{")
     for span in spans:
-        value = _strict(span)
+        value = _loaded(span)
         if value is not None:
             yield ParsedReply(value, "text")
     for broken in (*(content for content in fences if content[:1] in _CLOSING), *spans):
@@ -106,9 +106,9 @@ def without_thoughts(text: str) -> str:
     return "" if text.lstrip().startswith("<think>") else text
 
 
-def _strict(text: str) -> Value | None:
+def _loaded(text: str, *, strict: bool = True) -> Value | None:
     try:
-        value = json.loads(text)
+        value = json.loads(text, strict=strict)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None
@@ -151,11 +151,7 @@ def _repaired(text: str) -> Value | None:
 
 
 def _unescaped(text: str) -> Value | None:
-    try:
-        value = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict | list) else None
+    return _loaded(text, strict=False)
 
 
 def _python(text: str) -> Value | None:

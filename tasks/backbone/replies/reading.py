@@ -68,12 +68,8 @@ def read_answer(text: str, reply_type: type[T], *, reasoning: str) -> Reading[T]
     """Parse a reply whose object begins with a reasoning: as `read_reply`, but the reasoning is never the answer.
 
     An object that ends with its reasoning, as one that is cut off does, is unreadable; an answer behind such an object
-    is read. Without an object, the last query of the text is taken for a type whose only field is `sql`.
-
-    Args:
-        text: the reply.
-        reply_type: the type, which has no such field itself.
-        reasoning: the key of the reasoning.
+    is read. Without an object, the last query of the text is taken for a type whose only field is `sql`. `reasoning` is
+    the key of the reasoning, which the type does not have.
     """
     parsed = list(readings(text))
     answers = [replace(each, value=_without_key(each, reasoning)) for each in parsed]

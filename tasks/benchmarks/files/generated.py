@@ -1,7 +1,5 @@
 """Column descriptions that `crosscheck prepare` had a backbone write: one JSON file per database."""
 
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.benchmarks.files.readers import read_json
 from tasks.database.schema import ColumnDescription
 from tasks.errors import DataError
+from tasks.files import atomic_write
 
 
 class GeneratedColumn(BaseModel, frozen=True):
@@ -71,14 +70,11 @@ def write_generated(
 ) -> Path:
     """Write the descriptions of a database by table and column, replacing earlier ones, and return the file."""
     path = generated_path(home, digest)
-    path.parent.mkdir(parents=True, exist_ok=True)
     columns = (
         GeneratedColumn(table=table, column=column, **asdict(described))
         for (table, column), described in descriptions.items()
     )
     content = GeneratedFile(database_id=database_id, made_by=made_by, columns=tuple(columns))
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-", suffix=".json")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(content.model_dump_json(indent=1))
-    Path(name).replace(path)
+    with atomic_write(path) as draft:
+        draft.write_text(content.model_dump_json(indent=1), encoding="utf-8")
     return path

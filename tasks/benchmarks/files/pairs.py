@@ -39,13 +39,17 @@ def read_objects(path: Path) -> Iterator[Row]:
         yield replace(row, content={plain_name(key): value for key, value in row.content.items()})
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
-    text = read_text(path)
+def read_csv_table(path: Path, text: str, delimiter: str) -> tuple[list[str], dict[int, list[str]]]:
+    """Return the header of a CSV file's text, and its rows by the number of their last line; blank rows are left out.
+
+    Raises:
+        DataError: it is not CSV, or a row has more or fewer cells than the header.
+    """
     csv.field_size_limit(max(len(text), 131_072))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: dict[int, list[str]] = {}
     try:
-        header = next(reader, [])
-        position = 0
+        header = [name.strip() for name in next(reader, [])]
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
@@ -54,7 +58,13 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
                     f"{path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)}. "
                     'A text with commas or line breaks must stand in quotes ("), quotes within it doubled.'
                 )
-            yield Row(path, position, dict(zip(header, cells, strict=True)))
-            position += 1
+            rows[reader.line_num] = cells
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}).") from None
+    return header, rows
+
+
+def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
+    header, rows = read_csv_table(path, read_text(path), delimiter)
+    for position, cells in enumerate(rows.values()):
+        yield Row(path, position, dict(zip(header, cells, strict=True)))

@@ -103,9 +103,7 @@ def read_text(path: Path) -> str:
 def parse_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Parse JSON; whatever Python cannot read of it is a `JSONDecodeError`.
 
-    Args:
-        text: the JSON.
-        pairs: makes an object of its pairs; None: a dictionary.
+    `pairs` makes an object of its pairs; None: a dictionary.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)

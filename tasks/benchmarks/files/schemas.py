@@ -21,7 +21,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
         if name in schemas:
             raise DataError(f'{row.place}: the schema of "{name}" is in the file twice. Take one out.')
         try:
-            schemas[name] = schema_from_tables_json(row.content, descriptions=_descriptions(row))
+            schemas[name] = schema_from_tables_json(row.content).described(_descriptions(row))
         except DataError as error:
             raise DataError(f"{row.place}: {error}") from None
     return schemas

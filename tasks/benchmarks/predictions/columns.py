@@ -50,10 +50,7 @@ class Columns:
 def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading) -> Columns:
     """Return which columns hold what; names are compared without case, blanks and signs.
 
-    Args:
-        place: the file, and where in it the names stand.
-        rows: all rows, at least one.
-        reading: which column the user names.
+    `place` is the file, and where in it the names stand.
 
     Raises:
         DataError: the id or the SQL is missing (both are said at once), or several columns may hold the SQL.

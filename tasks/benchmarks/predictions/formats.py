@@ -3,9 +3,7 @@
 The format follows from the content, and from the file's ending where the content leaves it open.
 """
 
-import csv
 import hashlib
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tasks.benchmarks.files.pairs import read_csv_table
 from tasks.benchmarks.files.readers import parse_json, read_text
 from tasks.benchmarks.predictions.columns import Reading, find_columns
 from tasks.errors import DataError
@@ -88,11 +87,7 @@ def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
 
 
 def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFile:
-    """Read a file of predictions.
-
-    Args:
-        path: the file.
-        reading: what the user says about it; None: its content says all.
+    """Read a file of predictions by its content, and by what the user says about it.
 
     Raises:
         DataError: the file cannot be read, has none of the formats, or has an invalid value.
@@ -182,23 +177,8 @@ def _json_lines(path: Path, text: str, reading: Reading) -> Iterator[Entry]:
 
 
 def _csv(path: Path, text: str, delimiter: str, reading: Reading) -> Iterator[Entry]:
-    csv.field_size_limit(max(len(text), 131_072))
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows: list[tuple[str, Any]] = []
-    try:
-        header = [name.strip() for name in next(reader)]
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
-                continue
-            place = f"line {reader.line_num}"
-            if len(cells) != len(header):
-                raise DataError(
-                    f"{path}, {place}: {len(cells)} cells, but the header has {len(header)}. "
-                    'A SQL with commas or line breaks must stand in quotes ("), quotes within it doubled.'
-                )
-            rows.append((place, dict(zip(header, cells, strict=True))))
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}).") from None
+    header, lines = read_csv_table(path, text, delimiter)
+    rows = [(f"line {number}", dict(zip(header, cells, strict=True))) for number, cells in lines.items()]
     return _rows(path, rows, reading, header)
 
 

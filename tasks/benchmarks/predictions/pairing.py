@@ -8,6 +8,7 @@ from tasks.benchmarks.predictions.formats import Entry, PredictionFile, sql_or_n
 from tasks.benchmarks.predictions.wrapping import about_wrapping, unwrapped
 from tasks.errors import DataError
 from tasks.records import Question
+from tasks.wording import shorten
 
 MOST_GOLD, FEWEST = 0.6, 5
 """Share of predictions that may be the gold's text, and number of predictions, before it is remarked on."""
@@ -181,7 +182,7 @@ def _demand_database(file: PredictionFile, entry: Entry, question: Question, ben
 def _about_unknown(unknown: Sequence[str], benchmark: Benchmark) -> Sequence[str]:
     if not unknown:
         return ()
-    shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10:,} more" if len(unknown) > 10 else "")
     return (
-        f"{len(unknown):,} predictions are for no question of {benchmark.settings.name} and were left out: {shown}.",
+        f"{len(unknown):,} predictions are for no question of {benchmark.settings.name} and were left out: "
+        f"{shorten(unknown, 10)}.",
     )

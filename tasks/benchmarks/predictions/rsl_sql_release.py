@@ -79,10 +79,7 @@ def recorded_replies(
 ) -> Iterator[RecordedReply]:
     """Return the release as a recording of the pipeline `rsl-sql`.
 
-    Args:
-        release: the released outputs.
-        questions: BIRD dev, all of it; a question's id is its position in the release.
-        model: the model that wrote the outputs.
+    The questions are BIRD dev, all of it: a question's id is its position in the release.
 
     Raises:
         DataError: a question has an id that the release does not know.

@@ -38,11 +38,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnection":
-    """Open a file or a folder for reading only.
-
-    Args:
-        path: the file or folder.
-        memory_mb: MiB that DuckDB may take.
+    """Open a file or a folder for reading only, with so many MiB of memory for DuckDB.
 
     Raises:
         DataError: it cannot be opened; the message says why.

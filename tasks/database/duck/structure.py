@@ -15,12 +15,9 @@ HERE = "database_name = current_database() AND schema_name = current_schema() AN
 
 
 def read_structure(connection: "duckdb.DuckDBPyConnection", sample_rows: int, *, views: bool) -> Structure:
-    """Read tables and keys; of a folder the tables are views.
+    """Read tables with so many of their first rows, and keys; of a folder the tables are views.
 
-    Args:
-        connection: opened by `open_restrained`.
-        sample_rows: rows of each table to keep.
-        views: whether the tables are views.
+    The connection is one of `open_restrained`.
     """
     kind, name = ("duckdb_views()", "view_name") if views else ("duckdb_tables()", "table_name")
     order = name if views else "table_oid"
@@ -55,11 +52,7 @@ def _table(
         "ORDER BY column_index",
         [name],
     ).fetchall()
-    first = connection.execute(f"SELECT * FROM {quoted(name, DIALECT)} LIMIT {rows}").fetchall()
-    samples = list(zip(*map(plain_row, first), strict=True)) if first else [()] * len(described)
-    columns = tuple(
-        Column(column, kind, about or "", samples=tuple(samples[place]))
-        for place, (column, kind, about) in enumerate(described)
-    )
+    columns = tuple(Column(column, kind, about or "") for column, kind, about in described)
     key = next((tuple(each[2]) for each in constraints if each[0] == name and each[1] == "PRIMARY KEY"), ())
-    return Table(name, columns, key, comment)
+    first = connection.execute(f"SELECT * FROM {quoted(name, DIALECT)} LIMIT {rows}").fetchall()
+    return Table(name, columns, key, comment).with_rows(map(plain_row, first))

@@ -13,8 +13,8 @@ from tasks.database.identifiers import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.plain import number
-from tasks.digests import file_digest, read_digest
 from tasks.errors import DataError
+from tasks.files import file_digest
 
 if TYPE_CHECKING:
     import duckdb
@@ -60,15 +60,14 @@ class DuckDb(Engine):
             raise DataError(f'Database "{database_id}": {path} is a folder without Parquet or CSV files.')
         open_restrained(path).close()
 
-    def digest(self, location: Location, *, again: bool = False) -> str:
+    def digest(self, location: Location) -> str:
         """Return a sha256 over DuckDB's version and every file, a write-ahead log included."""
         path = location.path
         log = path.with_name(path.name + ".wal")
         files = files_of(path) if path.is_dir() else [path, *([log] if log.is_file() else [])]
         digest = hashlib.sha256(self.product(location).lower().encode())
         for file in files:
-            content = read_digest(file) if again else file_digest(file)
-            digest.update(f"\n{file.name if path.is_dir() else ''} {content}".encode())
+            digest.update(f"\n{file.name if path.is_dir() else ''} {file_digest(file)}".encode())
         return digest.hexdigest()
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:

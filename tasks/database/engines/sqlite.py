@@ -12,7 +12,7 @@ from tasks.database.location import Location
 from tasks.database.sqlite.connection import SqliteConnection
 from tasks.database.sqlite.files import read_only_uri, require_database
 from tasks.database.sqlite.introspection import read_structure
-from tasks.digests import file_digest, read_digest
+from tasks.files import file_digest
 
 _IS_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} NOT IN (9e999, -9e999)"
 
@@ -38,9 +38,9 @@ class Sqlite(Engine):
         """Make sure that the file is SQLite's and can be read without a journal."""
         require_database(location.path, database_id)
 
-    def digest(self, location: Location, *, again: bool = False) -> str:
+    def digest(self, location: Location) -> str:
         """Return the sha256 of the file."""
-        return read_digest(location.path) if again else file_digest(location.path)
+        return file_digest(location.path)
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, keys and the first rows; SQLite has no comments."""

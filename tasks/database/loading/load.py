@@ -62,11 +62,7 @@ def load_database(
 ) -> Loaded:
     """Copy a database, unless the same copy is there already.
 
-    Args:
-        database: the SQLite database, with the keys and descriptions that are copied as well.
-        to: where to.
-        choice: how.
-        progress: called with the rows that were sent, and those of all tables.
+    `progress` is called with the rows that were sent, and those of all tables.
 
     Raises:
         ConfigurationError: the engine cannot be written, or the database holds tables that no copy has created.

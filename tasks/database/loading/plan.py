@@ -266,13 +266,7 @@ def declared_kind(declared: str) -> Kind | None:
 
 
 def chosen_kind(wanted: Kind | None, counts: dict[str, int], present: int) -> Kind:
-    """Return the kind of a column of the copy.
-
-    Args:
-        wanted: the declared kind.
-        counts: how many values fit each kind.
-        present: how many values are not NULL.
-    """
+    """Return the kind of a column by its declared kind, how many values fit each, and how many are not NULL."""
     if not present:
         return wanted or "text"
     order: tuple[Kind, ...] = ("integer", "real", "blob")

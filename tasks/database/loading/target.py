@@ -2,14 +2,14 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from tasks.database.identifiers import quoted
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
 from tasks.database.location import Location
-from tasks.database.schema import LOAD_MARK
+from tasks.database.schema import LOAD_MARK, ForeignKey
 from tasks.registry import Registry
 
 TARGETS: Registry[type["Target"]] = Registry(
@@ -60,8 +60,17 @@ class Held:
         mark: of an earlier copy; None where there is none.
     """
 
-    tables: tuple[str, ...] = ()
-    mark: Mark | None = None
+    tables: tuple[str, ...]
+    mark: Mark | None
+
+    @classmethod
+    def found(cls, names: Sequence[str], marked: Callable[[], Sequence[str] | None]) -> "Held":
+        """Return what a database holds, by the names of all tables and views; `marked` reads the row of the mark."""
+        mark = None
+        if LOAD_MARK in names:
+            row = marked()
+            mark = Mark.read(row[0] if row else None)
+        return cls(tuple(name for name in names if name != LOAD_MARK), mark)
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -140,3 +149,17 @@ class Target(ABC):
         if table.primary_key:
             parts.append(f"PRIMARY KEY ({self.names(table.primary_key)})")
         return f"CREATE TABLE {self.name(table.name)} ({', '.join((*parts, *more))})"
+
+    def reference(self, key: ForeignKey) -> str:
+        """Return a foreign key as a part of CREATE TABLE or ALTER TABLE."""
+        parent = f"{self.name(key.parent)} ({self.names(key.parent_columns)})"
+        return f"FOREIGN KEY ({self.names(key.columns)}) REFERENCES {parent}"
+
+    def comments(self, table: LoadedTable) -> Iterator[str]:
+        """Return the statements that comment on a table and its columns."""
+        name = self.name(table.name)
+        columns = ((f"COLUMN {name}.{self.name(column.name)}", column.comment) for column in table.columns)
+        for what, comment in ((f"TABLE {name}", table.comment), *columns):
+            if comment:
+                literal = "'" + comment.replace("\0", "").replace("'", "''") + "'"
+                yield f"COMMENT ON {what} IS {literal}"

@@ -74,13 +74,9 @@ class SqlWorkers:
     async def execute(
         self, database: Database, sql: str, *, rows: int = 5, timeout_s: float | None = None
     ) -> Execution:
-        """Run one query to its end, and return its first rows and how many there are.
+        """Run one query to its end, and return its first rows, at most so many, and how many there are.
 
-        Args:
-            database: the database it reads.
-            sql: exactly one statement; anything but reading is refused.
-            rows: rows to return at most.
-            timeout_s: seconds it may take; None: the limits' own.
+        Anything but reading is refused. `timeout_s`: seconds it may take; None: the limits' own.
         """
         timeout = self.limits.timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()

@@ -4,11 +4,11 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from tasks.database.engine import Engine, Structure, Values
 from tasks.database.location import Location
-from tasks.database.servers.fingerprint import Remembered
 from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError
 
 
@@ -23,7 +23,7 @@ class ServerEngine(Engine):
     environment_variable: ClassVar[str]
 
     def __init__(self) -> None:
-        self._fingerprints = Remembered(self.fingerprint)
+        self._remembered = lru_cache(maxsize=1024)(self.fingerprint)
 
     @abstractmethod
     def driver_error(self) -> type[BaseException]:
@@ -57,10 +57,7 @@ class ServerEngine(Engine):
     def reading(self, location: Location, database_id: str, *, first: bool = False) -> Iterator[Any]:
         """Open a connection for as long as the block runs.
 
-        Args:
-            location: the database.
-            database_id: the benchmark's name of it, for messages.
-            first: whether nothing was read before, so that a server that does not answer is a wrong address.
+        `first`: nothing was read before, so that a server that does not answer is a wrong address.
         """
         connection = None
         try:
@@ -96,9 +93,9 @@ class ServerEngine(Engine):
             raise self._explained(location, "", error, first=True) from error
         return True
 
-    def digest(self, location: Location, *, again: bool = False) -> str:
-        """Return the fingerprint of schema and row counts."""
-        return self._fingerprints.of(location, again=again)
+    def digest(self, location: Location) -> str:
+        """Return the fingerprint of schema and row counts, which is computed once per process."""
+        return self._remembered(location)
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, comments, keys and the first rows."""

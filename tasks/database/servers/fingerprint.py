@@ -8,20 +8,14 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import lru_cache
 
 from tasks.database.engine import Structure
-from tasks.database.location import Location
 
 
 def fingerprint(structure: Structure, server: str, version: str, count: Callable[[str], int]) -> str:
     """Return a sha256 of schema and row counts, or of schema and the user's version.
 
-    Args:
-        structure: tables and keys; samples do not count.
-        server: name and version of the server.
-        version: the user's name of the data's version; "" to count rows.
-        count: returns the number of rows of a table.
+    Samples do not count. Rows are counted where the user names no version.
     """
     tables = [
         [
@@ -35,15 +29,3 @@ def fingerprint(structure: Structure, server: str, version: str, count: Callable
     ]
     content = [server, version, tables, [asdict(key) for key in structure.foreign_keys]]
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
-
-
-class Remembered:
-    """Fingerprints by location, each computed once per process until it is asked for again."""
-
-    def __init__(self, compute: Callable[[Location], str]) -> None:
-        self._compute = compute
-        self._cached = lru_cache(maxsize=1024)(compute)
-
-    def of(self, location: Location, *, again: bool) -> str:
-        """Return the fingerprint of a location; `again` computes it anew."""
-        return self._compute(location) if again else self._cached(location)

@@ -28,11 +28,9 @@ ORDER BY table_name, constraint_name, ordinal_position
 
 
 def read_structure(connection: Any, sample_rows: int) -> Structure:
-    """Read tables and keys.
+    """Read tables with so many of their first rows, in the table's own order, and keys.
 
-    Args:
-        connection: a reading connection, whose converters give plain values.
-        sample_rows: rows of each table to keep, in the table's own order; 0 for none.
+    The connection is one of `open_reading`, which gives plain values.
     """
     columns: dict[str, list[Column]] = {}
     for table, name, kind, comment in rows_of(connection, _COLUMNS):
@@ -46,16 +44,12 @@ def read_structure(connection: Any, sample_rows: int) -> Structure:
             primary[table] = own
         else:
             foreign.append(ForeignKey(table, own, members[0][3], tuple(row[4] for row in members)))
-    tables = tuple(
-        Table(
-            name,
-            _with_samples(connection, name, columns.get(name, []), sample_rows),
-            primary.get(name, ()),
-            comment or "",
-        )
+    tables = (
+        Table(name, tuple(columns.get(name, ())), primary.get(name, ()), comment or "")
         for name, comment in rows_of(connection, _TABLES)
     )
-    return Structure(tables, tuple(foreign))
+    sampled = (table.with_rows(_first_rows(connection, table.name, sample_rows)) for table in tables)
+    return Structure(tuple(sampled), tuple(foreign))
 
 
 def rows_of(connection: Any, sql: str) -> list[tuple[Any, ...]]:
@@ -65,11 +59,5 @@ def rows_of(connection: Any, sql: str) -> list[tuple[Any, ...]]:
         return [plain_row(row) for row in cursor.fetchall()]
 
 
-def _with_samples(connection: Any, table: str, columns: list[Column], rows: int) -> tuple[Column, ...]:
-    if not rows or not columns:
-        return tuple(columns)
-    first = rows_of(connection, f"SELECT * FROM {quoted(table, DIALECT)} LIMIT {rows}")
-    return tuple(
-        Column(column.name, column.type, column.description, samples=tuple(row[place] for row in first))
-        for place, column in enumerate(columns)
-    )
+def _first_rows(connection: Any, table: str, rows: int) -> list[tuple[Any, ...]]:
+    return rows_of(connection, f"SELECT * FROM {quoted(table, DIALECT)} LIMIT {rows}") if rows else []

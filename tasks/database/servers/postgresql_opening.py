@@ -53,12 +53,9 @@ def open_reading(location: Location) -> "psycopg.Connection[Any]":
 def open_connection(
     location: Location, *, options: str, database: str | None = None
 ) -> "psycopg.Connection[Any]":
-    """Open a connection.
+    """Open a connection to a location's database, or to another one of its server.
 
-    Args:
-        location: the database.
-        options: settings of the session, as on the server's command line; the search path is added.
-        database: another database of the server; None: the location's own.
+    `options` are settings of the session, as on the server's command line; the search path is added.
 
     Raises:
         psycopg.Error: it cannot be opened.

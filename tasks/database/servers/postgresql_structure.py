@@ -37,11 +37,9 @@ ORDER BY k.conrelid, k.oid
 
 
 def read_structure(connection: "psycopg.Connection[Any]", sample_rows: int) -> Structure:
-    """Read tables and keys.
+    """Read tables with so many of their first rows, in the table's own order, and keys.
 
-    Args:
-        connection: a reading connection, whose loaders give plain values.
-        sample_rows: rows of each table to keep, in the table's own order; 0 for none.
+    The connection is one of `open_reading`, which gives plain values.
     """
     listed = connection.execute(_TABLES).fetchall()
     names = {oid: name for oid, name, _ in listed}
@@ -55,26 +53,13 @@ def read_structure(connection: "psycopg.Connection[Any]", sample_rows: int) -> S
             primary[table] = tuple(own)
         elif parent in names:
             foreign.append(ForeignKey(names[table], tuple(own), names[parent], tuple(others)))
-    tables = tuple(
-        Table(
-            name,
-            _with_samples(connection, name, columns[oid], sample_rows),
-            primary.get(oid, ()),
-            comment or "",
-        )
-        for oid, name, comment in listed
+    tables = (
+        Table(name, tuple(columns[oid]), primary.get(oid, ()), comment or "") for oid, name, comment in listed
     )
-    return Structure(tables, tuple(foreign))
+    sampled = (table.with_rows(_first_rows(connection, table.name, sample_rows)) for table in tables)
+    return Structure(tuple(sampled), tuple(foreign))
 
 
-def _with_samples(
-    connection: "psycopg.Connection[Any]", table: str, columns: list[Column], rows: int
-) -> tuple[Column, ...]:
-    if not rows or not columns:
-        return tuple(columns)
+def _first_rows(connection: "psycopg.Connection[Any]", table: str, rows: int) -> list[tuple[Any, ...]]:
     sql = f"SELECT * FROM {quoted(table, DIALECT)} LIMIT {rows}"
-    first = [plain_row(row) for row in connection.execute(sql).fetchall()]
-    return tuple(
-        Column(column.name, column.type, column.description, samples=tuple(row[place] for row in first))
-        for place, column in enumerate(columns)
-    )
+    return [plain_row(row) for row in connection.execute(sql).fetchall()] if rows else []

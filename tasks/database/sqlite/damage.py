@@ -18,13 +18,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def set_aside(path: Path, what: str, loss: str) -> None:
-    """Rename a damaged file, remove its journals, and say so.
-
-    Args:
-        path: the file.
-        what: what is wrong with it.
-        loss: what follows from the loss of its content.
-    """
+    """Rename a damaged file, remove its journals, and say what is wrong with it and what follows from its loss."""
     aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     path.rename(aside)
     for ending in ("-wal", "-shm"):

@@ -25,10 +25,7 @@ COLUMNS_AT_ONCE = 500
 def read_structure(path: Path, database_id: str, sample_rows: int) -> Structure:
     """Read tables and keys of a SQLite file; cost does not grow with the number of rows.
 
-    Args:
-        path: a SQLite database, opened read-only.
-        database_id: the benchmark's name of it, for messages.
-        sample_rows: rows of each table to keep, in the table's own order; a shorter table keeps all it has.
+    So many first rows of each table are kept as samples, in the table's own order.
 
     Raises:
         DataError: SQLite cannot read the file.

@@ -16,10 +16,8 @@ Of a SQLite database SQLite does all the work, without a row in Python. Other en
 """
 
 import json
-import os
 import sqlite3
 import string
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +26,7 @@ from tasks.database.database import Database
 from tasks.database.engine import Values, engine_of
 from tasks.database.sqlite.restrictions import tolerant_text
 from tasks.errors import DataError
+from tasks.files import atomic_write
 
 Progress = Callable[[str], None]
 
@@ -87,19 +86,12 @@ def build(database: Database, path: Path, progress: Progress | None = None) -> N
     if progress:
         progress(f"Indexing the values of {database.id}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".building-", suffix=".sqlite")
-        os.close(handle)
-        draft = Path(name)
-        try:
-            with (
-                closing(engine.values(database.location)) as values,
-                closing(_opened(draft, values)) as index,
-            ):
-                _fill(index, database, values)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with (
+            atomic_write(path) as draft,
+            closing(engine.values(database.location)) as values,
+            closing(_opened(draft, values)) as index,
+        ):
+            _fill(index, database, values)
     except (sqlite3.Error, OSError) as error:
         raise DataError(
             f'Database "{database.id}": the index of its values cannot be built in {path.parent} ({error}). '

@@ -90,10 +90,7 @@ class ValueIndex:
     def open(cls, database: Database, folder: Path, progress: Progress | None = None) -> "ValueIndex":
         """Open the index of a database, building it first where there is none, or none of this format.
 
-        Args:
-            database: the database; only its file is read.
-            folder: where indexes are kept.
-            progress: called with a message before one is built: a million values take some three seconds.
+        `progress` is called with a message before one is built: a million values take some three seconds.
 
         Raises:
             DataError: the database cannot be read, the index cannot be written, or SQLite lacks FTS5.
@@ -118,13 +115,8 @@ class ValueIndex:
     ) -> Mapping[ColumnName, tuple[Value, ...]]:
         """Return the k values of each column that a question most likely means, the likeliest first.
 
-        Args:
-            question_text: the question.
-            k: values per column, at most 10; fewer where a column has fewer.
-            bm25_top_k: texts of a column that are looked at; at least k.
-
-        Returns:
-            By column in schema order; columns without a value are absent.
+        At most 10 values (`k`), of the `bm25_top_k` texts of a column that are looked at, which are at least k. By
+        column in schema order; columns without a value are absent.
         """
         if k > builder.FIRST:
             raise ValueError(

@@ -89,13 +89,8 @@ async def check_golds(
 ) -> tuple[GoldCheck, ...]:
     """Run every gold once and classify it, in file order.
 
-    Args:
-        workers: the pool that executes.
-        databases: the opened databases, by id.
-        golds: what to run.
-        timeout_s: limit per query, in seconds.
-        broken: databases whose file is there but cannot be read, with the reason: their gold fails.
-        on_check: called with each result.
+    `broken` are databases whose file is there but cannot be read, with the reason: their gold fails. `on_check` is
+    called with each result.
     """
     unreadable = broken or {}
 

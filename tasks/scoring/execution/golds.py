@@ -21,14 +21,8 @@ async def judge_golds(
     """Judge the candidates of one question by each of its golds, on each of its databases.
 
     All databases have to agree on one and the same gold. A gold that does not finish makes nothing right; the
-    question's gold is at fault only if none of its golds finishes.
-
-    Args:
-        judge: compares SQL with a gold.
-        databases: the question's databases, at least one.
-        golds: the golds, at least one; ("",) where there are accepted results only.
-        candidates: SQL by name; None or blank is "no_answer".
-        accepted: results that are right, of the first database; None: those of the golds.
+    question's gold is at fault only if none of its golds finishes. There is at least one database and one gold, ""
+    where there are accepted results only. These are of the first database.
     """
     first, *others = [
         await judge_suite(judge, databases, gold, candidates, accepted=accepted) for gold in golds

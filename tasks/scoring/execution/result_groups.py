@@ -18,12 +18,7 @@ async def group_by_result(sqls: Sequence[str | None], rule: str, runner: Databas
 
     Two results are equal where the rule calls either right with the other in the gold's place: rules treat gold and
     prediction differently (ORDER BY, further columns), and here neither is a gold. A SQL joins the group of the first
-    one that it equals.
-
-    Args:
-        sqls: one per candidate; None or blank is "no_answer".
-        rule: name of the rule, see `tasks.scoring.execution.rules`.
-        runner: the database, with the limit of a query.
+    one that it equals. None or blank is "no_answer".
     """
     distinct = list(dict.fromkeys(sql for sql in sqls if sql and not sql.isspace()))
     grouped = await _grouped(distinct, rule, runner) if distinct else []

@@ -37,14 +37,8 @@ async def judge_suite(
     """Judge the candidates of one question on each of its databases; under a rule, all databases must agree.
 
     A candidate that no rule calls right any more is not executed on the databases that are left. A gold that does not
-    finish on one of them is a fault of the benchmark and makes every candidate wrong that got as far as that one.
-
-    Args:
-        judge: compares SQL with the gold; verdicts are kept by the content of each database.
-        databases: the question's databases, at least one.
-        gold_sql: the gold; "" where there are accepted results only.
-        candidates: SQL by name; None or blank is "no_answer".
-        accepted: results that are right, of the first database; None: those of the gold.
+    finish on one of them is a fault of the benchmark and makes every candidate wrong that got as far as that one. The
+    gold is "" where there are accepted results only. These are of the first database.
     """
     first = await judge.verdicts(databases[0], gold_sql, candidates, accepted=accepted)
     found = dict(first)

@@ -19,8 +19,8 @@ from typing import Self
 
 from tasks.database.limits import Limits
 from tasks.database.sqlite.damage import is_damage, set_aside
-from tasks.digests import digest_of_files
 from tasks.errors import CrosscheckError
+from tasks.files import digest_of_files
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.report import Verdict
 
@@ -80,9 +80,7 @@ class VerdictCache:
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         """Open the file, creating it and its folder when missing; rename a damaged one and begin anew.
 
-        Args:
-            path: the SQLite file.
-            limits: those of the pool that executes.
+        `limits` are those of the pool that executes.
 
         Raises:
             CrosscheckError: the file cannot be opened or written.

@@ -179,12 +179,7 @@ def _range(spread: Spread) -> str:
 
 
 def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
-    """Score a run.
-
-    Args:
-        timings: of the right answers; all with the same number of trials.
-        questions: all scored questions, wrong ones included.
-    """
+    """Score the timings of a run's right answers, all with as many trials, over all scored questions."""
     if not timings or not questions:
         zero = Spread(0.0, 0.0, 0.0) if questions else None
         nothing = 0.0 if questions else None
@@ -237,14 +232,8 @@ async def measure_efficiency(
     """Time right answers one after the other; one that cannot be timed is left out, and so counts as wrong.
 
     Every trial measures all answers before the next one begins: their spread then contains drift of the machine.
-
-    Args:
-        workers: the pool; nothing else should run on it meanwhile.
-        answers: the right answers.
-        trials: measurements of all answers, for the spread.
-        repeats: repetitions per trial.
-        timeout_s: limit per query, in seconds.
-        on_measured: callback with the number of measured answers, over all trials.
+    Nothing else should run on the pool meanwhile. `on_measured` is called with the number of measured answers, over all
+    trials.
     """
     trialled: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
     load, done = _load(), 0

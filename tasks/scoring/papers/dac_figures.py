@@ -59,11 +59,7 @@ def dac_figures(
     - `dac/corrections/KIND_OUTCOME`: corrections that were asked for.
 
     A question that failed before a sub-task, or whose reply was unreadable, counts as linked or parsed to nothing.
-
-    Args:
-        scores: one per question; those without a database are left out.
-        rule: the headline rule.
-        schemas: full schema by database.
+    Questions without a database are left out.
     """
     rows = [_row(one, schemas[one.question.database_id]) for one in scores if _is_scored(one, schemas)]
     if not any(_place(row.score) is not None for row in rows):

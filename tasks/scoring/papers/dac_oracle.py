@@ -13,13 +13,7 @@ from tasks.sql.skeleton import read_skeleton
 
 
 def make_oracle(gold_sql: str, schema: Schema, settings: PipelineSettings) -> Oracle | None:
-    """Return the parts that the settings ask for; None where they ask for none.
-
-    Args:
-        gold_sql: the question's gold.
-        schema: the full schema of its database.
-        settings: the pipeline's.
-    """
+    """Return the right answers that a pipeline's settings ask for; None where they ask for none."""
     if not has_oracle(settings):
         return None
     dac, linking = dac_of(settings), getattr(settings, "linking", None)

@@ -22,11 +22,8 @@ def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
     - `sea/execution_adjustment/`: questions whose SQL failed to execute, `failing_before` and `failing_after`, of all;
       questions `adjusted` in at least one round, `fixed`, `broken`, and by `rounds_N`.
 
-    A question that failed before the adjustment counts as one whose SQL does not execute.
-
-    Args:
-        scores: one per question; those without a database are left out.
-        rule: the headline rule, which says what is right.
+    A question that failed before the adjustment counts as one whose SQL does not execute. Questions without a database
+    are left out.
     """
     scored = [score for score in scores if score.executable]
     return {

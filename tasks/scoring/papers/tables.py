@@ -38,12 +38,7 @@ NOT_MEASURED = "run times were not measured: evaluate with --set benchmark.effic
 
 
 def paper_tables(runs: Sequence[PaperRun], paper: Paper) -> tuple[PaperTable, ...]:
-    """Return the tables of a paper for runs, in the order in which they are given.
-
-    Args:
-        runs: finished runs, at least one; the first is the one that ablations are compared with.
-        paper: whose tables.
-    """
+    """Return the tables of a paper for finished runs, in their order; ablations are compared with the first one."""
     return tuple(_tables(tuple(runs), paper))
 
 

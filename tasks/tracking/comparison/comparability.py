@@ -16,10 +16,7 @@ _NAMED = 5
 def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
     """Return the rule by which two runs are compared, after checking that they asked the same questions.
 
-    Args:
-        a: the one run.
-        b: the other run.
-        wanted: a rule by its name; None: the headline rule that both runs share.
+    It is the wanted one, or else the headline rule that both runs share.
 
     Raises:
         ConfigurationError: the runs are of different benchmarks, revisions or question files, or were not judged
@@ -71,13 +68,7 @@ def warnings(
     b: StoredRun,
     pairs: Sequence[Pair],
 ) -> tuple[str, ...]:
-    """Return what a reader must know before trusting the numbers, in sentences.
-
-    Args:
-        a: the one run.
-        b: the other run.
-        pairs: the questions that are compared.
-    """
+    """Return what a reader must know before trusting the numbers of the compared questions, in sentences."""
     return (
         *_about_both(a, b),
         *_about_one("A", a, [pair.a for pair in pairs]),

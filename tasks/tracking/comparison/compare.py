@@ -30,11 +30,8 @@ def compare(
 ) -> RunComparison:
     """Compare two runs on the questions that both scored.
 
-    Args:
-        a: the run to compare with.
-        b: the run that is compared; differences are B minus A.
-        rule: by which answers are right; None: the headline rule of both.
-        confidence: of the intervals, and 1 - the level of the tests.
+    Differences are B minus A. Answers are right by `rule`, or else by the headline rule of both. `confidence` is that
+    of the intervals, and 1 - the level of the tests.
 
     Raises:
         ConfigurationError: the runs are not comparable: other questions, no common rule, nothing in common.

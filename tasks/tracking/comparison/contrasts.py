@@ -7,7 +7,7 @@ from dataclasses import replace
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.grades import DIFFICULTIES
 from tasks.scoring.report import UNGRADED, QuestionScore, Ratio, is_right
-from tasks.scoring.significance import holm, mcnemar
+from tasks.scoring.significance import holm_of_known, mcnemar
 from tasks.tracking.comparison.run_comparison import Contrast, Pair
 
 
@@ -20,9 +20,7 @@ def by_database(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
 def by_difficulty(pairs: Sequence[Pair], *, hardness: bool) -> tuple[Contrast, ...]:
     """Compare the runs on each grade of the questions, easiest first; () where no question has one.
 
-    Args:
-        pairs: the questions.
-        hardness: whether questions without a grade have Spider's hardness of their gold.
+    `hardness`: questions without a grade have Spider's hardness of their gold.
     """
     groups = _grouped(pairs, lambda pair: _grade(pair.a, hardness=hardness))
     if set(groups) == {UNGRADED}:
@@ -66,11 +64,9 @@ def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
 
 
 def _adjusted(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
-    tested = [contrast.p_value for contrast in contrasts if contrast.p_value is not None]
-    adjusted = iter(holm(tested))
+    adjusted = holm_of_known([contrast.p_value for contrast in contrasts])
     return tuple(
-        contrast if contrast.p_value is None else replace(contrast, adjusted_p=next(adjusted))
-        for contrast in contrasts
+        replace(contrast, adjusted_p=p_value) for contrast, p_value in zip(contrasts, adjusted, strict=True)
     )
 
 

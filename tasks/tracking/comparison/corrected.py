@@ -84,15 +84,7 @@ def compare_corrected(
     rule: str,
     confidence: float,
 ) -> CorrectedComparison | None:
-    """Compare two runs on corrected golds; None where neither was scored with any.
-
-    Args:
-        a: the one run.
-        b: the other run.
-        rows: the questions that both scored, in each run.
-        rule: by which answers are right.
-        confidence: of the interval, and 1 - the level of the test.
-    """
+    """Compare two runs on corrected golds, on questions that both scored; None where neither was scored with any."""
     one, other = a.run.golds_sha256, b.run.golds_sha256
     if not one and not other:
         return None

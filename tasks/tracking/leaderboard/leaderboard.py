@@ -81,15 +81,11 @@ class Board:
 
 
 def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Board, ...]:
-    """Return the boards, by benchmark, those with more questions first.
+    """Return the boards, of one benchmark or of all, by benchmark, those with more questions first.
 
     Of each backbone, pipeline and set of changed settings, a board has the latest run that may be ranked, and the
     latest that may not: it was not finished, has questions that can be asked again, saw the gold, was re-rolled, or was
     scored against translated gold.
-
-    Args:
-        warehouse: the results of all runs.
-        benchmark: only of this one; None: of all.
     """
     runs = [
         stored

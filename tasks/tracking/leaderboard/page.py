@@ -1,7 +1,6 @@
 """The leaderboard as one self-contained HTML page."""
 
 from collections.abc import Callable, Sequence
-from math import ceil, floor
 from pathlib import Path
 
 from tasks.settings.home import Home
@@ -13,12 +12,7 @@ FILE_NAME = "leaderboard.html"
 
 
 def render(boards: Sequence[Board], page_of: Callable[[str], str] = lambda run_id: "") -> str:
-    """Return the page.
-
-    Args:
-        boards: the boards.
-        page_of: returns the address of a run's page, relative to this one; "" where there is none.
-    """
+    """Return the page, with a link to a run's page where `page_of` returns its address, relative to this one."""
     return fill(
         "leaderboard.html.jinja",
         ["page.css", "cards.css", "leaderboard.css"],
@@ -42,7 +36,5 @@ def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
 
 
 def _scale(board: Board) -> Scale:
-    """Return a scale from whole tens to whole tens around all intervals of a board."""
-    ends = [100 * end for each in board.ranked for end in each.interval or ()]
-    low = floor(min(ends, default=0) / 10) * 10
-    return Scale(low, max(ceil(max(ends, default=100) / 10) * 10, low + 10), 12, 208)
+    """Return one scale for all intervals of a board."""
+    return Scale.around([100 * end for each in board.ranked for end in each.interval or ()], 12, 208)

@@ -23,13 +23,9 @@ def experiment_name(benchmark: str) -> str:
 def find_or_create(
     client: "MlflowClient", name: str, artifacts: Path | None, tags: dict[str, str] | None = None
 ) -> "Experiment":
-    """Return an experiment; create it if there is none of that name.
+    """Return an experiment; create it with these tags if there is none of that name.
 
-    Args:
-        client: MLflow.
-        name: of the experiment.
-        artifacts: folder for the artifacts of a new experiment; None: the server decides.
-        tags: of a new experiment.
+    A new one has its artifacts in the folder; None: where the server decides.
     """
     from mlflow.exceptions import MlflowException
 
@@ -46,12 +42,7 @@ def find_or_create(
 
 
 def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | None) -> str:
-    """Return the id of a benchmark's experiment; create it if there is none.
-
-    Args:
-        client: MLflow.
-        benchmark: its name.
-        artifacts: folder for the artifacts of a new experiment; None: the server decides.
+    """Return the id of a benchmark's experiment; create it if there is none, as `find_or_create`.
 
     Raises:
         ConfigurationError: it was deleted.
@@ -80,13 +71,7 @@ def _tags(benchmark: str) -> dict[str, str]:
 
 
 def show_sweep(store: Store, mlflow_run_id: str, sweep: str) -> str:
-    """Give the experiment a view of a sweep's runs alone, and return its address; "" where MLflow does not answer.
-
-    Args:
-        store: MLflow's store.
-        mlflow_run_id: a run of the sweep.
-        sweep: the tag `sweep` of its runs.
-    """
+    """Give the experiment a view of a sweep's runs alone, and return its address; "" where MLflow does not answer."""
     name, experiment_id = f"sweep-{sweep}", ""
 
     def add_view(client: "MlflowClient") -> None:

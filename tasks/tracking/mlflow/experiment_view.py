@@ -32,12 +32,7 @@ def view_tag(view: str = VIEW) -> str:
 
 
 def view(name: str = "Crosscheck", search: str = "") -> str:
-    """Return a view as its tag holds it.
-
-    Args:
-        name: shown under "Views".
-        search: which runs it shows, in MLflow's search syntax; "" for all.
-    """
+    """Return a view as its tag holds it: a name under "Views", and which runs it shows, in MLflow's search syntax."""
     order = {"orderByKey": "metrics.`ex`", "orderByAsc": False, "selectedColumns": COLUMNS}
     state = order | {
         "searchFilter": search,

@@ -33,13 +33,7 @@ class FinetuningTracker:
         self._experiment_id = ""
 
     def start(self, name: str, settings: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-        """Open the folder's run again, or begin one.
-
-        Args:
-            name: the run's name.
-            settings: parameters, nested or not.
-            tags: provenance, e.g. the sha256 of the pairs.
-        """
+        """Open the folder's run again, or begin one, with its settings as parameters and its provenance as tags."""
 
         def begin(client: "MlflowClient") -> None:
             from mlflow.entities import Param
@@ -78,12 +72,7 @@ class FinetuningTracker:
             self._attempt(send)
 
     def finish(self, adapter: Path | None, status: str = "FINISHED") -> None:
-        """End the run, with the adapter's files as artifacts where there is one.
-
-        Args:
-            adapter: folder of the adapter.
-            status: MLflow's name of how it ended.
-        """
+        """End the run with a status of MLflow's, with the adapter's files as artifacts where there is one."""
 
         def end(client: "MlflowClient") -> None:
             if adapter is not None:

@@ -20,10 +20,6 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
 
     MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
     so that `ex` comes first and everything about one subject stands together.
-
-    Args:
-        report: what the evaluation found.
-        seconds: wall time of the evaluation.
     """
     return tuple(
         Measure(name, _number(value), step)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.errors import DataError
+from tasks.files import atomic_write
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.figures import change_figure, stage_figure
@@ -85,14 +86,7 @@ def opening(run: EvaluationRun) -> Package:
 def closing(
     run: EvaluationRun, report: Report, summary: Mapping[str, Any], completion: Completion
 ) -> Package:
-    """Return what is known at the end.
-
-    Args:
-        run: the evaluation.
-        report: what it found.
-        summary: the command line's JSON object.
-        completion: how it ended.
-    """
+    """Return what is known at the end; `summary` is the command line's JSON object."""
     title = f"{run.name} on {run.benchmark}, revision {run.revision}"
     answers = submission(report, run.layout, run.questions_in_benchmark)
     files: dict[str, bytes | None] = {
@@ -122,11 +116,9 @@ def closing(
 
 def keep(package: Package, folder: Path) -> Path:
     """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{package.run.run_id}.json"
-    draft = file.with_suffix(".part")
-    draft.write_text(json.dumps(TypeAdapter(Package).dump_python(package, mode="json")), encoding="utf-8")
-    draft.replace(file)
+    with atomic_write(file) as draft:
+        draft.write_text(json.dumps(TypeAdapter(Package).dump_python(package, mode="json")), encoding="utf-8")
     return file
 
 

@@ -55,11 +55,9 @@ def import_in_background() -> None:
 
 @contextmanager
 def http_limits(retries: int, seconds: int) -> Iterator[None]:
-    """Set timeout and retries of MLflow's HTTP client, whose defaults take minutes for an unreachable server.
+    """Set the retries of MLflow's HTTP client and the seconds of an attempt.
 
-    Args:
-        retries: attempts after the first.
-        seconds: timeout of one attempt.
+    With its own settings it takes minutes to give up an unreachable server.
     """
     wanted = {
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries),

@@ -114,13 +114,8 @@ def attempt(
 ) -> str:
     """Call a function with a client of a store; return why it failed, "" if it did not.
 
-    No error of MLflow, SQLAlchemy or the network may end what the user has started.
-
-    Args:
-        store: MLflow's store.
-        work: the function.
-        retries: attempts of a request after the first.
-        seconds: timeout of one attempt.
+    No error of MLflow, SQLAlchemy or the network may end what the user has started. A request has so many further
+    attempts of so many seconds.
 
     Raises:
         ConfigurationError: of the function.

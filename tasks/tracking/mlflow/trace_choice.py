@@ -34,13 +34,9 @@ class TraceChoice:
 
 
 def choose(report: Report, *, failed: int, sample: int, all_scored: bool = False) -> TraceChoice:
-    """Choose by the questions' ids alone, so that runs of the same questions show the same sample.
+    """Choose at most so many failed questions, and a sample, by the questions' ids alone.
 
-    Args:
-        report: what the evaluation found.
-        failed: most failed questions.
-        sample: size of the sample.
-        all_scored: whether every other scored question is traced briefly.
+    Runs of the same questions so show the same sample. `all_scored`: every other scored question is traced briefly.
     """
     rows = [row for row in report.rows if row.executable]
     sampled = sample_of((row.question.id for row in rows), sample)

@@ -35,17 +35,9 @@ PREVIEW = 1000
 def log_traces(
     store: Store, run: EvaluationRun, tracked: Tracked, choice: TraceChoice, exchanges: Exchanges
 ) -> str:
-    """Write traces and link them with their MLflow run; a second time replaces them.
+    """Write traces and link them with their MLflow run; replace those of an earlier call.
 
-    Args:
-        store: MLflow's store.
-        run: the evaluation.
-        tracked: its MLflow run.
-        choice: the questions.
-        exchanges: where prompts and replies are.
-
-    Returns:
-        What kept them from being written in full, "" when nothing did.
+    Returns what kept them from being written in full, "" for nothing.
     """
     if not (choice.whole or choice.brief):
         return ""

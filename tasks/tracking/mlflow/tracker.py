@@ -80,9 +80,7 @@ class Tracker:
     def start(self, run: EvaluationRun, made: Callable[[str], None] = lambda run_id: None) -> Tracked:
         """Make the run, RUNNING, with its settings, provenance and dataset.
 
-        Args:
-            run: the run.
-            made: called with MLflow's id of the run as soon as it exists.
+        `made` is called with MLflow's id of the run as soon as it exists.
 
         Raises:
             ConfigurationError: the experiment was deleted in MLflow.
@@ -96,24 +94,14 @@ class Tracker:
         return self._tracked
 
     def trace(self, choice: TraceChoice, exchanges: Exchanges) -> str:
-        """Write the traces of a run that is going on.
+        """Write the traces of a run that is going on; return what kept them from being written, "" for nothing.
 
-        Args:
-            choice: the questions.
-            exchanges: where prompts and replies are.
-
-        Returns:
-            What kept them from being written, "" when nothing did. They are not kept for later.
+        They are not kept for later.
         """
         return log_traces(self.store, self._started(), self._tracked, choice, exchanges)
 
     def finish(self, report: Report, completion: Completion = COMPLETE) -> Tracked:
-        """Log metrics, description and artifacts in bulk and close the run.
-
-        Args:
-            report: what the evaluation found.
-            completion: how it ended.
-        """
+        """Log metrics, description and artifacts in bulk and close the run."""
         run = self._started()
         problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
         known = summary(
@@ -134,12 +122,7 @@ class Tracker:
         return self._tracked
 
     def abandon(self, reason: str, ending: Ending = "FAILED") -> Tracked:
-        """Close the run without a report.
-
-        Args:
-            reason: one sentence, for the run's description.
-            ending: "FAILED", or "KILLED" when the user stopped it.
-        """
+        """Close the run without a report, "KILLED" when the user stopped it; the reason goes into its description."""
         run = self._started()
         before = opening(run)
         now = {"status": "abandoned", "mlflow.note.content": f"Abandoned: {redact(reason)}"}
@@ -230,15 +213,9 @@ def kill_mlflow_run(uri: str, run_id: str) -> bool:
 
 
 def log_page(store: Store, run_id: str | None, page: str) -> str:
-    """Store a page as the artifact `report.html` of an MLflow run.
+    """Store a page as the artifact `report.html` of an MLflow run; return why it could not be stored, "" if it was.
 
-    Args:
-        store: MLflow's store.
-        run_id: MLflow's id of the run; None if MLflow does not have it.
-        page: the HTML.
-
-    Returns:
-        Why it could not be stored; "" if it was.
+    The run's id is None if MLflow does not have it.
     """
     if run_id is None:
         return "MLflow does not have the run."
@@ -246,15 +223,9 @@ def log_page(store: Store, run_id: str | None, page: str) -> str:
 
 
 def log_values(store: Store, run_id: str | None, values: Mapping[str, float]) -> str:
-    """Add metrics to an MLflow run that has ended.
+    """Add metrics to an MLflow run that has ended; return why they could not be stored, "" if they were.
 
-    Args:
-        store: MLflow's store.
-        run_id: MLflow's id of the run; None if MLflow does not have it.
-        values: values by their names.
-
-    Returns:
-        Why they could not be stored; "" if they were.
+    The run's id is None if MLflow does not have it.
     """
     if run_id is None:
         return "MLflow does not have the run."

@@ -40,9 +40,7 @@ class Baselines:
 def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
     """Return the runs that nights found worse, red or amber, and the runs that were merged from them.
 
-    Args:
-        nights: earlier nightly runs.
-        runs: all runs, newest first.
+    Runs are given newest first.
     """
     worse = {each.entry.run_id for night in nights for each in night.entries if each.verdict in WORSE}
     for run in reversed(runs):
@@ -52,14 +50,7 @@ def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset
 
 
 def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate) -> Entry:
-    """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
-
-    Args:
-        entry: as the evaluation left it.
-        baselines: what it may be compared with.
-        warehouse: the results of all runs.
-        gate: how many failures are tolerated, and the levels of the tests.
-    """
+    """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer."""
     if entry.run_id is None:
         return entry
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
@@ -98,12 +89,8 @@ def previous_run(
 
     The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
     differences in anything else are what a nightly run is to detect. Runs that must not be ranked are no baseline.
-
-    Args:
-        current: the run.
-        runs: all runs, newest first.
-        warehouse: where they are.
-        worse: ids of runs that are no baseline: if each bad night became the next one's, no drift would be seen.
+    Neither are those in `worse`: if each bad night became the next one's baseline, no drift would be seen. Runs are
+    given newest first.
     """
     own = warehouse.read_run(current.run_id)
     for run in _earlier(current, runs):
@@ -138,11 +125,6 @@ def compare_with(baseline: StoredRun, current: StoredRun, level: float) -> Paire
 
     A question without an answer because of the endpoint stays in the denominator of the score, but not in this
     comparison: a network failure is no regression of the model.
-
-    Args:
-        baseline: A.
-        current: B.
-        level: of the test.
 
     Raises:
         ConfigurationError: the runs cannot be compared.

@@ -23,14 +23,9 @@ _ACTING = re.compile(r"([\\`*_\[\]<>&|~#])")
 
 
 def markdown(night: Night, warehouse: Warehouse, page: Path) -> str:
-    """Return the page.
+    """Return the page, with the first questions that a regression broke, and where the report with all of them is.
 
     Names, ids and messages are hostile text: nothing in them acts as Markdown or HTML.
-
-    Args:
-        night: what was found.
-        warehouse: where its runs are, for the first questions that a regression broke.
-        page: where the report with all questions is.
     """
     regressions = [each for each in night.entries if each.verdict == "regression"]
     return (

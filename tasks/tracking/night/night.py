@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import PairedTest, holm, wilson
+from tasks.scoring.significance import PairedTest, holm_of_known, wilson
 from tasks.scoring.trend import Trend
 from tasks.settings.night import Gate, Keep
 
@@ -254,17 +254,12 @@ class Night:
 
 def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Judged, ...]:
     """Judge every entry; p-values of comparisons and of trends are adjusted for the number of each (Holm)."""
-    compared = _adjusted([entry.comparison.p_value if entry.comparison else None for entry in entries])
-    trends = _adjusted([entry.decline.p_value if entry.decline else None for entry in entries])
+    compared = holm_of_known([entry.comparison.p_value if entry.comparison else None for entry in entries])
+    trends = holm_of_known([entry.decline.p_value if entry.decline else None for entry in entries])
     return tuple(
         Judged(entry, _verdict(entry, p_value, trend_p, gate), p_value, trend_p)
         for entry, p_value, trend_p in zip(entries, compared, trends, strict=True)
     )
-
-
-def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
-    adjusted = iter(holm([p_value for p_value in p_values if p_value is not None]))
-    return [None if p_value is None else next(adjusted) for p_value in p_values]
 
 
 def _verdict(entry: Entry, p_value: float | None, trend_p: float | None, gate: Gate) -> NightVerdict:

@@ -14,7 +14,7 @@ from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Ratio
 from tasks.settings.home import Home
 from tasks.tracking.night.night import CONFIDENCE, Judged, Night
-from tasks.wording import storable
+from tasks.wording import shorten, storable
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _SHOWN = 5
@@ -84,10 +84,9 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        some = ", ".join(night.name for night in meant[:_SHOWN])
-        more = f" and {len(meant) - _SHOWN:,} more" if len(meant) > _SHOWN else ""
+        some = shorten([night.name for night in meant], _SHOWN)
         raise DataError(
-            f'"{reference}" is the beginning of {len(meant)} nightly runs: {some}{more}. Write more of it.'
+            f'"{reference}" is the beginning of {len(meant)} nightly runs: {some}. Write more of it.'
         )
     raise DataError(
         f'There is no nightly run "{reference}". {did_you_mean(reference, [night.name for night in nights])}'

@@ -2,7 +2,6 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from math import ceil, floor
 
 from tasks.scoring.significance import wilson
 from tasks.tracking.night import sentences as words
@@ -26,12 +25,9 @@ _ORDER = {"Red": 0, "Amber": 1, "Green": 2}
 
 
 def render(night: Night, warehouse: Warehouse, board: str = "") -> str:
-    """Return the HTML page.
+    """Return the HTML page, which lists runs that the warehouse lacks.
 
-    Args:
-        night: the nightly run with its scores and verdicts.
-        warehouse: the runs' questions, stages and causes; the page lists missing runs.
-        board: address of the leaderboard, relative to the page; "": there is none.
+    `board` is the address of the leaderboard, relative to the page; "": there is none.
     """
     placed = list(enumerate(details(night.entries, warehouse), 1))
     return fill(
@@ -81,14 +77,12 @@ def _badge(judged: Judged) -> str:
 
 
 def _score_scale(entries: Sequence[Judged]) -> Scale:
-    """Return one scale for the scores of a nightly run, from whole tens to whole tens around all intervals."""
+    """Return one scale for the scores of a nightly run, around all intervals."""
     ratios = [
         ratio for each in entries for ratio in (each.entry.ex, each.entry.before) if ratio and ratio.total
     ]
     ends = [100 * end for ratio in ratios for end in wilson(ratio.correct, ratio.total, CONFIDENCE)]
-    low = floor(min(ends, default=0) / 10) * 10
-    high = ceil(max(ends, default=100) / 10) * 10
-    return Scale(low, max(high, low + 10), 12, 208)
+    return Scale.around(ends, 12, 208)
 
 
 def _trend_scale(values: Iterable[float], bottom: float, top: float) -> Scale:

@@ -57,8 +57,7 @@ class CurveChart:
 def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -> CurveChart | None:
     """Return the chart of the runs that have candidates; None where none has.
 
-    Args:
-        runs: kind, name and the summary's object "candidates" of each run.
+    A run is given as its kind, its name and the object "candidates" of its summary.
     """
     known = [(kind, name, data["curve"]) for kind, name, data in runs if data]
     if not known:
@@ -82,12 +81,7 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
 
 
 def candidate_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None:
-    """Draw the chart of one run as an SVG file; None without candidates.
-
-    Args:
-        data: the summary's object "candidates".
-        title: what was evaluated.
-    """
+    """Draw the chart of one run's object "candidates" as an SVG file; None without candidates."""
     chart = candidate_chart([("b", title, data)])
     if chart is None:
         return None

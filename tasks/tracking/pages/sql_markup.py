@@ -25,9 +25,7 @@ _KEYWORDS = re.compile(
 def mark_sql(sql: str, other: str | None) -> Markup:
     """Return a SQL as HTML in which every character that could act is escaped.
 
-    Args:
-        sql: as the run gave it.
-        other: the other run's SQL, to mark what that does not have; None: nothing is marked.
+    What the other run's SQL does not have is marked; without one, nothing is.
     """
     tokens = _TOKEN.findall(visible(sql.strip()))
     changed = _changed(tokens, _TOKEN.findall(visible(other.strip()))) if other else [False] * len(tokens)

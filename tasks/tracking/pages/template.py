@@ -6,7 +6,7 @@ text alternative, and there are dozens of small ones in table cells.
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor
@@ -39,6 +39,12 @@ class Scale:
     left: float
     right: float
 
+    @classmethod
+    def around(cls, percentages: Collection[float], left: float, right: float) -> "Scale":
+        """Return a scale from whole tens to whole tens around percentages, at least ten points wide."""
+        low = floor(min(percentages, default=0) / 10) * 10
+        return cls(low, max(ceil(max(percentages, default=100) / 10) * 10, low + 10), left, right)
+
     def at(self, value: float) -> float:
         """Return the pixel of a value."""
         share = (value - self.low) / (self.high - self.low)
@@ -51,16 +57,10 @@ class Scale:
 
 
 def fill(template: str, styles: Sequence[str], scripts: Sequence[str] = (), **values: Any) -> str:
-    """Return a page.
+    """Return a page: a template with style sheets, later ones overriding earlier ones, and scripts, of `TEMPLATES`.
 
     Questions, SQL, names and messages are hostile text: all of it is escaped, control and direction characters are
     spelled out, and the page's own policy lets a browser run nothing but the script whose digest it states.
-
-    Args:
-        template: name of the page's template, a file of `TEMPLATES`.
-        styles: names of its style sheets, later ones before earlier ones.
-        scripts: names of its scripts.
-        values: what the template writes.
     """
     style, acting = (
         "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)

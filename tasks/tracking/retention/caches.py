@@ -14,15 +14,7 @@ class UsedRows(SqliteStore):
     """Rows of a SQLite table, each with a `key` and the moment of its last use in seconds since 1970."""
 
     def __init__(self, name: str, path: Path, counted: str, *, table: str, used: str) -> None:
-        """Describe the table.
-
-        Args:
-            name: of the store.
-            path: its file.
-            counted: what a row is.
-            table: its table.
-            used: its column with the last use.
-        """
+        """Describe the table: what a row is, and its column with the last use."""
         super().__init__(name, path)
         self._counted, self._table, self._used = counted, table, used
 

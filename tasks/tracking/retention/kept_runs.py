@@ -43,18 +43,11 @@ def retention(
     pins: Iterable[Pin] = (),
     now: datetime.datetime | None = None,
 ) -> Retention:
-    """Return what is kept.
+    """Return what is kept, of runs that are given newest first and of nights that are given the latest first.
 
     Kept are runs that are young enough or not finished, the latest ones of each benchmark, backbone and pipeline,
     pinned ones, the baselines of nights that are kept and of the latest night, pinned baselines, and the runs that a
     kept run was merged from.
-
-    Args:
-        keep: the settings.
-        runs: all runs, newest first.
-        nights: all nights, the latest first.
-        pins: the pinned baselines.
-        now: the present moment.
     """
     cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
     by_id = {run.run_id: run for run in runs}

@@ -56,12 +56,7 @@ class Artifacts(Store):
     """Artifacts: a folder for each MLflow run."""
 
     def __init__(self, path: Path, database: Path) -> None:
-        """Describe the folder.
-
-        Args:
-            path: the folder.
-            database: MLflow's SQLite file, which has the runs.
-        """
+        """Describe the folder; MLflow's SQLite file has the runs."""
         super().__init__("artifacts", path)
         self._database = database
 

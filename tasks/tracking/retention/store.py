@@ -80,12 +80,9 @@ class SqliteStore(Store):
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def freed(self, parts: Mapping[str, float]) -> int:
-        """Estimate the bytes that are freed, with the pages that are free already.
+        """Estimate the bytes freed by removing parts, 0..1, of tables' rows, with the pages that are free already.
 
         The pages in use are shared out among the tables by their content: rows times the size of the first of them.
-
-        Args:
-            parts: the part of a table's rows that is removed, 0..1, by the table's name.
         """
         with opened(self.path) as connection:
             size, pages, free = (

@@ -30,10 +30,7 @@ def to_rows(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of some questions by table.
 
-    Args:
-        run_id: the run.
-        scores: the questions.
-        positions: place in the benchmark by question id; a question that is not named has none yet.
+    A question without a position in the benchmark has none yet.
     """
     rows: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
     for score in scores:

@@ -55,9 +55,7 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
 def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
     """Return the id of the last finished run of the same benchmark before a run, "" if there is none.
 
-    Args:
-        run_id: the run.
-        runs: the runs there are, newest first.
+    Runs are given newest first.
     """
     ids = [run.run_id for run in runs]
     if run_id not in ids:

@@ -107,12 +107,9 @@ class Warehouse:
             _leave(connection, run.run_id, report, summary, status)
 
     def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
-        """Add a model's opinions on the answers of a run, and what is to be known of them, to its summary.
+        """Add a model's opinions, by question id, on the answers of a run, and `facts` as "judge" to its summary.
 
-        Args:
-            run_id: the run.
-            opinions: by question id; earlier ones on the same questions are replaced.
-            facts: the key "judge" of the summary.
+        Earlier ones on the same questions are replaced.
         """
         with self._file.writing() as connection:
             for question_id, opinion in opinions.items():

@@ -30,19 +30,14 @@ class View:
 
     about: str
     columns: dict[str, str]
-    order: tuple[str, ...]
+    order: tuple[str, ...] = ("run_id", "question_id", "position")
     hidden: tuple[str, ...] = ()
-
-
-def _own(*names: str) -> dict[str, str]:
-    return {name: f"t.{name}" for name in names}
 
 
 def _summary(path: str) -> str:
     return f"json_extract_string(t.summary, '$.{path}')"
 
 
-_KEY = _own("run_id", "question_id", "position")
 _RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
 _CORRECTED = (
     "CASE WHEN json_extract_string(r.summary, '$.golds_sha256') IS NULL THEN NULL "
@@ -51,16 +46,11 @@ _CORRECTED = (
     "ELSE coalesce(CAST(json_extract_string(t.correction, '$.correct.' || r.rule) AS BOOLEAN), false) END"
 )
 """The verdict by corrected golds; NULL where the run has none, and where the question is withdrawn."""
-_ORDER = ("run_id", "question_id", "position")
 
 _VIEWS: Mapping[str, View] = {
     "runs": View(
         "one evaluation",
-        _own(
-            "run_id", "benchmark", "revision", "backbone", "pipeline", "rule", "status", "started", "finished"
-        )
-        | _own("seconds", "questions", "scored", "answered", "ex_correct", "ex_total")
-        | {
+        {
             "ex": "t.ex_correct / nullif(t.ex_total, 0)",
             "calls": f"CAST({_summary('calls')} AS BIGINT)",
             "cached_calls": f"CAST({_summary('cached_calls')} AS BIGINT)",
@@ -83,55 +73,42 @@ _VIEWS: Mapping[str, View] = {
     ),
     "questions": View(
         "one question of a run: its final answer and the verdict on it",
-        _KEY
-        | _own("database", "difficulty", "question", "evidence", "sql", "gold_sql")
-        | _RIGHT
-        | _own("status", "error", "row_count", "gold_status", "seconds", "executable", "failure_kind")
-        | {
+        {
+            **_RIGHT,
             "failure": "json_extract_string(t.failure, '$.message')",
             "correction": "json_extract_string(t.correction, '$.change')",
             "correct_on_corrected": _CORRECTED,
             "opinion": "CAST(json_extract_string(t.opinion, '$.right') AS BOOLEAN)",
             "opinion_by": "json_extract_string(t.opinion, '$.model')",
             "opinion_reason": "json_extract_string(t.opinion, '$.reason')",
-        }
-        | _own("attempts", "notes"),
-        _ORDER,
+        },
         hidden=("links", "samples"),
     ),
     "candidates": View(
         "the SQL that stood after a stage of a question, and the verdict on it",
-        _KEY | _own("stage", "sql", "reached") | _RIGHT | _own("status", "error", "row_count", "seconds"),
-        _ORDER,
+        _RIGHT,
         hidden=("gold_status",),
     ),
-    "stages": View(
-        "one stage that a question went through",
-        _KEY | _own("stage", "label", "value", "restored", "seconds", "error", "notes"),
-        _ORDER,
-    ),
+    "stages": View("one stage that a question went through", {}),
     "calls": View(
         "one model call of a stage; paid: made by this run and not answered from the cache",
-        _KEY
-        | _own("stage_position", "stage", "label", "model")
-        | {"paid": "NOT (t.restored OR t.cached)"}
-        | _own(
-            "restored", "cached", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"
-        )
-        | _own("cost_usd", "seconds", "retries", "parse", "request"),
+        {"paid": "NOT (t.restored OR t.cached)"},
         ("run_id", "question_id", "stage_position", "position"),
     ),
 }
+"""The views with the columns that are not the table's own, or mean something else under the same name."""
 
 
 @cache
 def views() -> Mapping[str, View]:
-    """Return the views by name; a column of a table that its view does not name stands last in it."""
-    return {name: replace(view, columns=view.columns | _others(name, view)) for name, view in _VIEWS.items()}
+    """Return the views by name, with all of their columns: first those of `MEANINGS`, then others of the table."""
+    return {name: replace(view, columns=_columns(name, view)) for name, view in _VIEWS.items()}
 
 
-def _others(name: str, view: View) -> dict[str, str]:
-    return _own(*(each for each in columns_of(name) if each not in (*view.columns, *view.hidden)))
+def _columns(name: str, view: View) -> dict[str, str]:
+    others = (column for column in columns_of(name) if column not in view.hidden)
+    named = dict.fromkeys((*MEANINGS[name], *others))
+    return {column: view.columns.get(column, f"t.{column}") for column in named}
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,6 @@ async def test_a_cancelled_wait_takes_no_place(granted: bool) -> None:
             waiting.cancel()
     waiting.cancel()  # has its place by now, but has not run since
     await asyncio.gather(waiting, return_exceptions=True)
-    assert (order, limit.in_flight) == ([], 0)
+    assert (order, limit._in_flight) == ([], 0)
     await asyncio.wait_for(hold(limit, order, "b"), 30)
     assert order == ["b"]

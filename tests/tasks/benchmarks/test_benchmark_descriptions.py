@@ -9,8 +9,8 @@ from tasks.benchmarks.databases import column_descriptions, open_benchmark_datab
 from tasks.benchmarks.files.descriptions import clean, decode, read_description_files
 from tasks.benchmarks.files.generated import generated_path, read_generated, write_generated
 from tasks.database.schema import ColumnDescription
-from tasks.digests import file_digest
 from tasks.errors import DataError
+from tasks.files import file_digest
 from tasks.settings.load import load_benchmark_settings
 from tests.support.pairs import read_pairs
 

@@ -1,7 +1,6 @@
 """Opening real SQLite files: what is read, what is refused, and that nothing on disk changes."""
 
 import hashlib
-import os
 import re
 import sqlite3
 import time
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tasks.database.database import open_database, verify_unchanged
+from tasks.database.database import open_database
 from tasks.database.schema import ColumnDescription, ForeignKey
 from tasks.database.sqlite import introspection
 from tasks.errors import DataError
@@ -248,22 +247,6 @@ def test_a_hot_journal_is_refused_and_a_finished_one_is_not(build: Build) -> Non
         open_database(path, "shop")
     journal.write_bytes(bytes(512))
     assert open_database(path, "shop").schema.tables
-
-
-def test_a_changed_or_vanished_file_is_found_even_if_its_size_and_time_are_the_same(build: Build) -> None:
-    databases = [
-        open_database(build("CREATE TABLE t (a)", f"{name}.sqlite"), name)
-        for name in ("same", "changed", "gone")
-    ]
-    assert verify_unchanged(databases) == ()
-    changed = databases[1].path
-    stat = changed.stat()
-    content = bytearray(changed.read_bytes())
-    content[-1] ^= 1
-    changed.write_bytes(content)
-    os.utime(changed, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    databases[2].path.unlink()
-    assert verify_unchanged(databases) == ("changed", "gone")
 
 
 def test_every_spider_database_opens_in_seconds(shared_data: Path) -> None:

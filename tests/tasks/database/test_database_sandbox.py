@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tasks.database.database import Database, open_database, verify_unchanged
+from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.sqlite.restrictions import tolerant_text
 from tasks.database.urls import locate
 from tests.support.processes import cpu_of_children
+from tests.support.unchanged import verify_unchanged
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -22,9 +22,7 @@ ENTRY: dict[str, Any] = {
 
 
 def test_an_entry_gives_tables_types_and_keys_composite_ones_too() -> None:
-    schema = schema_from_tables_json(
-        ENTRY, descriptions={("customers", "name"): ColumnDescription("full name")}
-    )
+    schema = schema_from_tables_json(ENTRY).described({("customers", "name"): ColumnDescription("full name")})
     assert [str(name) for name in schema.column_names] == [
         "Customers.ID", "Customers.Name", "yearmonth.CustomerID", "yearmonth.Date",
     ]  # fmt: skip

@@ -7,12 +7,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tasks.database.database import Database, open_database, verify_unchanged
+from tasks.database.database import Database, open_database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.urls import locate
 from tests.support import mariadb, postgres
 from tests.support.hostile import executed, held, statements
+from tests.support.unchanged import verify_unchanged
 
 TABLE = "CREATE TABLE singer (id INTEGER PRIMARY KEY, name VARCHAR(100), born INTEGER)"
 ROWS = "INSERT INTO singer VALUES (1, 'Ann', 1970), (2, 'Bob', NULL), (3, 'Cyd', 1990)"

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tasks.database.database import open_database, verify_unchanged
+from tasks.database.database import open_database
 from tasks.database.loading.load import LoadChoice, load_database
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
@@ -20,6 +20,7 @@ from tasks.errors import ConfigurationError, CrosscheckError, DatabaseUnavailabl
 from tasks.records import ColumnName
 from tasks.retrieval.values.index import ValueIndex
 from tests.support import mariadb, postgres
+from tests.support.unchanged import verify_unchanged
 
 TABLES = (
     "CREATE TABLE town (id INTEGER PRIMARY KEY, name VARCHAR(50))",

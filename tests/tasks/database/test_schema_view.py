@@ -30,7 +30,7 @@ def test_a_view_shows_what_its_settings_say() -> None:
     assert "# animal(name: 'Leo'" in parts.samples and "'Mia'" not in parts.samples
     assert parts.descriptions == "# `cage`.`size`: In metres."
     assert parts.foreign_keys == "# `animal`.`cage_id` -> `cage`.`id`"
-    assert VIEW.without_descriptions().render() == replace(parts, descriptions="")
+    assert replace(VIEW, descriptions=False).render() == replace(parts, descriptions="")
 
 
 def test_a_view_reduced_to_a_link_or_to_tables_keeps_how_it_is_shown() -> None:
@@ -58,7 +58,7 @@ def test_the_dialect_is_the_schemas() -> None:
 def test_every_change_of_a_view_changes_its_identity_and_nothing_else_does() -> None:
     views = [
         VIEW,
-        VIEW.without_descriptions(),
+        replace(VIEW, descriptions=False),
         VIEW.limited_to(["cage"]),
         VIEW.with_values(()),
         replace(VIEW, prompt=PromptSettings(sample_rows=2, values_per_column=2)),

@@ -13,8 +13,8 @@ import pytest
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.digests import digest_of_files
 from tasks.errors import CrosscheckError
+from tasks.files import digest_of_files
 from tasks.scoring.execution import verdict_cache
 from tasks.scoring.execution.accuracy import Judge, VerdictKey
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
@@ -93,8 +93,8 @@ UNDECISIVE = {
     "tasks/database/sqlite/files.py": "finds database files",
     "tasks/database/sqlite/introspection.py": "describes a schema",
     "tasks/database/urls.py": "reads where a database is",
-    "tasks/digests.py": "makes digests of files, which are part of the key",
     "tasks/errors.py": "declares errors",
+    "tasks/files.py": "makes digests of files, which are part of the key",
     "tasks/records.py": "declares records",
     "tasks/registry.py": "finds engines by name",
     "tasks/scoring/report.py": "declares the verdict",

@@ -16,7 +16,6 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema
 from tasks.database.schema_view import SchemaView
 from tasks.database.urls import locate
-from tasks.digests import code_of
 from tasks.records import Augmentation, ColumnName, CorrectionCase, FewShotQuestion, Link, SqlPair
 from tasks.settings.backbone import Prices
 from tasks.settings.home import find_conf
@@ -26,7 +25,7 @@ from tasks.settings.pipeline import (
     CorrectionTurns,
     SelectionSettings,
 )
-from tasks.stage import Stage
+from tasks.stage import Stage, code_of
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
@@ -120,7 +119,7 @@ CHANGES: dict[str, Callable[[Any, Bench], Any]] = {
     "view.schema_format": lambda v, b: shown_by(v, schema_format="m_schema"),
     "view.sample_rows": lambda v, b: shown_by(v, sample_rows=2),
     "view.foreign_keys": lambda v, b: shown_by(v, foreign_keys=False),
-    "view.descriptions": lambda v, b: v.without_descriptions(),
+    "view.descriptions": lambda v, b: replace(v, descriptions=False),
     "asked.text": lambda a, b: replace(a, question=replace(QUESTION, text="Which?")),
     "asked.none": lambda a, b: replace(a, demonstrations=()),
     "asked.order": lambda a, b: replace(a, demonstrations=DEMONSTRATIONS[::-1]),

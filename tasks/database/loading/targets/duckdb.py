@@ -3,14 +3,13 @@
 import re
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from tasks.database.duck.structure import DIALECT, HERE
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
 from tasks.database.loading.target import CHUNK, MARKED, MARKING, TARGETS, Held, Mark, Target
 from tasks.database.location import Location
-from tasks.database.schema import LOAD_MARK, ForeignKey
+from tasks.database.schema import ForeignKey
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -56,11 +55,7 @@ class DuckTarget(Target):
                     f"SELECT view_name FROM duckdb_views() WHERE {HERE}"
                 ).fetchall()
             ]
-            mark = None
-            if LOAD_MARK in tables:
-                tables.remove(LOAD_MARK)
-                mark = Mark.read(next(iter(connection.execute(MARKED).fetchone() or ()), None))
-        return Held(tuple(tables), mark)
+            return Held.found(tables, lambda: connection.execute(MARKED).fetchone())
 
     def write(
         self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
@@ -70,7 +65,8 @@ class DuckTarget(Target):
 
         self._path.parent.mkdir(parents=True, exist_ok=True)
         half = self._path.with_name(self._path.name + ".loading")
-        self._remove(half)
+        for old in (half, half.with_name(half.name + ".wal")):
+            old.unlink(missing_ok=True)
         placed: set[str] = set()
         made: list[ForeignKey] = []
         with duckdb.connect(str(half)) as connection:
@@ -78,20 +74,12 @@ class DuckTarget(Target):
             for table in plan.tables:
                 # a key is declared with its table only, so neither a circle nor a key to the table itself can be
                 keys = [key for key in plan.foreign_keys if key.table == table.name and key.parent in placed]
-                declared = (
-                    f"FOREIGN KEY ({self.names(key.columns)}) REFERENCES {self.name(key.parent)} "
-                    f"({self.names(key.parent_columns)})"
-                    for key in keys
-                )
-                connection.execute(self.creation(table, *declared))
+                connection.execute(self.creation(table, *map(self.reference, keys)))
                 placed.add(table.name)
                 made += keys
                 self._copy(connection, source, table, on_rows)
-                self._comment(connection, f"TABLE {self.name(table.name)}", table.comment)
-                for column in table.columns:
-                    self._comment(
-                        connection, f"COLUMN {self.name(table.name)}.{self.name(column.name)}", column.comment
-                    )
+                for comment in self.comments(table):
+                    connection.execute(comment)
             connection.execute(MARKING[0])
             connection.execute(MARKING[1].replace("%s", "?"), [mark.text])
             connection.commit()
@@ -135,13 +123,3 @@ class DuckTarget(Target):
         while chunk := list(islice(rows, CHUNK)):
             connection.execute(sql, list(map(list, zip(*chunk, strict=True))))
             on_rows(len(chunk))
-
-    def _comment(self, connection: "duckdb.DuckDBPyConnection", what: str, comment: str) -> None:
-        if comment:
-            literal = "'" + comment.replace("'", "''") + "'"
-            connection.execute(f"COMMENT ON {what} IS {literal}")
-
-    @staticmethod
-    def _remove(half: Path) -> None:
-        for name in (half, half.with_name(half.name + ".wal")):
-            name.unlink(missing_ok=True)

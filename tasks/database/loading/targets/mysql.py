@@ -5,6 +5,7 @@ comes first: a copy that was interrupted is known by it. Texts compare and are o
 """
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, ClassVar
 
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
@@ -51,11 +52,7 @@ class MysqlTarget(Target):
                 return None
             raise
         tables = [name for (name, *_) in self._execute("SHOW TABLES")]
-        mark = None
-        if LOAD_MARK in tables:
-            tables.remove(LOAD_MARK)
-            mark = Mark.read(next((text for (text,) in self._execute(MARKED)), None))
-        return Held(tuple(tables), mark)
+        return Held.found(tables, lambda: next(iter(self._execute(MARKED)), None))
 
     def write(
         self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
@@ -90,10 +87,7 @@ class MysqlTarget(Target):
         self._execute("SET SESSION foreign_key_checks = 1")
         for key in plan.foreign_keys:
             if key.parent not in wide:
-                self._execute(
-                    f"ALTER TABLE {self.name(key.table)} ADD FOREIGN KEY ({self.names(key.columns)}) "
-                    f"REFERENCES {self.name(key.parent)} ({self.names(key.parent_columns)})"
-                )
+                self._execute(f"ALTER TABLE {self.name(key.table)} ADD {self.reference(key)}")
         self._execute(f"UPDATE {LOAD_MARK} SET content = %s", [mark.text])
         return tuple(f"{name}: without its primary key, whose texts are too long." for name in sorted(wide))
 
@@ -148,23 +142,15 @@ class MysqlTarget(Target):
     def _copy(self, source: Source, table: LoadedTable, on_rows: Callable[[int], None]) -> None:
         values = ", ".join(["%s"] * len(table.columns))
         sql = f"INSERT INTO {self.name(table.name)} VALUES ({values})"
-        waiting: list[tuple[Any, ...]] = []
+        # there is no infinity
+        rows = (
+            tuple(None if value in _INFINITE else value for value in row) if _INFINITE & {*row} else row
+            for row in source.rows(table)
+        )
         with self._connection.cursor() as cursor:
-
-            def send() -> None:
-                if waiting:
-                    cursor.executemany(sql, waiting)
-                    on_rows(len(waiting))
-                    waiting.clear()
-
-            for row in source.rows(table):
-                # there is no infinity
-                waiting.append(
-                    tuple(None if v in _INFINITE else v for v in row) if _INFINITE & {*row} else row
-                )
-                if len(waiting) >= CHUNK:
-                    send()
-            send()
+            while chunk := list(islice(rows, CHUNK)):
+                cursor.executemany(sql, chunk)
+                on_rows(len(chunk))
 
     def _execute(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:

@@ -53,11 +53,7 @@ class PostgresTarget(Target):
                 return None
             raise
         tables = [name for (name,) in self._connection.execute(_TABLES, [self._schema]).fetchall()]
-        mark = None
-        if LOAD_MARK in tables:
-            tables.remove(LOAD_MARK)
-            mark = Mark.read(next(iter(self._connection.execute(MARKED).fetchone() or ()), None))
-        return Held(tuple(tables), mark)
+        return Held.found(tables, lambda: self._connection.execute(MARKED).fetchone())
 
     def write(
         self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
@@ -83,14 +79,10 @@ class PostgresTarget(Target):
                         if number % 5000 == 0:
                             on_rows(5000)
                     on_rows(table.rows % 5000)
-                self._comment(f"TABLE {self.name(table.name)}", table.comment)
-                for column in table.columns:
-                    self._comment(f"COLUMN {self.name(table.name)}.{self.name(column.name)}", column.comment)
+                for comment in self.comments(table):
+                    connection.execute(comment)
             for key in plan.foreign_keys:
-                connection.execute(
-                    f"ALTER TABLE {self.name(key.table)} ADD FOREIGN KEY ({self.names(key.columns)}) "
-                    f"REFERENCES {self.name(key.parent)} ({self.names(key.parent_columns)})"
-                )
+                connection.execute(f"ALTER TABLE {self.name(key.table)} ADD {self.reference(key)}")
             connection.execute(MARKING[0])
             connection.execute(MARKING[1], [mark.text])
         connection.execute("ANALYZE")
@@ -135,8 +127,3 @@ class PostgresTarget(Target):
         self._connection = open_connection(self._location, options="")
         # before PostgreSQL 15 everybody may create tables there, and a role that may is refused by evaluations
         self._connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-
-    def _comment(self, what: str, comment: str) -> None:
-        if comment:
-            literal = "'" + comment.replace("\0", "").replace("'", "''") + "'"
-            self._connection.execute(f"COMMENT ON {what} IS {literal}")

@@ -1,44 +1,25 @@
-"""Digests of files, and of source code without what only describes it: parts of cache keys."""
+"""Files: their digests, which are parts of cache keys, and how they are written whole or not at all."""
 
 import ast
 import hashlib
-import inspect
-import textwrap
-from collections.abc import Callable, Iterable
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 
 def file_digest(path: Path) -> str:
     """Return the sha256 of a file, read in full once per process and (path, size, time of change)."""
     stat = path.stat()
-    return _remembered_digest(path.absolute(), stat.st_size, stat.st_mtime_ns)
-
-
-def read_digest(path: Path) -> str:
-    """Return the sha256 of a file as it is now."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return remembered_digest(path.absolute(), stat.st_size, stat.st_mtime_ns)
 
 
 @cache
-def _remembered_digest(path: Path, size: int, changed_ns: int) -> str:
-    return read_digest(path)
-
-
-def code_of(function: Callable[..., Any]) -> str:
-    """Return a function's source without its docstring; "" where there is none (an interactive session)."""
-    try:
-        source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        return ""
-    lines = source.splitlines()
-    (definition,) = ast.parse(source).body
-    first = getattr(definition, "body", [None])[0]
-    if _is_text(first):
-        del lines[first.lineno - 1 : first.end_lineno]
-    return "\n".join(lines)
+def remembered_digest(path: Path, size: int, changed_ns: int) -> str:
+    """Return the sha256 of a file of a size and a time of change."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_of_files(files: Iterable[Path]) -> str:
@@ -53,7 +34,22 @@ def digest_of_files(files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _is_text(statement: Any) -> bool:
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a draft beside a file, which replaces the file when the block ends, and is removed when it fails.
+
+    The folder is made if it is missing. Several processes may write the same file: each has a draft of its own.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".writing-{secrets.token_hex(6)}.part")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _is_text(statement: ast.stmt) -> bool:
     """Whether a statement is a text and nothing else: the docstring of what it is in, or of what is before it."""
     return (
         isinstance(statement, ast.Expr)
