@@ -29,7 +29,7 @@ def test_readmes_table_is_that_of_the_promises() -> None:
 
 def test_every_promise_has_its_test() -> None:
     for name, promise in PROMISES.items():
-        text = (ROOT / "tests" / "promises" / promise.test).read_text(encoding="utf-8")
+        text = (ROOT / "tests" / promise.test).read_text(encoding="utf-8")
         assert f'@pytest.mark.promise("{name}")' in text
 
 
