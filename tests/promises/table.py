@@ -61,6 +61,26 @@ PROMISES: dict[str, Promise] = {
         606,
         "promises/test_hostile_sql.py",
     ),
+    "paths": Promise(
+        "Hostile SQL as a system's predictions, as gold, as a model's answer and on a run's page: the commands do no "
+        "more with it",
+        308,
+        "promises/test_paths_of_sql.py",
+    ),
+    "duckdb": Promise(
+        "Hostile SQL on DuckDB, executed, scored and as gold: nothing changes, nothing outside is read, the next query "
+        "is right",
+        161,
+        "tasks/database/test_engines_hostile.py",
+    ),
+    "postgresql": Promise(
+        "The same on PostgreSQL, with its roles, sequences and large objects",
+        175,
+        "tasks/database/test_engines_hostile.py",
+    ),
+    "mysql": Promise(
+        "The same on MariaDB, through the engine of MySQL", 170, "tasks/database/test_engines_hostile.py"
+    ),
     "disk": Promise(
         "A disk that is full or read-only: each store, made or used on it, works or says so in one message, and is "
         "whole when there is space again; replies of that time are stored then; commands say what they cannot write",
@@ -122,20 +142,21 @@ PROMISES: dict[str, Promise] = {
     "secrets": Promise(
         "A key in the environment, settings, address and proxy is in no file that is written (stores, recordings, "
         "pages, logs, Prefect's database), in no message, process title or core dump",
-        32,
+        31,
         "promises/test_secrets.py",
     ),
     "texts": Promise(
         "Any text of a benchmark, model or error (lone surrogates, NUL, control and bidi characters, markup, "
-        "templates, shell, very long lines) is stored and shown as text, and no other record of its group is lost",
-        72,
+        "templates, shell, very long lines) is text in every store, page and artifact, and no other record of its "
+        "group is lost",
+        84,
         "promises/test_texts.py",
         answers=True,
     ),
     "input": Promise(
         "Wrong options, settings, files and names: exit code 2 before anything is asked, one message that names the "
         "place, no traceback, nothing executed",
-        130,
+        135,
         "promises/test_bad_input.py",
     ),
 }
