@@ -42,6 +42,7 @@ KINDS = ("evaluation", "re-run", "night", "clean", "shard")
 MOST_PER_RUN = 6
 LIMIT = 8
 SHARDS, QUESTIONS_OF_SHARDS, CONCURRENCY = 2, 40, 8
+LATENCY, LATENCY_OF_SHARDS = 0.2, 1.0
 STOPPED_S = 5.0
 """A thread that wants to look every tenth of a second and comes as late as this was stopped."""
 
@@ -99,9 +100,10 @@ class Shards:
         return Outcome(deaths, kills, difference(ended, same, self.wanted))
 
     def _moment(self, rng: random.Random, not_asked: int) -> Moment:
+        if not_asked and rng.random() < 0.5:
+            return Moment(ASKING, rng.randint(1, not_asked), rng.random() * self.server.latency)
         phase = rng.choice([*self.took])
-        requests = rng.randint(1, max(1, not_asked)) if phase == ASKING else 0
-        return Moment(phase if not_asked else "", requests, rng.random() * min(self.took[phase], 10.0))
+        return Moment(phase if not_asked else "", 0, rng.random() * min(self.took[phase], 10.0))
 
     def _lose_a_machine(self) -> None:
         self.team.lose(self.machines.pop(0))
@@ -112,6 +114,7 @@ class Shards:
     def _begin(self) -> Deaths:
         """Forget every answer."""
         self.server.requests.clear()
+        self.server.latency = LATENCY_OF_SHARDS
         with open_reply_cache(self.replies) as cache:
             cache.prune(all=True)
         shutil.rmtree(self.team.stores["CROSSCHECK_STAGES"], ignore_errors=True)
@@ -157,7 +160,7 @@ def main() -> int:
             key = str(body["messages"])
             return answers.get(key) or answers.setdefault(key, answer_as_offline(body))
 
-        server.answer, server.latency = answer, 0.2
+        server.answer, server.latency = answer, LATENCY
         backbone = place / "local.yaml"
         settings = {"kind": "openai", "model": "m", "base_url": server.base_url, "concurrency": CONCURRENCY}
         # A server that is stopped or busy for minutes is waited for: it is not what is looked at here.

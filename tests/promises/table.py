@@ -48,6 +48,20 @@ PROMISES: dict[str, Promise] = {
         answers=True,
         fuzzed=True,
     ),
+    "run": Promise(
+        "A run on such a server ends within a bound of the settings, each question answered or failed by itself; the "
+        "next run asks only what has no answer",
+        320,
+        "promises/test_server.py",
+        answers=True,
+        fuzzed=True,
+    ),
+    "patience": Promise(
+        "An endpoint that always fails, from its first request on or later: a call is at most 7 requests with the "
+        "default settings",
+        14,
+        "promises/test_server.py",
+    ),
     "stores": Promise(
         "Each store cut, overwritten, emptied, replaced by another program's file or by one of a newer release is "
         "set aside and made anew, or named in one message; replies in an intact store stay",
@@ -107,9 +121,9 @@ PROMISES: dict[str, Promise] = {
         "promises/test_up.py",
     ),
     "death": Promise(
-        "An evaluation that is killed (SIGKILL), terminated, stopped for a while or left by its terminal goes on with "
-        "the same command, to the table of an undisturbed run",
-        4,
+        "An evaluation that is killed (SIGKILL), terminated, interrupted twice, stopped for a while or left by its "
+        "terminal goes on with the same command, to the table of an undisturbed run",
+        5,
         "promises/test_death.py",
         answers=True,
     ),

@@ -4,7 +4,7 @@ import random
 import shutil
 from collections import Counter
 from pathlib import Path
-from signal import SIGCONT, SIGHUP, SIGKILL, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM
 
 import pytest
 from mlflow import MlflowClient
@@ -20,8 +20,8 @@ from tests.support.killed import Series, evaluate_with_failures, kinds
 
 __all__ = ["backbone_file", "model"]
 
-ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,))
-"""SIGHUP: the terminal closes. Ctrl-C, once and twice, is in tests/flows/evaluation."""
+ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,), (SIGINT, SIGINT))
+"""SIGHUP: the terminal closes; SIGINT: Ctrl-C."""
 KILLS = {"re-run": 2, "night": 2, "clean": 3}
 
 
