@@ -130,7 +130,7 @@ PROMISES: dict[str, Promise] = {
     "killed": Promise(
         "Re-runs, nights and cleanings that are killed (SIGKILL) go on with the same command, to the result of an "
         "undisturbed one",
-        7,
+        4,
         "promises/test_death.py",
         answers=True,
     ),
