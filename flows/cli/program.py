@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import click
 
+from flows.runtime.core_dumps import forbid_core_dumps
 from tasks.errors import CrosscheckError
 
 INTERNAL_ERROR = 70
@@ -158,6 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Exit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed and can be
     retried; 130 interrupted, all answers are kept; 70 an internal error, with details in the log.
     """
+    forbid_core_dumps()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal's encoding may lack a character of the summary; it prints a replacement then.

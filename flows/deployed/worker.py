@@ -19,6 +19,7 @@ from flows.orchestration.settings import DEPLOYED, apply, local_settings
 from flows.orchestration.storage import use_stage_storage
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
+from flows.runtime.core_dumps import forbid_core_dumps
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
 from tasks.errors import BackboneError, CrosscheckError
@@ -28,7 +29,9 @@ from tasks.settings.home import Home, find_home
 from tasks.wording import percent_and_counts
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
-    # A worker's process for one flow run. The flow reads its result storage when it begins, so it is set before.
+    # A worker's process for one flow run.
+    forbid_core_dumps()
+    # The flow reads its result storage when it begins, so it is set before.
     apply({**local_settings(find_home()), **DEPLOYED})
     use_stage_storage(find_home())
 

@@ -1,6 +1,10 @@
 """The base of every settings model."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from tasks.wording import storable
 
 
 class Settings(BaseModel):
@@ -12,3 +16,19 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, protected_namespaces=()
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _can_be_stored(cls, value: Any) -> Any:
+        """Refuse text with NUL or half of a surrogate pair, on which stores and MLflow fail after the first call."""
+        if not _storable(value):
+            raise ValueError("it contains NUL or half of a surrogate pair, which no store can hold")
+        return value
+
+
+def _storable(value: Any) -> bool:
+    if isinstance(value, str):
+        return storable(value) == value
+    if isinstance(value, dict):
+        return all(map(_storable, (*value.keys(), *value.values())))
+    return all(map(_storable, value)) if isinstance(value, list | tuple) else True

@@ -14,7 +14,7 @@ class Promise:
     Attributes:
         text: what holds, and under which faults.
         faults: number of faults that the test injects.
-        test: the test's file in `tests/promises/`.
+        test: the test's file in `tests/`.
         answers: whether paid answers are involved, so that lost and repeated ones are counted.
         fuzzed: whether the faults are built by hypothesis, so that `faults` is the least number.
     """
@@ -44,72 +44,133 @@ PROMISES: dict[str, Promise] = {
         "A model server that misbehaves (status, headers, body, usage, timing, lost connections) ends a call "
         "within the bound of the settings; what it answered is stored and not asked again",
         400,
-        "test_server.py",
+        "promises/test_server.py",
         answers=True,
         fuzzed=True,
+    ),
+    "run": Promise(
+        "A run on such a server ends within a bound of the settings, each question answered or failed by itself; the "
+        "next run asks only what has no answer",
+        320,
+        "promises/test_server.py",
+        answers=True,
+        fuzzed=True,
+    ),
+    "patience": Promise(
+        "An endpoint that always fails, from its first request on or later: a call is at most 7 requests with the "
+        "default settings",
+        14,
+        "promises/test_server.py",
     ),
     "stores": Promise(
         "Each store cut, overwritten, emptied, replaced by another program's file or by one of a newer release is "
         "set aside and made anew, or named in one message; replies in an intact store stay",
         87,
-        "test_stores.py",
+        "promises/test_stores.py",
         answers=True,
     ),
     "sql": Promise(
         "Hostile SQL on SQLite, executed, scored, parsed and shown: the database's bytes stay, no file is made, a "
         "query ends within 0.5 s of its deadline, a worker stays within 512 MiB, the next query is right",
         606,
-        "test_hostile_sql.py",
+        "promises/test_hostile_sql.py",
+    ),
+    "paths": Promise(
+        "Hostile SQL as a system's predictions, as gold, as a model's answer and on a run's page: the commands do no "
+        "more with it",
+        308,
+        "promises/test_paths_of_sql.py",
+    ),
+    "duckdb": Promise(
+        "Hostile SQL on DuckDB, executed, scored and as gold: nothing changes, nothing outside is read, the next query "
+        "is right",
+        161,
+        "tasks/database/test_engines_hostile.py",
+    ),
+    "postgresql": Promise(
+        "The same on PostgreSQL, with its roles, sequences and large objects",
+        175,
+        "tasks/database/test_engines_hostile.py",
+    ),
+    "mysql": Promise(
+        "The same on MariaDB, through the engine of MySQL", 170, "tasks/database/test_engines_hostile.py"
     ),
     "disk": Promise(
         "A disk that is full or read-only: each store, made or used on it, works or says so in one message, and is "
         "whole when there is space again; replies of that time are stored then; commands say what they cannot write",
         28,
-        "test_machine.py",
+        "promises/test_machine.py",
         answers=True,
     ),
     "clock": Promise(
         "A clock that jumps by years, forwards, backwards or to and fro: no call is held up, nothing stored is lost",
         14,
-        "test_machine.py",
+        "promises/test_machine.py",
         answers=True,
     ),
     "query": Promise(
         "`crosscheck query`, made to read files, attach, copy, install, load, change settings or results, reach the "
         "network: nothing but the warehouse is read, nothing is changed, no file is made",
         111,
-        "test_query.py",
+        "promises/test_query.py",
     ),
     "up": Promise(
         "`crosscheck up`: a port that is taken, a server that dies once or always, a terminal that closes, a signal: "
         "survived, or said with what to do; no server is left behind",
         8,
-        "test_up.py",
+        "promises/test_up.py",
     ),
     "death": Promise(
-        "An evaluation that is killed (SIGKILL), terminated, stopped for a while or left by its terminal goes on with "
-        "the same command, to the table of an undisturbed run",
+        "An evaluation that is killed (SIGKILL), terminated, interrupted twice, stopped for a while or left by its "
+        "terminal goes on with the same command, to the table of an undisturbed run",
+        5,
+        "promises/test_death.py",
+        answers=True,
+    ),
+    "killed": Promise(
+        "Re-runs, nights and cleanings that are killed (SIGKILL) go on with the same command, to the result of an "
+        "undisturbed one",
         4,
-        "test_death.py",
+        "promises/test_death.py",
+        answers=True,
+    ),
+    "launcher": Promise(
+        "An evaluation in shards that is interrupted, or whose own process is killed, goes on with the same command; "
+        "what its shards answered meanwhile is kept",
+        2,
+        "flows/sharding/test_shards.py",
+        answers=True,
+    ),
+    "machine": Promise(
+        "A machine that dies with its worker and shards: the evaluation goes on with the others",
+        1,
+        "flows/sharding/test_shards.py",
         answers=True,
     ),
     "together": Promise(
         "Evaluations at once on the same stores, of the same and of another pipeline: each ends as it does alone",
         3,
-        "test_death.py",
+        "promises/test_death.py",
         answers=True,
+    ),
+    "secrets": Promise(
+        "A key in the environment, settings, address and proxy is in no file that is written (stores, recordings, "
+        "pages, logs, Prefect's database), in no message, process title or core dump",
+        31,
+        "promises/test_secrets.py",
     ),
     "texts": Promise(
         "Any text of a benchmark, model or error (lone surrogates, NUL, control and bidi characters, markup, "
-        "templates, shell, very long lines) is stored and shown as text, and no other record of its group is lost",
-        72,
-        "test_texts.py",
+        "templates, shell, very long lines) is text in every store, page and artifact, and no other record of its "
+        "group is lost",
+        84,
+        "promises/test_texts.py",
         answers=True,
     ),
     "input": Promise(
         "Wrong options, settings, files and names: exit code 2 before anything is asked, one message that names the "
         "place, no traceback, nothing executed",
-        130,
-        "test_bad_input.py",
+        135,
+        "promises/test_bad_input.py",
     ),
 }

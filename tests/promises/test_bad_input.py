@@ -71,6 +71,8 @@ OVERRIDES = {
     "pipeline.demonstrations.k: 3": "pipeline.demonstrations.k",
     "pipeline..k=1": "pipeline..k",
     "PIPELINE.demonstrations.k=1": "PIPELINE",
+    r'backbone.model="\ud800"': "backbone.model",
+    r'backbone.extra_body={a: ["\0"]}': "extra_body",
     "pipeline.demonstrations.k=!!python/object/apply:os.system [touch evil]": "pipeline.demonstrations.k",
 }
 BACKBONES: dict[str, str | bytes] = {
@@ -90,6 +92,7 @@ BACKBONES: dict[str, str | bytes] = {
     "two limits": "model: x\nmax_tokens: 5\nmax_completion_tokens: 5",
     "a wrong type": "model: [x]",
     "a nested alias bomb": "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]",
+    "half a surrogate pair": r'model: "\ud800"',
     "a duplicate": "model: x\nmodel: {}",
 }
 BENCHMARKS: dict[str, str | bytes] = {
@@ -141,6 +144,8 @@ def cases() -> Iterator[Case]:
     yield evaluate("--limit", "--limit", "many")
     yield evaluate("--shards", "--shards", "0")
     yield evaluate("--nothing", "--nothing")
+    yield evaluate("--tag", "--tag", "team=\udcff")
+    yield evaluate("--note", "--note", "\udcff")
     yield evaluate("recording", "--backbone", "replay")
     yield evaluate("missing.jsonl", "--backbone", "replay", "--set", "backbone.recording=missing.jsonl")
     yield evaluate("OPENAI_API_KEY", "--backbone", "openai")

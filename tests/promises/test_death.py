@@ -3,27 +3,27 @@
 import random
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from signal import SIGCONT, SIGHUP, SIGKILL, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM
 
 import pytest
 from mlflow import MlflowClient
 
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.flows.conftest import backbone_file, model
+from tests.promises.test_secrets import CANARY
 from tests.support.command_line import CommandLine, Ran
 from tests.support.counting import Count
-from tests.support.death import Deaths, moment, same
+from tests.support.death import LOGGING, Deaths, moment, same
 from tests.support.fake_openai import FakeOpenAI, error
+from tests.support.killed import Series, evaluate_with_failures, kinds
 
 __all__ = ["backbone_file", "model"]
 
-ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,))
-"""SIGHUP: the terminal closes. Ctrl-C, once and twice, is in tests/flows/evaluation."""
-
-
-CANARY = "canary-7c1e5a0b-key"
-"""A key that no pattern of keys recognises; it may be in no file and no message."""
+ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,), (SIGINT, SIGINT))
+"""SIGHUP: the terminal closes; SIGINT: Ctrl-C."""
+KILLS = {"re-run": 1, "night": 1, "clean": 2}
 
 
 @pytest.mark.promise("death")
@@ -54,7 +54,7 @@ def test_the_same_command_continues_after_any_death(
     rng = random.Random(11)
     for how in ENDS:
         with count.fault(" ".join(each.name for each in how)):
-            deaths.die(how, *moment(rng, requests // len(ENDS)))
+            deaths.die(how, moment(rng, requests // len(ENDS)))
     last = deaths.finish()
     assert last.code == undisturbed.code == 0, last.err
     assert same(last) == same(undisturbed)
@@ -73,6 +73,31 @@ def test_the_same_command_continues_after_any_death(
     ends = [run.info.status for run in runs]
     # A run may end before it is killed, and on a fresh folder MLflow's run begins seconds after the first call.
     assert set(ends) <= {"FINISHED", "KILLED"} and "FINISHED" in ends
+
+
+@pytest.mark.promise("killed")
+def test_reruns_nights_and_cleanings_continue_after_sigkill(
+    crosscheck: CommandLine,
+    built_demo: Path,
+    backbone_file: str,
+    model: FakeOpenAI,
+    count: Count,
+    tmp_path: Path,
+) -> None:
+    model.latency = 0.2
+    there = kinds(built_demo, tmp_path, backbone_file, crosscheck.home, 3)
+    evaluate_with_failures(crosscheck, model, there["evaluation"], tmp_path / "evaluated", 3)
+    rng = random.Random(11)
+    for kind, kills in KILLS.items():
+        # Logging is killed in the long series: it may end here before its moment has come.
+        killed = replace(there[kind], phases=tuple(each for each in there[kind].phases if each != LOGGING))
+        series = Series(killed, killed.line(crosscheck.home, crosscheck.environment), model)
+        outcome = series.kill(rng, kills)
+        for number in range(kills):
+            with count.fault(f"{kind}, kill {number}"):
+                assert outcome.difference == ""
+        count.answers(lost=outcome.deaths.lost, twice=outcome.deaths.twice)
+        assert outcome.kills or kind == "clean", "each ended before it was killed"
 
 
 @pytest.mark.promise("together")

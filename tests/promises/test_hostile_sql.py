@@ -95,6 +95,7 @@ async def test_nothing_that_sql_does_leaves_the_sandbox_or_holds_the_process(
     limits = Limits(timeout_s=TIMEOUT_S)
     async with SqlWorkers(1, limits=limits) as workers:
         await workers.execute(target, NEXT, timeout_s=5)
+        judge = Judge(workers, DEFAULT_RULES, TIMEOUT_S)
         for statement in corpus:
             expected, sql = statement
             with count.fault(sql):
@@ -102,7 +103,9 @@ async def test_nothing_that_sql_does_leaves_the_sandbox_or_holds_the_process(
                 count.took(seconds - TIMEOUT_S if expected == "stopped" else 0.0)
                 show_and_parse(sql)
                 assert peak_of_workers() <= MEMORY
-        judge = Judge(workers, DEFAULT_RULES, TIMEOUT_S)
+                if expected == "refused":
+                    as_gold = await judge.verdicts(target, sql, {"sql": "SELECT 'another result'"})
+                    assert as_gold["sql"].gold_status != "ok"
         scored = [sql for expected, sql in corpus if expected != "stopped"]
         for chunk in (scored[start : start + 25] for start in range(0, len(scored), 25)):
             verdicts = await judge.verdicts(target, "SELECT 1 WHERE 0", dict(zip(chunk, chunk, strict=True)))

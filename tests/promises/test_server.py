@@ -1,27 +1,49 @@
 """A model server that does what it likes: hypothesis builds what it sends, real HTTP carries it."""
 
 import asyncio
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from flows.questions.preparation import prepare
+from flows.questions.runner import QuestionRunner, Tools
+from flows.runtime.control import NullProgress
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.endpoint.retry_policy import longest_call_s
+from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Reply, Request
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import BackboneError
+from tasks.records import Outcome
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.backbone import BackboneSettings, Prices
+from tasks.trail import Trail
+from tests.flows.conftest import answer_as_offline
 from tests.support.counting import Count
-from tests.support.fake_openai import Behaviour, FakeOpenAI
+from tests.support.fake_openai import (
+    Behaviour,
+    FakeOpenAI,
+    cut_json,
+    cut_off,
+    dropped,
+    hang,
+    rate_limit,
+    server_error,
+)  # fmt: skip
 
 CALLS = 4
 PER_STREAM = 8
+QUESTIONS, PER_RUN, MOST_CALLS = 4, 16, 40
+"""Questions of a run, behaviours of the server during it, and more calls than one question takes."""
 SLACK_S = 20.0
 """What a busy machine may take beyond the bound."""
 
@@ -77,6 +99,12 @@ def behaviours(draw: st.DrawFn) -> Behaviour:
     return Behaviour(**{**vars(how), **changes})
 
 
+AS_DRAWN = settings(
+    phases=[Phase.generate], deadline=None, derandomize=True, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+
+
 @pytest.mark.promise("server")
 def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kept(
     fake_openai: FakeOpenAI, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
@@ -122,10 +150,7 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
         count.answers(lost=lost, twice=twice)
         assert len(asked) == CALLS - len(answered)
 
-    @settings(
-        max_examples=60, phases=[Phase.generate], deadline=None, derandomize=True, database=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )  # fmt: skip
+    @settings(AS_DRAWN, max_examples=60)
     @given(st.lists(behaviours(), min_size=PER_STREAM, max_size=PER_STREAM))
     def every_stream(drawn: list[Behaviour]) -> None:
         asyncio.run(stream(cache, drawn))
@@ -134,3 +159,104 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
 
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         every_stream()
+
+
+@pytest.mark.promise("run")
+def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has_no_answer(
+    fake_openai: FakeOpenAI,
+    built_demo: Path,
+    tmp_path: Path,
+    count: Count,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.005)
+    file = tmp_path / "fake.yaml"
+    content = {
+        "model": "m",
+        "base_url": fake_openai.base_url,
+        "timeout_s": 0.3,
+        "retries": 1,
+        "max_wait_s": 0.01,
+    }
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    chosen = evaluation_settings(
+        EvaluationChoice(
+            benchmark="demo", backbone=str(file), pipeline="rsl-sql", home=str(built_demo), limit=QUESTIONS
+        )
+    )
+    preparation = prepare(chosen, NullProgress())
+    fake_openai.answer = answer_as_offline
+
+    async def run(cache: ReplyCache, workers: SqlWorkers, backbone: BackboneSettings) -> list[Outcome]:
+        async with OpenAIBackbone(backbone) as client:
+            metered = MeteredBackbone(CachedBackbone(client, cache))
+            runner = QuestionRunner(chosen, preparation.inputs, Tools(metered, workers))
+            return await asyncio.gather(*(runner.run(Trail(each)) for each in preparation.executable))
+
+    def stored(cache: ReplyCache) -> set[str]:
+        return {str(entry.request) for entry in cache.entries()}
+
+    async def stream(folder: Path, drawn: list[Behaviour]) -> None:
+        fake_openai.requests.clear()
+        fake_openai._script.clear()
+        fake_openai.script(*drawn)
+        patient = chosen.backbone.model_copy(update={"timeout_s": 300.0})
+        async with SqlWorkers(1) as workers:
+            with open_reply_cache(folder / "replies.sqlite") as cache:
+                began = time.monotonic()
+                outcomes = await run(cache, workers, chosen.backbone)
+                count.took(time.monotonic() - began)
+                longest = longest_call_s(chosen.backbone, asked_to_wait=False)
+                assert time.monotonic() - began < MOST_CALLS * longest + 10 * SLACK_S
+                assert not [
+                    each for each in outcomes if each.failure and each.failure.kind == "internal_error"
+                ]
+            fake_openai._script.clear()
+            fake_openai.requests.clear()
+            with open_reply_cache(folder / "replies.sqlite") as cache:
+                before = stored(cache)
+                again = await run(cache, workers, patient)
+                after = stored(cache)
+                # Each request is answered now, and the answer of one that was stored before would not be stored again.
+                twice = len(fake_openai.requests) - len(after - before)
+                count.answers(lost=len(before - after), twice=twice)
+        assert [each.failure for each in again] == [None] * QUESTIONS
+
+    @settings(AS_DRAWN, max_examples=20)
+    @given(st.lists(behaviours(), min_size=PER_RUN, max_size=PER_RUN))
+    def every_stream(drawn: list[Behaviour]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(stream(Path(folder), drawn))
+        count.faults += len(drawn)
+        count.survived += len(drawn)
+
+    every_stream()
+
+
+ENDLESS = {
+    "server errors": server_error(), "rate limits": rate_limit(), "lost connections": dropped(), "no answer": hang(),
+    "redirects": Behaviour(307, "", {"location": "/v1/chat/completions"}), "half of an answer": cut_off(),
+    "half of the JSON": cut_json(),
+}  # fmt: skip
+MOST_REQUESTS = 7
+"""Requests of one call with the default settings."""
+
+
+@pytest.mark.promise("patience")
+async def test_a_call_is_at_most_seven_requests_whatever_fails(
+    fake_openai: FakeOpenAI, count: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.005)
+    chosen = BackboneSettings(name="fake", model="m", base_url=fake_openai.base_url, timeout_s=1.0)
+    for name, how in ENDLESS.items():
+        for answered in (True, False):
+            with count.fault(f"{name}, {'after an answer' if answered else 'from the beginning'}"):
+                async with OpenAIBackbone(chosen) as client:
+                    if answered:
+                        await client.complete(Request((Message("user", "first"),)))
+                    fake_openai.requests.clear()
+                    fake_openai.always(how)
+                    with pytest.raises(BackboneError):
+                        await client.complete(Request((Message("user", "second"),)))
+                assert 1 <= len(fake_openai.requests) <= MOST_REQUESTS
+            fake_openai.always(None)

@@ -1,6 +1,9 @@
 """Any text from outside: stored and shown as text, and no other record is lost with it."""
 
 import json
+import re
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -8,19 +11,36 @@ from pathlib import Path
 
 import pytest
 
+from flows.gold import suggestion_output
+from flows.gold.suggesting import Suggestion, Suggestions
+from flows.show.exchanges import Exchanges
+from flows.show.page import Before, Links, render_run
+from flows.show.question_view import QuestionView
+from flows.show.run_view import RunView
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.benchmarks.files.readers import json_rows
-from tasks.records import Call, Failure, Usage
+from tasks.records import Call, Execution, Failure, Usage
 from tasks.scoring.build_report import build_report
+from tasks.scoring.significance import compare_runs
+from tasks.settings.home import Home
+from tasks.tracking.comparison import page as comparison
 from tasks.tracking.comparison.compare import compare
-from tasks.tracking.comparison.page import render
+from tasks.tracking.leaderboard import page as board
+from tasks.tracking.leaderboard.leaderboard import leaderboard
+from tasks.tracking.mlflow.package import Completion
+from tasks.tracking.mlflow.store import check, find_store
+from tasks.tracking.mlflow.tracker import Tracker
+from tasks.tracking.night import page as night
 from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.night import Entry
 from tasks.tracking.predictions import table
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.wording import storable
+from tests.support.contents import contents
 from tests.support.counting import Count
 from tests.tasks.tracking.comparison_samples import two_runs, with_row
-from tests.tasks.tracking.night_samples import a_night
+from tests.tasks.tracking.night_samples import a_night, keep
 from tests.tasks.tracking.page_parts import EVIL, Page
 from tests.tasks.tracking.samples import report_of
 
@@ -101,17 +121,70 @@ def warehouse(text: str, folder: Path) -> None:
     assert found[4].question.id == "4"
 
 
+def named(run: StoredRun, text: str) -> StoredRun:
+    """The run with the text as every name that it has, as far as settings take it as one."""
+    text = storable(text)[:400]
+    names = {"backbone": text, "pipeline": text, "benchmark": text, "revision": text}
+    return replace(run, run=replace(run.run, **names, tags={"changed": text, "name": text}))  # type: ignore[arg-type]
+
+
+def of_comparison(text: str, folder: Path) -> str:
+    return comparison.render(compare(*(named(run, text) for run in hostile(text))))
+
+
+def of_run(text: str, folder: Path) -> str:
+    run = named(hostile(text)[0], text)
+    found = Execution("ok", (text,), ((text, b"\xff"),), 1)
+    broken = Execution("error", error=text)
+    views = [QuestionView(run, row, (), Exchanges({}, text), found, broken, problem=text) for row in run.rows]
+    report = build_report(run.rows, rule="bird", schemas={})
+    before = Before(text, compare_runs({"4": True}, {"4": False}, confidence=0.95))
+    return render_run(RunView(run, report, {}, text, (text,)), views, Links(before=before))
+
+
+def of_night(text: str, folder: Path) -> str:
+    store = Warehouse(folder / "night.duckdb")
+    a, b = hostile(text)
+    other = Entry(text, text, text, problem=text, continue_with=text, not_ranked=text)
+    found = a_night(store, [a, a, b], name=text, others=[other], notes=(text,), matrix={"overrides": [text]})
+    return night.render(found, store)
+
+
+def of_leaderboard(text: str, folder: Path) -> str:
+    store = Warehouse(folder / "board.duckdb")
+    keep(store, [named(run, text) for run in hostile(text)])
+    return board.render(leaderboard(store))
+
+
+def of_golds(text: str, folder: Path) -> str:
+    runs = tuple(named(run, text) for run in hostile(text))
+    found, broken = Execution("ok", (text,), ((text,),), 1), Execution("error", error=text)
+    question = runs[0].rows[4].question
+    suggestion = Suggestion(question, text, {text: text, "b": text}, (text,), (text,), broken, found)
+    return suggestion_output.render(Suggestions(runs, "bird", 2, 6, (suggestion,), (text,)))
+
+
+PAGES = (of_comparison, of_run, of_night, of_leaderboard, of_golds)
+
+
 @cache
-def plain_page() -> Page:
-    return Page(render(compare(*two_runs(3, 2, 6))))
+def plain_page(page: Callable[[str, Path], str]) -> Page:
+    with tempfile.TemporaryDirectory() as folder:
+        return Page(page("SELECT 1 FROM plain", Path(folder)))
 
 
-def comparison_page(text: str, folder: Path) -> None:
-    html = render(compare(*hostile(text)))
-    (folder / "page.html").write_text(html, encoding="utf-8")
-    page, plain = Page(html), plain_page()
-    assert page.tags.count("script") == 1 and set(page.tags) <= {*plain.tags, "p", "mark"}
-    assert not set("\x1b\x07\u202e\u2066\x00") & set(html)
+def html_pages(text: str, folder: Path) -> None:
+    for page in PAGES:
+        html = page(text, folder)
+        (folder / f"{page.__name__}.html").write_text(html, encoding="utf-8")
+        found, plain = Page(html), plain_page(page)
+        assert found.tags.count("script") == plain.tags.count("script"), page
+        assert set(found.tags) <= {*plain.tags, "p", "mark"}, page
+        links = [value for name, value in found.attributes if name in ("href", "src")]
+        assert all(re.match(r"https?://|[\w.#%-]*$", link) for link in links), links
+        assert not set("\x1b\x07\u202e\u2066\x00") & set(html), page
+    packed = [*contents(folder / "of_run.html")][1:]
+    assert packed and not any(sign in part.decode() for part in packed for sign in "\x1b\u202e\x00")
 
 
 def mlflow_table(text: str, folder: Path) -> None:
@@ -119,6 +192,26 @@ def mlflow_table(text: str, folder: Path) -> None:
     content = table(build_report(run.rows, rule="bird", schemas={}))
     (folder / "predictions.json").write_text(content, encoding="utf-8")
     assert len(json.loads(content)["data"]) == 6
+
+
+def mlflow_run(text: str, folder: Path) -> None:
+    run = named(hostile(text)[0], text).run
+    shutil.copytree(empty_mlflow(), folder / "home")
+    tracker = Tracker(Home(folder / "home"))
+    tracker.start(run)
+    found = tracker.finish(
+        build_report(hostile(text)[0].rows, rule="bird", schemas={}), Completion(seconds=1.0)
+    )
+    assert found.run_id and not found.problem, found.problem
+    for file in (folder / "home" / "mlartifacts").rglob("*.html"):
+        assert "<script>alert" not in file.read_text(encoding="utf-8")
+
+
+@cache
+def empty_mlflow() -> Path:
+    home = Path(tempfile.mkdtemp(prefix="crosscheck-mlflow-"))
+    check(find_store(Home(home)))
+    return home
 
 
 def prefect_artifact(text: str, folder: Path) -> None:
@@ -130,7 +223,7 @@ def prefect_artifact(text: str, folder: Path) -> None:
 
 
 PLACES: tuple[Callable[[str, Path], None], ...] = (
-    question_file, reply_cache, warehouse, comparison_page, mlflow_table, prefect_artifact
+    question_file, reply_cache, warehouse, html_pages, mlflow_table, mlflow_run, prefect_artifact
 )  # fmt: skip
 
 

@@ -1,24 +1,53 @@
 """Commands that are killed and given again, and what that cost: answers lost, stored answers asked for again."""
 
 import json
+import os
 import random
+import select
 import signal
 import sqlite3
 import subprocess
 import time
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tasks.backbone.cache.store import open_reply_cache
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI, Received
 
 SAME = ("ex", "rules", "stages", "linking", "answered", "questions")
 """What of a run's JSON object must be that of an undisturbed run."""
+BEFORE, ASKING, SCORING, LOGGING = "before the first request", "asking", "scoring", "logging"
+"""What a process that asks questions does. One that prints no steps, as a night, is scoring until its end."""
+_SIGNS = {
+    "questions, ": ASKING,
+    "Logging to MLflow": LOGGING,
+    "Removing from": "removing",
+    "Shrinking": "shrinking",
+}
+"""What a process prints as it begins to do something."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a process is killed.
+
+    Attributes:
+        phase: what it does then, as `Deaths.phase` says; "": anything.
+        requests: how many requests it has sent by then.
+        pause: seconds beyond that.
+    """
+
+    phase: str = ""
+    requests: int = 0
+    pause: float = 0.0
 
 
 @dataclass
@@ -29,9 +58,13 @@ class Deaths:
         command_line: runs it.
         server: the model.
         arguments: the command.
+        replies: its reply cache; None: that of the working folder.
+        conversations: how many different requests the command sends in all, as far as that is known.
         lost: answers that were in the reply cache and are there no more.
         twice: answers that were in the reply cache and were asked for again.
         in_flight: requests that were sent again and had not been stored.
+        moments: what the processes were doing when they were killed.
+        took: seconds that the last process spent on each of that.
         said: what the processes printed.
         titles: command lines of the processes, and the environments of those that run SQL.
     """
@@ -39,15 +72,22 @@ class Deaths:
     command_line: CommandLine
     server: FakeOpenAI
     arguments: Sequence[str]
+    replies: Path | str | None = None
+    conversations: int = 0
     lost: int = 0
     twice: int = 0
     in_flight: int = 0
+    moments: Counter[str] = field(default_factory=Counter)
+    took: dict[str, float] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
 
     def stored(self) -> set[str]:
         """Return the conversations whose replies are in the reply cache."""
-        path = self.command_line.home / "replies.sqlite"
+        if isinstance(self.replies, str):
+            with open_reply_cache(self.replies) as cache:
+                return {_text(entry.request["messages"]) for entry in cache.entries()}
+        path = self.replies or self.command_line.home / "replies.sqlite"
         if not path.exists():
             return set()
         with closing(sqlite3.connect(path)) as connection:
@@ -56,41 +96,70 @@ class Deaths:
             )
         return {_text(json.loads(zlib.decompress(packed))["messages"]) for (packed,) in rows}
 
-    def die(self, how: Sequence[signal.Signals], after: int, pause: float = 0.0) -> bool:
-        """Start the command and send it signals, a second apart; return whether it was alive.
+    def die(self, how: Sequence[signal.Signals], moment: Moment) -> bool:
+        """Start the command and send it signals, a second apart; return whether it was alive."""
 
-        Args:
-            how: the signals.
-            after: number of requests that the first one waits for.
-            pause: seconds beyond that.
-        """
-        stored, asked = self.stored(), len(self.server.requests)
-        process = self.command_line.start(*self.arguments)
-        try:
-            while process.poll() is None and len(self.server.requests) - asked < after:
-                time.sleep(0.01)
-            time.sleep(pause)
-            alive = process.poll() is None
-            self._look_at(process.pid)
+        def kill(process: "_Process") -> None:
             for number, each in enumerate(how):
                 time.sleep(1.0 if number else 0.0)
                 if process.poll() is None:
                     process.send_signal(each)
-            out, err = process.communicate(timeout=300)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
-        self.said += [out, err]
-        assert "Traceback" not in out + err, err
-        self._count(stored, asked)
+
+        alive, _ = self._run(moment, kill)
         return alive
+
+    def survive(self, harm: Callable[[], None], moment: Moment) -> tuple[bool, Ran]:
+        """Start the command, do harm elsewhere at a moment, and wait for its end; say whether it was alive then."""
+        return self._run(moment, lambda _: harm())
 
     def finish(self) -> Ran:
         """Run the command to its end."""
+        return self._run(Moment("never"), lambda _: None)[1]
+
+    def phase(self, said: str, sent: int) -> str:
+        """Return what a process does that has printed and sent this much."""
+        found = max(_SIGNS, key=said.rfind)
+        now = _SIGNS[found] if found in said else ASKING if sent else BEFORE
+        if now in (BEFORE, ASKING) and found not in said and self.conversations and not self.not_asked:
+            now = ASKING  # it prints no steps, and asks nothing because all is answered
+        if now == ASKING and not self.server.in_flight:
+            return SCORING if self.conversations and not self.not_asked else ASKING
+        return now
+
+    @property
+    def not_asked(self) -> int:
+        """How many of the command's requests were not sent yet, as far as their number is known."""
+        return max(0, self.conversations - len({_asked(each) for each in self.server.requests}))
+
+    def _run(self, moment: Moment, act: "Callable[[_Process], None]") -> tuple[bool, Ran]:
         stored, asked = self.stored(), len(self.server.requests)
-        ran = self.command_line.run(*self.arguments)
+        process = self.command_line.start(*self.arguments)
+        out, err, alive, at = b"", b"", False, None
+        self.took, seen = {}, time.monotonic()
+        try:
+            while process.poll() is None:
+                more_out, more_err = _printed(process)
+                out, err = out + more_out, err + more_err
+                sent, now = len(self.server.requests) - asked, time.monotonic()
+                phase = self.phase(err.decode(errors="replace"), sent)
+                self.took[phase] = self.took.get(phase, 0.0) + now - seen
+                seen = now
+                if at is None and moment.phase in ("", phase) and sent >= moment.requests:
+                    at = now + moment.pause
+                if at is not None and now >= at and not alive:
+                    alive = True
+                    self.moments[phase] += 1
+                    self._look_at(process.pid)
+                    act(process)
+            last_out, last_err = process.communicate(timeout=300)
+        except BaseException:
+            process.kill()
+            raise
+        ran = Ran(process.returncode or 0, out.decode() + last_out, err.decode() + last_err)
+        self.said += [ran.out, ran.err]
+        assert "Traceback" not in ran.out + ran.err, ran.err
         self._count(stored, asked)
-        return ran
+        return alive, ran
 
     def _look_at(self, pid: int) -> None:
         with suppress(psutil.Error):
@@ -109,14 +178,29 @@ class Deaths:
         self.lost += len(stored - self.stored())
 
 
-def moment(rng: random.Random, requests: int) -> tuple[int, float]:
+def moment(rng: random.Random, requests: int) -> Moment:
     """Return a random moment: after so many of a run's requests, and a pause beyond."""
-    return rng.randrange(requests), rng.random() * 0.3
+    return Moment(requests=rng.randrange(requests), pause=rng.random() * 0.3)
 
 
 def same(ran: Ran) -> dict[str, Any]:
     """Return what of a run must not depend on deaths."""
     return {name: ran.json[name] for name in SAME}
+
+
+_Process = Any
+"""`subprocess.Popen[str]`, or what is forked in its place."""
+
+
+def _printed(process: _Process) -> tuple[bytes, bytes]:
+    """Return what a process has printed on each stream since, after waiting a little for it."""
+    streams = [process.stdout, process.stderr]
+    ready, _, _ = select.select(streams, [], [], 0.01)
+    found = [os.read(each.fileno(), 65536) if each in ready else b"" for each in streams]
+    if ready and not any(found):  # both are closed, and the process is about to end
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+    return found[0], found[1]
 
 
 def _asked(received: Received) -> str:

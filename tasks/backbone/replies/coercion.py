@@ -65,6 +65,8 @@ def _texts(value: Any) -> Any:
     if isinstance(value, dict):
         # {"table": ["a", "b"]} for ["table.a", "table.b"], as models write columns.
         groups = {str(key): _texts(part) for key, part in value.items()}
+        if not all(isinstance(parts, list) for parts in groups.values()):
+            return value
         return [f"{key}.{part}" for key, parts in groups.items() for part in parts]
     if not isinstance(value, list):
         return value

@@ -17,6 +17,7 @@ DEEPEST = 50
 """Brackets within brackets, beyond which text is taken for garbage."""
 
 _FENCE = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\r?\n?(.*?)(?:```|\Z)", re.DOTALL)
+_BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -165,11 +166,11 @@ def _python(text: str) -> Value | None:
     return value if isinstance(value, dict | list) else None
 
 
-def _open_parentheses(text: str) -> int:
-    """Return how many parentheses are open at most: json_repair takes them for tuples, in time with the square."""
+def _open_brackets(text: str) -> int:
+    """Return how many brackets are open at most, those in quotes too: of many, json_repair tries every combination."""
     depth = most = 0
-    for part in re.findall(r"[()]", text):
-        depth = depth + 1 if part == "(" else max(depth - 1, 0)
+    for part in _BRACKET.findall(text):
+        depth = depth + 1 if part in "([{" else max(depth - 1, 0)
         most = max(most, depth)
     return most
 
@@ -177,7 +178,7 @@ def _open_parentheses(text: str) -> int:
 def _mended(text: str) -> Value | None:
     import json_repair
 
-    if (text.startswith("{") and ":" not in text) or _open_parentheses(text) > DEEPEST:
+    if (text.startswith("{") and ":" not in text) or _open_brackets(text) > DEEPEST:
         return None
     try:
         value = json_repair.loads(text, skip_json_loads=True)

@@ -162,7 +162,12 @@ def _too_many_failures(entry: Entry, questions: int, gate: Gate) -> str:
 
 
 def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
-    """Return the complete runs before this one that asked as much, newest first: those of nights, if there are any."""
+    """Return the complete runs before this one that asked as much, newest first: those of nights, if there are any.
+
+    A nightly run that was killed and continued has several runs of one combination, of which none is earlier than the
+    others.
+    """
+    night = current.tags.get(NIGHT)
     earlier = [
         run
         for run in runs
@@ -170,6 +175,7 @@ def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
         and run.asks_as(current)
         and run.status == "complete"
         and run.started <= current.started
+        and (night is None or run.tags.get(NIGHT) != night)
     ]
     return [run for run in earlier if NIGHT in run.tags] or earlier
 
@@ -182,14 +188,13 @@ def _decline(trend: Sequence[Past], named: StoredRun | None, gate: Gate) -> Tren
 
 
 def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
-    """Return the last scores of a combination; a run that was re-run is replaced by its re-run."""
+    """Return the last scores of a combination, one of each nightly run; a re-run replaces the run that it re-ran."""
     rerun = {run.tags.get("parent_run_id") for run in runs}
-    ranked = [
-        run
-        for run in _earlier(current, runs)
-        if run.run_id not in rerun and not {REROLLED, ORACLE} & run.tags.keys()
-    ]
-    alike = [current, *ranked]
+    ranked: dict[str, RunHeader] = {}
+    for run in _earlier(current, runs):
+        if run.run_id not in rerun and not {REROLLED, ORACLE} & run.tags.keys():
+            ranked.setdefault(run.tags.get(NIGHT, run.run_id), run)
+    alike = [current, *ranked.values()]
     return tuple(
         Past(
             run.run_id,

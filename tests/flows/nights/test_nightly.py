@@ -158,8 +158,9 @@ async def test_a_night_without_asking_again_pays_nothing_and_one_of_the_same_nam
     asked = len(nights.model.requests)
     assert asked == 6
     assert "epoch" not in json.dumps([request.body for request in nights.model.requests])
-    await nights("a", limit=6)
+    _, again = await nights("a", limit=6)
     assert len(nights.model.requests) == asked
+    assert again["evaluations"][0]["standing"] == "no baseline", "it is not compared with itself"
     await nights("b", limit=6)
     assert len(nights.model.requests) == 2 * asked
     await nights("c", limit=6, ask_again=False)

@@ -12,9 +12,13 @@ import yaml
 
 from tasks.backbone.cache.store import open_reply_cache
 from tests.support.command_line import CommandLine, end, wait_until
+from tests.support.counting import Count, count
+from tests.support.death import Deaths, Moment
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.postgres import new_database
 from tests.support.team import UNFINISHED, Team
+
+__all__ = ["count"]
 
 pytestmark = [
     pytest.mark.slow,
@@ -97,29 +101,36 @@ def test_workers_that_do_not_share_the_stores_are_found_out_before_anything_is_p
     assert not model.requests
 
 
-def test_ctrl_c_stops_the_shards_and_the_same_command_continues(
-    team: Team, model: FakeOpenAI, backbone: str
+@pytest.mark.promise("launcher")
+def test_ctrl_c_stops_the_shards_and_the_same_command_continues_also_after_sigkill(
+    team: Team, model: FakeOpenAI, backbone: str, count: Count
 ) -> None:
     team.start_worker("three")
     shell, model.latency = team.shell("parent"), 1.0
-    process = shell.start(*arguments(backbone, "--shards", "2"))
+    words = arguments(backbone, "--shards", "2")
+    process = shell.start(*words)
     model.wait_for(20)
     stopped = end(process, signal.SIGINT)
     assert stopped.code == 130, stopped.err
     wait_until(lambda: not team.flow_runs(*UNFINISHED))
     kept, sent = bought(team), len(model.requests)
-    assert len(kept) == sent, "a reply that was on its way when Ctrl-C came was lost"
-    model.latency = 0.0
-    again = shell.run(*arguments(backbone, "--shards", "2"))
+    with count.fault("Ctrl-C"):
+        assert len(kept) == sent, "a reply that was on its way when Ctrl-C came was lost"
+    deaths = Deaths(shell, model, words, team.stores["CROSSCHECK_REPLIES"])
+    with count.fault("SIGKILL of the process that launched the shards"):
+        assert deaths.die((signal.SIGKILL,), Moment(requests=16))
+        again = deaths.finish()
+        assert again.code == 0, again.err
+        assert again.json["answered"] == again.json["ex"]["total"] == 113
     team.lose("three")
-    assert again.code == 0, again.err
-    assert again.json["ex"]["total"] == 113
-    assert len(model.requests) == len(set(model.prompts)), "a question was paid twice"
-    assert again.json["calls"] == len(model.requests) - sent
+    count.answers(lost=deaths.lost, twice=deaths.twice)
+    asked = Counter(model.prompts)
+    assert len(asked) == 113 and sum(asked.values()) - len(asked) <= CONCURRENCY
 
 
+@pytest.mark.promise("machine")
 def test_a_machine_that_dies_half_way_costs_nothing_that_was_answered(
-    team: Team, model: FakeOpenAI, backbone: str, shared_data: Path
+    team: Team, model: FakeOpenAI, backbone: str, shared_data: Path, count: Count
 ) -> None:
     for machine in ("one", "two"):
         team.start_worker(machine, CROSSCHECK_DATA=str(shared_data))
@@ -133,10 +144,10 @@ def test_a_machine_that_dies_half_way_costs_nothing_that_was_answered(
     model.latency = 0.05
     kept, sent = bought(team), len(model.requests)
     out, err = process.communicate(timeout=480)
-    assert process.returncode == 0, err + team.log("two")
+    with count.fault("SIGKILL of all processes of a machine"):
+        assert process.returncode == 0, err + team.log("two")
     summary = json.loads(out)
-
-    assert not kept & set(model.prompts[sent:]), "an answered call was repeated"
+    count.answers(lost=len(kept - bought(team)), twice=len(kept & set(model.prompts[sent:])))
     asked = Counter(model.prompts)
     assert sum(asked.values()) - len(asked) <= CONCURRENCY
     assert "A worker crashed on shard" in err

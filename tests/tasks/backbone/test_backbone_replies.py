@@ -91,11 +91,19 @@ def test_a_semicolon_in_a_string_never_ends_a_statement(text: str) -> None:
     assert read_sql(f'{{"sql": {json.dumps(sql + "; SELECT 2")}}}') == sql
 
 
-@pytest.mark.parametrize("loop", ["(", "(a, ", "((()", '("'])
-def test_a_model_in_a_loop_of_parentheses_holds_nobody_up(loop: str) -> None:
-    """json_repair takes time with the square of the open ones: minutes for these."""
+@pytest.mark.parametrize(
+    "value", ['{"t": 3}', '{"t": true}', '{"t": {"a": 1}}', '{"t": 1.5, "u": ["a"]}', "3", "true"]
+)
+def test_what_cannot_be_a_list_of_texts_makes_a_reply_unreadable_and_nothing_worse(value: str) -> None:
+    assert read_reply(f'{{"sql_keywords": {value}}}', Keywords).value is None
+
+
+@pytest.mark.parametrize("fence", ["", "```json\n"])
+@pytest.mark.parametrize("loop", ["(", "(a, ", "((()", '("', "{", "[{", "'{ UNION "])
+def test_a_model_in_a_loop_of_brackets_holds_nobody_up(loop: str, fence: str) -> None:
+    """json_repair takes time with the square of the open ones, or worse: minutes for these."""
     started = time.process_time()
-    assert read_reply('{"sql": ' + loop * (60_000 // len(loop)), Keywords).value is None
+    assert read_reply(fence + '{"sql": ' + loop * (60_000 // len(loop)), Keywords).value is None
     assert time.process_time() - started < 10
 
 

@@ -11,12 +11,18 @@ from tasks.database.database import Database, open_database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.urls import locate
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.rules import DEFAULT_RULES
 from tests.support import mariadb, postgres
-from tests.support.hostile import executed, held, statements
+from tests.support.counting import Count, count
+from tests.support.hostile import Statement, executed, held, statements
 from tests.support.unchanged import verify_unchanged
+
+__all__ = ["count"]
 
 TABLE = "CREATE TABLE singer (id INTEGER PRIMARY KEY, name VARCHAR(100), born INTEGER)"
 ROWS = "INSERT INTO singer VALUES (1, 'Ann', 1970), (2, 'Bob', NULL), (3, 'Cyd', 1990)"
+NEXT = "SELECT count(*), min(name) FROM singer"
 TIMEOUT_S = 0.4
 WITHIN_S = 5.0
 """Seconds after the deadline within which a query has ended; a tenth of that where the machine is idle."""
@@ -54,30 +60,32 @@ def on_mysql(tmp_path: Path) -> Iterator[Database]:
 ENGINES = {"duckdb": on_duckdb, "postgresql": on_postgresql, "mysql": on_mysql}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-async def test_nothing_that_sql_does_leaves_the_sandbox(engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [pytest.param(name, marks=pytest.mark.promise(name)) for name in ENGINES])
+async def test_nothing_that_sql_does_leaves_the_sandbox(engine: str, tmp_path: Path, count: Count) -> None:
     corpus = statements(engine)
-    assert len(corpus) >= 60
-    wrong: list[str] = []
     with ENGINES[engine](tmp_path) as database:
         async with SqlWorkers(1, limits=Limits(timeout_s=TIMEOUT_S)) as workers:
             assert (await workers.execute(database, "SELECT 1", timeout_s=5)).ok
             for statement in corpus:
-                expected, sql = statement
-                execution = await executed(workers, database, statement, TIMEOUT_S)
-                next_one = await workers.execute(
-                    database, "SELECT count(*), min(name) FROM singer", timeout_s=60
-                )
-                if next_one.rows != ((3, "Ann"),):
-                    wrong.append(f"{sql}: the next query gives {next_one}")
-                if not held(expected, execution, TIMEOUT_S):
-                    wrong.append(
-                        f"{sql}: {execution.status} {execution.error or execution.rows!r:.200}, not {expected}"
-                    )
-                if expected == "stopped" and execution.seconds > TIMEOUT_S + WITHIN_S:
-                    wrong.append(f"{sql}: took {execution.seconds:.2f} s")
-                if "root:" in repr(execution.rows):
-                    wrong.append(f"{sql}: read a file")
-        assert wrong == []
+                with count.fault(statement.sql):
+                    await executed_and_held(workers, database, statement)
+            judge = Judge(workers, DEFAULT_RULES, TIMEOUT_S)
+            quick = [each for each in corpus if each.expected != "stopped"]
+            for expected, sql in quick:
+                with count.fault(f"scored, and as gold: {sql}"):
+                    wanted = "SELECT 'another result'"
+                    verdict = (await judge.verdicts(database, wanted, {"sql": sql}))["sql"]
+                    assert expected != "refused" or verdict.status != "ok", verdict
+                    verdict = (await judge.verdicts(database, sql, {"sql": wanted}))["sql"]
+                    assert expected != "refused" or verdict.gold_status != "ok", verdict
+            assert (await workers.execute(database, NEXT, timeout_s=60)).rows == ((3, "Ann"),)
         assert verify_unchanged([database]) == ()
     assert not list(Path("/tmp").glob("evil*"))
+
+
+async def executed_and_held(workers: SqlWorkers, database: Database, statement: Statement) -> None:
+    execution = await executed(workers, database, statement, TIMEOUT_S)
+    assert (await workers.execute(database, NEXT, timeout_s=60)).rows == ((3, "Ann"),), "the next query"
+    assert held(statement.expected, execution, TIMEOUT_S), execution
+    assert statement.expected != "stopped" or execution.seconds <= TIMEOUT_S + WITHIN_S
+    assert "root:" not in repr(execution.rows)

@@ -93,6 +93,25 @@ def test_scores_that_decline_night_by_night_are_amber_although_no_night_is_worse
     assert judge(Gate(trend_level=1e-6), [judged.entry])[0].colour == "Green"
 
 
+def test_a_night_that_was_killed_and_continued_is_compared_with_the_night_before_and_counts_once(
+    warehouse: Warehouse,
+) -> None:
+    good, bad = two_runs(1, 20, 100)
+
+    def of(night: str, run: StoredRun) -> StoredRun:
+        return replace(run, run=replace(run.run, tags={"night": night}))
+
+    killed, continued = of("second", bad), of("second", bad)
+    (judged,) = a_night(warehouse, [of("first", good), killed, continued]).entries
+    runs = warehouse.runs()
+    assert (judged.verdict, judged.entry.baseline) == ("regression", runs[-1].run_id)
+    assert [past.run_id for past in judged.entry.trend] == [runs[-1].run_id, runs[0].run_id]
+    (judged,) = a_night(warehouse, [of("first", good), killed, continued, of("third", bad)]).entries
+    runs = warehouse.runs()
+    assert judged.entry.baseline == runs[1].run_id, "the last run of the night before"
+    assert [past.run_id for past in judged.entry.trend] == [runs[each].run_id for each in (3, 1, 0)]
+
+
 def test_a_run_that_was_worse_is_no_baseline_until_somebody_moves_it_there(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
     red = a_night(warehouse, [good, bad])

@@ -1,0 +1,30 @@
+"""A night as a process: the flow itself, as a worker runs it. It prints what the night wrote.
+
+python -m tests.support.night_process BACKBONE LIMIT PIPELINE...
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+NIGHT = "night"
+
+
+def main() -> None:
+    """Run the night."""
+    from flows.orchestration.settings import CLIENT, apply
+
+    apply(CLIENT)
+    from flows.deployed.forms import Matrix
+    from flows.nights.flow import nightly
+
+    backbone, limit, *pipelines = sys.argv[1:]
+    matrix = Matrix(backbones=[backbone], pipelines=pipelines, limit=int(limit))
+    asyncio.run(nightly(matrix, ask_again=False, night=NIGHT, return_state=True))
+    written = Path(os.environ["CROSSCHECK_HOME"]) / "nights" / f"{NIGHT}.json"
+    sys.stdout.write(written.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main()
