@@ -69,7 +69,10 @@ def test_a_second_identical_run_makes_no_call_and_finds_the_same(
 ) -> None:
     first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
     asked = len(model.requests)
-    second = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
+    again = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json")
+    second = again.json
+    assert (first["same_as"], second["same_as"]) == (None, first["run_id"])
+    assert f"The same as run {first['run_id']}" in again.err and "nothing was paid" in again.err
     assert first["calls"] == asked > 0
     assert len(model.requests) == asked
     assert second["calls"] == 0
