@@ -17,6 +17,14 @@ PAGE = 110
 BOUNDLESS = 100_000
 
 
+class _Console(Console):
+    """Console that leaves it to the command what happens when the reader of the output has closed it."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise it again, where Rich would end the process with exit code 1."""
+        raise BrokenPipeError
+
+
 def open_console(stream: TextIO, width: int = PAGE) -> Console:
     """Return a console with colours on a terminal only, and without emoji codes (`:name:`).
 
@@ -24,7 +32,7 @@ def open_console(stream: TextIO, width: int = PAGE) -> Console:
         stream: output stream.
         width: of output that is not a terminal.
     """
-    return Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else width)
+    return _Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else width)
 
 
 def fits(console: Console, made: Table) -> bool:

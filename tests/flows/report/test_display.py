@@ -31,6 +31,15 @@ def shown(made: Table, width: int) -> list[str]:
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
+def test_a_reader_that_has_closed_the_pipe_is_no_failure_of_the_command() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):  # which the command line answers with exit code 0; Rich would exit with 1
+        open_console(Closed()).print("text")
+
+
 def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: CommandLine) -> None:
     code, screen = run_in_terminal(
         demo.command("evaluate", "--limit", "4", "--pipeline", "rsl-sql"),
