@@ -36,7 +36,7 @@ def as_object(verified: Verified) -> dict[str, Any]:
     return {
         "benchmark": benchmark.name,
         "revision": benchmark.revision,
-        "source": str(verified.golds.source),
+        "source": verified.golds.source,
         "question_sha256": verified.digest,
         "engine": verified.engine,
         "translated": verified.translated,
@@ -56,7 +56,7 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
     report, benchmark = verified.report, verified.benchmark
     console.print(
         f"\n[bold]{escape(benchmark.name)}[/] · revision {escape(benchmark.revision)} · "
-        f"{len(report.checks):,} gold queries of {escape(str(verified.golds.source))}",
+        f"{len(report.checks):,} gold queries of {escape(verified.golds.source)}",
         soft_wrap=True,
     )
     console.print(escape(verified.engine), soft_wrap=True)

@@ -36,7 +36,9 @@ def test_a_reader_that_has_closed_the_pipe_is_no_failure_of_the_command() -> Non
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    with pytest.raises(BrokenPipeError):  # which the command line answers with exit code 0; Rich would exit with 1
+    with pytest.raises(
+        BrokenPipeError
+    ):  # which the command line answers with exit code 0; Rich would exit with 1
         open_console(Closed()).print("text")
 
 
