@@ -81,11 +81,11 @@ class Folder:
         return labels(self.tags.get("name"), others, self.tags.get("note")).as_tags
 
     @contextmanager
-    def _progress(self) -> Iterator[Progress]:
+    def _progress(self, title: str = "") -> Iterator[Progress]:
         from flows.cli.progress import open_progress
 
         if self.quiet:
             yield NullProgress()
             return
-        with open_progress(sys.stderr) as progress:
+        with open_progress(sys.stderr, title) as progress:
             yield progress

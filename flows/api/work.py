@@ -36,14 +36,14 @@ def rerun(plan: "RerunPlan", control: Control) -> Run:
 
 
 def sweep(
-    start: "Start | None", cells: Sequence["Cell"], shown: Callable[[], AbstractContextManager[Progress]]
+    start: "Start | None", cells: Sequence["Cell"], shown: Callable[[str], AbstractContextManager[Progress]]
 ) -> Sweep:
     """Estimate every cell, and evaluate it; each step in a thread of its own.
 
     Args:
         start: how it begins; None: it is only estimated.
         cells: the cells, in order.
-        shown: opens a display of progress.
+        shown: opens a display of progress, by what it shows.
 
     Raises:
         Interrupted: the user stopped it.
@@ -51,17 +51,17 @@ def sweep(
     from flows.sweep.cells import Done, estimate_sweep, run_sweep
     from flows.sweep.cells import Sweep as Swept
 
-    with shown() as progress:
+    with shown("") as progress:
         estimates = in_thread(lambda: estimate_sweep(cells, progress))
     if start is None:
         return Sweep.of(Swept("", tuple(Done(*pair) for pair in zip(cells, estimates, strict=True))))
     controls = [Control()]  # takes an interrupt that comes before the first cell
 
     @contextmanager
-    def opened() -> Iterator[Control]:
+    def opened(place: str) -> Iterator[Control]:
         if any(control.stop.is_set() for control in controls):
             raise Interrupted("Stopped. The same call continues; what was answered is not paid for again.")
-        with shown() as progress:
+        with shown(place) as progress:
             controls.append(Control(progress))
             yield controls[-1]
 

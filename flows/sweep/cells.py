@@ -116,7 +116,7 @@ def run_sweep(
     start: Start,
     cells: Sequence[Cell],
     estimates: Sequence[Estimate],
-    opened: Callable[[], AbstractContextManager[Control]],
+    opened: Callable[[str], AbstractContextManager[Control]],
 ) -> Sweep:
     """Evaluate every cell; the others continue if one fails.
 
@@ -124,7 +124,7 @@ def run_sweep(
         start: its id, labels and budget.
         cells: the cells, in order.
         estimates: their estimates.
-        opened: opens the control of a cell, with its display of progress.
+        opened: opens the control of a cell, by its place among all, with its display of progress.
 
     Raises:
         Interrupted: the user stopped it; finished cells and all paid replies are kept.
@@ -135,8 +135,8 @@ def run_sweep(
     with logging_to(home), LocalServer(home) as server:
         server.wait()
         for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
-            with opened() as control:
-                control.progress.step(f"{place} of {len(cells)}: {cell.name}")
+            with opened(f"{place} of {len(cells)}") as control:
+                control.progress.step(cell.name)
                 control.tags = {**start.labels, "sweep": start.sweep_id} | (
                     {"sweep_set": ", ".join(cell.varied)} if cell.varied else {}
                 )

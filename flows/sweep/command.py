@@ -111,9 +111,9 @@ def command(given: SweepOptions) -> int:
 
 
 @contextmanager
-def _control() -> "Iterator[Control]":
+def _control(place: str) -> "Iterator[Control]":
     from flows.cli.progress import open_progress
     from flows.runtime.control import Control
 
-    with open_progress(sys.stderr) as progress:
+    with open_progress(sys.stderr, place) as progress:
         yield Control(progress)
