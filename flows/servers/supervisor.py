@@ -88,7 +88,9 @@ class Supervisor:
             elif not state.healthy:
                 state.healthy = state.service.is_healthy()
                 if state.healthy:
-                    self._report(f"{state.service.name} is ready after {time.monotonic() - state.started:.0f} s.")
+                    self._report(
+                        f"{state.service.name} is ready after {time.monotonic() - state.started:.0f} s."
+                    )
 
     def stop(self) -> None:
         """Stop the services in reverse order, one after the other; kill those that exceed the timeout."""
