@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.evaluation.artifact import show_in_prefect
 from flows.evaluation.tracking import RunEnd, Tracking
 from flows.questions.pool import Answers, Score, answer_all
 from flows.questions.preparation import Preparation
@@ -118,7 +119,9 @@ class ScoredSession:
             candidates=candidate_setup(self.preparation.settings),
         )
         end = RunEnd(answers, recorded, time.monotonic() - self.started, facts)
-        return await self.tracking.finish(report, end)
+        result = await self.tracking.finish(report, end)
+        await show_in_prefect(self.tracking.run, result)
+        return result
 
 
 def raise_if_nothing_was_answered(answers: Answers) -> None:
