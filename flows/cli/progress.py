@@ -76,8 +76,8 @@ class _Counting:
         self.calls += len(calls)
         self.retries += sum(call.retries for call in calls)
         for call in calls:
-            known = self.cost_usd is not None and call.cost_usd is not None
-            self.cost_usd = self.cost_usd + call.cost_usd if known else None
+            before, paid = self.cost_usd, call.cost_usd
+            self.cost_usd = None if before is None or paid is None else before + paid
 
     def judged(self, *, correct: bool) -> None:
         """Count a scored question."""

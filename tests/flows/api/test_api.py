@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pandas import NA
 
 from flows.api import Crosscheck, CrosscheckError, inputs, results
 from flows.api import crosscheck as does
@@ -144,6 +145,7 @@ def test_the_environment_is_restored_also_after_an_error(monkeypatch: pytest.Mon
 
 
 def test_what_is_unknown_is_neither_zero_nor_a_number() -> None:
-    made = frame([{"n": 1, "usd": 0.0}, {"n": None, "usd": None}], ("n", "usd"))
-    assert [str(kind) for kind in made.dtypes] == ["Int64", "Float64"]
-    assert made.isna().iloc[1].all() and not made.isna().iloc[0].any()
+    made = frame([{"n": 1, "usd": 0.0}, {"n": None, "usd": None}], ("n", "usd", "never"))
+    assert [str(kind) for kind in made.dtypes[:2]] == ["Int64", "Float64"]
+    assert made.never.to_list() == [NA, NA]
+    assert made.isna().iloc[1].all() and not made[["n", "usd"]].isna().iloc[0].any()
