@@ -87,7 +87,7 @@ class Supervisor:
                 self._handle_exit(state, state.process, code)
             elif not state.healthy:
                 state.healthy = state.service.is_healthy()
-                if state.healthy:
+                if state.healthy and not state.early_exits:
                     self._report(
                         f"{state.service.name} is ready after {time.monotonic() - state.started:.0f} s."
                     )
