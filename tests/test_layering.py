@@ -43,7 +43,8 @@ FLOORS = (
     """flows.answer flows.descriptions flows.finetuning flows.judging flows.leaderboard flows.reproduction
     flows.sharding flows.show tasks.tracking.retention""",
     "flows.evaluation flows.storage",
-    "flows.api flows.nights flows.rerun flows.sweep",
+    "flows.nights flows.rerun flows.sweep",
+    "flows.api",
 )
 """Folders, and modules directly in tasks/, from the bottom up: each imports from the lines above it only."""
 

@@ -77,6 +77,22 @@ def test_the_source_distribution_has_what_the_wheel_is_built_from(source: Path, 
     assert needed - packed == set()
 
 
+@pytest.mark.slow
+def test_what_is_built_from_the_source_distribution_runs_the_first_command(
+    source: Path, elsewhere: Path, tmp_path: Path
+) -> None:
+    unpacked, installed = tmp_path / "unpacked", tmp_path / "installed"
+    with tarfile.open(build("sdist", source, tmp_path)) as archive:
+        archive.extractall(unpacked, filter="data")
+    (checkout,) = unpacked.iterdir()
+    with zipfile.ZipFile(build("wheel", checkout, tmp_path)) as archive:
+        archive.extractall(installed)
+    ran = run(installed, elsewhere, "evaluate", "--limit", "2", "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert (found["benchmark"], found["pipeline"], found["ex"]["total"]) == ("demo", "rsl-sql", 2)
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
     """A folder whose own modules have the names of Crosscheck's packages."""

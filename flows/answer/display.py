@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from flows.answer.answering import Answered
-from flows.report.tables import BOUNDLESS, fits
+from flows.report.tables import BOUNDLESS, fits, open_console
 from tasks.records import Execution
 
 
@@ -18,7 +18,7 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
     """Print the SQL, its result and the remarks."""
     terminal = stream.isatty()
     # Lines for a file or a pipe are not wrapped.
-    console = Console(file=stream, highlight=False, emoji=False, width=None if terminal else BOUNDLESS)
+    console = open_console(stream, BOUNDLESS)
     outcome, execution = answered.outcome, answered.execution
     if outcome.failure:
         console.print(f"[red]No answer:[/] {escape(outcome.failure.message)}")

@@ -4,7 +4,7 @@ Everything else in `flows` and `tasks` may change between releases, except what 
 """
 
 from flows.api.crosscheck import Crosscheck
-from flows.api.records import Answer, Comparison, Run
+from flows.api.records import Answer, Comparison, Run, Sweep
 from tasks.errors import CrosscheckError
 
-__all__ = ["Answer", "Comparison", "Crosscheck", "CrosscheckError", "Run"]
+__all__ = ["Answer", "Comparison", "Crosscheck", "CrosscheckError", "Run", "Sweep"]

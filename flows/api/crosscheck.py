@@ -9,41 +9,34 @@ In a notebook, where an event loop runs already, the methods work alike: each ha
 `run` in the examples is a run of three questions; docs/python.md has more of them.
 """
 
-import json
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from flows.api.records import Answer, Comparison, Run, frame
+from flows.api import work
+from flows.api.inputs import Ids, Settings, as_file, grid_axes, ids, overrides, text
+from flows.api.records import Answer, Run, Sweep
+from flows.api.results import Results
 from flows.api.threads import in_thread, restored_environment
-from flows.runtime.control import Control, NullProgress, Progress
+from flows.runtime.control import Control
+from tasks.settings.evaluation import Only
 from tasks.settings.home import (
     DEFAULT_BACKBONE,
     DEFAULT_BENCHMARK,
     DEFAULT_PIPELINE,
     Home,
     find_data,
-    find_home,
 )
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from tasks.settings.evaluation import EvaluationSettings
-    from tasks.tracking.warehouse.runs import StoredRun, Warehouse
-
-Settings = Mapping[str, Any]
-Ids = str | Iterable[str | int]
 
 SHOWN_ROWS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crosscheck:
+class Crosscheck(Results):
     """A working folder, and what can be done in it. Relative paths are relative to the current folder.
 
     A method that cannot do what it is asked raises `CrosscheckError`, whose message is the one that the command line
@@ -55,11 +48,6 @@ class Crosscheck:
         tags: tags of the runs that are made; `name` and `note` have a meaning of their own.
         quiet: whether no progress is shown.
     """
-
-    home: str | Path | None = None
-    data: str | Path | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
-    quiet: bool = False
 
     def evaluate(
         self,
@@ -86,12 +74,120 @@ class Crosscheck:
             Interrupted: the user stopped it (a subclass).
         """
         chosen = self._settings(
-            benchmark, backbone, pipeline, settings, questions=_ids(questions), limit=limit
+            benchmark, backbone, pipeline, settings, questions=ids(questions), limit=limit
         )
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return in_thread(lambda: _evaluate(chosen, control), control)
+            return in_thread(lambda: work.evaluate(chosen, control), [control])
+
+    def rerun(
+        self,
+        run: Run | str = "latest",
+        *,
+        only: Only = "errors",
+        questions: Ids | None = None,
+        from_stage: str | None = None,
+        fresh: bool = False,
+        settings: Settings | None = None,
+    ) -> Run:
+        """Ask some questions of a run again, and merge the answers into a new run, as `crosscheck rerun` does.
+
+        >>> crosscheck.rerun(run).notes
+        ('There is no question to ask again (--only errors).',)
+
+        Args:
+            run: a run, or what names one, as in `compare`.
+            only: "errors": the questions that failed and can be asked again; "wrong": those that are scored wrong;
+                "empty": those whose SQL returned no row; "timeouts": those whose SQL exceeded the time limit.
+            questions: these instead, as in `evaluate`.
+            from_stage: run this stage and the later ones again; None: only stages without a result.
+            fresh: whether the model is asked anew, and paid again, where its replies are cached.
+            settings: of `backbone.concurrency` and others that do not influence the score.
+
+        Returns:
+            The new run; where there is no question to ask again, the given run, whose `notes` say so.
+
+        Raises:
+            CrosscheckError: there is no such run, bad input, or a service that does not answer.
+            Interrupted: the user stopped it (a subclass).
+        """
+        from flows.rerun.plan import plan_rerun
+        from tasks.settings.evaluation import RerunSettings
+
+        wanted = RerunSettings(
+            run=self._find(run),
+            only=only,
+            questions=ids(questions),
+            from_stage=from_stage,
+            fresh=fresh,
+            overrides=overrides(settings),
+            data=str(find_data(text(self.data))),
+            home=str(self._home.path),
+        )
+        plan = plan_rerun(wanted)
+        if not plan.again:
+            return Run.stored(plan.parent, f"There is no question to ask again ({plan.selection}).")
+        tags = self._labels()
+        with self._progress() as progress, restored_environment():
+            control = Control(progress, tags=tags)
+            return in_thread(lambda: work.rerun(plan, control), [control])
+
+    def sweep(
+        self,
+        benchmark: str | Path = DEFAULT_BENCHMARK,
+        backbones: Sequence[str | Path] = (DEFAULT_BACKBONE,),
+        pipelines: Sequence[str | Path] = (DEFAULT_PIPELINE,),
+        *,
+        grid: Mapping[str, Sequence[Any]] | None = None,
+        questions: Ids | None = None,
+        limit: int | None = None,
+        settings: Settings | None = None,
+        budget_usd: float | None = None,
+        dry_run: bool = False,
+    ) -> Sweep:
+        """Evaluate every backbone with every pipeline and combination of settings, as `crosscheck sweep` does.
+
+        >>> planned = crosscheck.sweep(pipelines=["zero-shot", "few-shot"], questions=[1, 2], dry_run=True)
+        >>> planned.table[["pipeline", "estimated_calls", "estimated_usd"]].values.tolist()
+        [['zero-shot', 2, 0.0], ['few-shot', 2, 0.0]]
+
+        Args:
+            benchmark: as in `evaluate`.
+            backbones: names or files.
+            pipelines: likewise.
+            grid: values of settings by key, `{"pipeline.demonstrations.k": [0, 1, 3]}`; every combination is evaluated.
+            questions: as in `evaluate`.
+            limit: as in `evaluate`.
+            settings: as in `evaluate`, for all cells.
+            budget_usd: cost of the paid calls at which it stops asking; None: no limit.
+            dry_run: whether it is only estimated.
+
+        Raises:
+            CrosscheckError: bad input. What keeps one cell from being evaluated is in `Sweep.table` instead.
+            Interrupted: the user stopped it (a subclass); the same call continues it.
+        """
+        from flows.sweep.cells import Start
+        from flows.sweep.plan import check_budget, plan_sweep
+        from tasks.tracking.evaluation import new_run_id
+
+        def cell(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
+            return self._settings(
+                benchmark,
+                backbone,
+                pipeline,
+                settings,
+                varied,
+                questions=ids(questions),
+                limit=limit,
+            )
+
+        models, ways = ([str(each) for each in group] for group in (backbones, pipelines))
+        cells = plan_sweep(cell, models, ways, grid_axes(grid))
+        check_budget(cells, budget_usd)
+        start = None if dry_run else Start(new_run_id(), self._labels(), budget_usd)
+        with restored_environment():
+            return work.sweep(start, cells, self._progress)
 
     def answer(
         self,
@@ -160,181 +256,20 @@ class Crosscheck:
         from tasks.benchmarks.predictions.columns import Reading
         from tasks.settings.assemble import benchmark_settings
 
-        chosen = benchmark_settings(str(benchmark), _overrides(settings))
-        with _as_file(predictions) as file, self._progress() as progress:
+        chosen = benchmark_settings(str(benchmark), overrides(settings))
+        with as_file(predictions) as file, self._progress() as progress:
             wanted = ScoreSettings(
                 benchmark=chosen,
                 predictions=file,
                 reading=Reading(None, by_position=False, unwrap=False),
                 name=name or file.stem,
                 rules=read_rules(None, chosen.rule),
-                questions=_ids(questions),
+                questions=ids(questions),
                 limit=None,
                 linking=None,
                 trials=3 if chosen.efficiency else 0,
-                data=find_data(_text(self.data)),
+                data=find_data(text(self.data)),
                 home=self._home,
             )
             with logging_to(wanted.home):
                 return Run.of(in_thread(lambda: run_score(wanted, progress)))
-
-    def compare(self, a: Run | str, b: Run | str, *, rule: str | None = None) -> Comparison:
-        """Test whether run B is better than run A, as `crosscheck compare` does.
-
-        >>> both = crosscheck.compare(run, run)
-        >>> both.difference, both.p_value, both.better, len(both.flips)
-        (0.0, 1.0, None, 0)
-
-        Args:
-            a: a run, or what names one: an id, the beginning of it, "latest", "latest~1".
-            b: likewise.
-            rule: comparison rule; None: the headline rule of both.
-
-        Raises:
-            CrosscheckError: there is no such run, or the two cannot be compared.
-        """
-        from tasks.tracking.comparison.compare import compare
-
-        return Comparison.of(compare(self._read(a), self._read(b), rule=rule))
-
-    def runs(self) -> "DataFrame":
-        """Return all runs, newest first; the columns are those of the table `runs` (`crosscheck query --schema`).
-
-        >>> crosscheck.runs().iloc[-1][["pipeline", "status", "rule"]].to_list()
-        ['few-shot', 'complete', 'bird']
-
-        Raises:
-            CrosscheckError: there is no run yet.
-        """
-        return self.query("SELECT * FROM runs ORDER BY started DESC, run_id DESC")
-
-    def predictions(self, run: Run | str = "latest") -> "DataFrame":
-        """Return the questions of a run in the benchmark's order, with the final SQL and its verdict.
-
-        >>> crosscheck.predictions(run)[["question_id", "status"]].iloc[0].to_list()
-        ['1', 'ok']
-
-        Raises:
-            CrosscheckError: there is no such run.
-        """
-        name = self._find(run).replace("'", "''")
-        return self.query(f"SELECT * FROM questions WHERE run_id = '{name}' ORDER BY position")
-
-    def query(self, sql: str) -> "DataFrame":
-        """Run SQL (DuckDB's dialect) on the results of all runs; it can change nothing and read nothing else.
-
-        >>> crosscheck.query("SELECT pipeline FROM runs ORDER BY started LIMIT 1").pipeline.to_list()
-        ['few-shot']
-
-        Raises:
-            CrosscheckError: there is no run yet, or DuckDB refuses the query.
-        """
-        from tasks.tracking.warehouse.views import query
-
-        table = query(self._home.warehouse, sql)
-        return frame([dict(zip(table.columns, row, strict=True)) for row in table.rows], table.columns)
-
-    @staticmethod
-    def available(kind: Literal["benchmark", "backbone", "pipeline"]) -> list[str]:
-        """Return the names that come with Crosscheck or that installed packages offer.
-
-        >>> "rsl-sql" in Crosscheck.available("pipeline")
-        True
-        """
-        from tasks.settings.home import find_conf
-        from tasks.settings.load import available, offered
-
-        return sorted({*available(find_conf(), kind), *offered(kind)})
-
-    @property
-    def _home(self) -> Home:
-        return find_home(_text(self.home))
-
-    @property
-    def _warehouse(self) -> "Warehouse":
-        from tasks.tracking.warehouse.runs import Warehouse
-
-        return Warehouse(self._home.warehouse)
-
-    def _find(self, run: Run | str) -> str:
-        from tasks.tracking.warehouse.run_names import find_run
-
-        return run.run_id if isinstance(run, Run) else find_run(run, self._warehouse.runs()).run_id
-
-    def _read(self, run: Run | str) -> "StoredRun":
-        return self._warehouse.read_run(self._find(run))
-
-    def _settings(
-        self,
-        benchmark: str | Path,
-        backbone: str | Path,
-        pipeline: str | Path,
-        settings: Settings | None,
-        **more: Any,
-    ) -> "EvaluationSettings":
-        from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-
-        return evaluation_settings(
-            EvaluationChoice(
-                benchmark=str(benchmark),
-                backbone=str(backbone),
-                pipeline=str(pipeline),
-                overrides=_overrides(settings),
-                data=_text(self.data),
-                home=_text(self.home),
-                **more,
-            )
-        )
-
-    def _labels(self) -> Mapping[str, str]:
-        from tasks.settings.evaluation import labels
-
-        others = [f"{key}={value}" for key, value in self.tags.items() if key not in ("name", "note")]
-        return labels(self.tags.get("name"), others, self.tags.get("note")).as_tags
-
-    @contextmanager
-    def _progress(self) -> Iterator[Progress]:
-        from flows.cli.progress import open_progress
-
-        if self.quiet:
-            yield NullProgress()
-            return
-        with open_progress(sys.stderr) as progress:
-            yield progress
-
-
-def _evaluate(settings: "EvaluationSettings", control: Control) -> Run:
-    from flows.questions.launch import launched
-
-    with launched(settings, control, flow="flows.evaluation.flow") as prefect:
-        from flows.evaluation.flow import evaluation
-
-        return Run.of(prefect.loop.run(evaluation(control, prefect.preparation)(settings)).value)
-
-
-def _overrides(settings: Settings | None) -> tuple[str, ...]:
-    """Return settings as texts for `--set`, whose values are YAML, of which JSON is a part."""
-    return tuple(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (settings or {}).items())
-
-
-def _ids(questions: Ids | None) -> str | None:
-    if questions is None or isinstance(questions, str):
-        return questions
-    return ",".join(str(each) for each in questions)
-
-
-def _text(path: str | Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
-@contextmanager
-def _as_file(predictions: str | Path | Mapping[Any, str | None]) -> Iterator[Path]:
-    """Yield the file of predictions; predictions by id are written to a temporary one."""
-    if not isinstance(predictions, Mapping):
-        yield Path(predictions).expanduser()
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "predictions.jsonl"
-        lines = (json.dumps({"question_id": id_, "sql": sql}) for id_, sql in predictions.items())
-        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        yield file

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from flows.answer.answering import Answered
     from flows.report.result import EvaluationResult
+    from flows.sweep.cells import Sweep as Swept
     from tasks.tracking.comparison.run_comparison import RunComparison
+    from tasks.tracking.warehouse.runs import StoredRun
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,67 @@ class Run:
         notes = (*result.notes, *([f"Stopped asking: {result.fatal}"] if result.fatal else []))
         return cls(result.summary["run_id"], report.ex, report.rule, report.mendable, notes, result.summary)
 
+    @classmethod
+    def stored(cls, stored: "StoredRun", *notes: str) -> "Run":
+        """Return the record of a run that the warehouse has, and that has ended."""
+        summary = stored.summary or {}
+        ex = Ratio(summary["ex"]["correct"], summary["ex"]["total"])
+        return cls(stored.run.run_id, ex, stored.run.rule, summary["mendable"], notes, summary)
+
     @property
     def stages(self) -> "DataFrame":
         """Execution accuracy after each stage: name, ex, fixed, broken, correct, total."""
         return frame(list(self.summary["stages"]), ("name", "ex", "fixed", "broken", "correct", "total"))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Every backbone with every pipeline and combination of settings.
+
+    Attributes:
+        id: the tag `sweep` of its runs; "" if it was only estimated.
+        runs: the cells' runs, in order; None where a cell has none.
+        estimated_usd: estimated cost of all cells; None if that of one is unknown.
+        spent_usd: cost of the paid calls; None if unknown.
+        details: the object that `crosscheck sweep --json` prints.
+    """
+
+    id: str
+    runs: tuple[Run | None, ...]
+    estimated_usd: float | None
+    spent_usd: float | None
+    details: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, swept: "Swept") -> "Sweep":
+        """Return the record of a sweep."""
+        details = swept.as_object()
+        runs = tuple(Run.of(done.evaluated) if done.evaluated else None for done in swept.cells)
+        return cls(swept.id, runs, details["estimated_usd"], details["spent_usd"], details)
+
+    @property
+    def table(self) -> "DataFrame":
+        """A row per cell: score with its interval, standing against the best, cost and estimate, and problems."""
+        rows = [
+            {
+                "backbone": cell["backbone"],
+                "pipeline": cell["pipeline"],
+                "settings": ", ".join(cell["set"]),
+                "correct": run.ex.correct if run else None,
+                "total": run.ex.total if run else None,
+                "ex": run.ex.value if run else None,
+                "low": cell["interval"][0] if run else None,
+                "high": cell["interval"][1] if run else None,
+                "standing": cell["standing"],
+                "cost_usd": run.summary["cost_usd"] if run else None,
+                "estimated_calls": cell["estimate"]["calls"],
+                "estimated_usd": cell["estimate"]["cost_usd"],
+                "run_id": run.run_id if run else None,
+                "problem": cell["problem"],
+            }
+            for cell, run in zip(self.details["cells"], self.runs, strict=True)
+        ]
+        return frame(rows, list(rows[0]))
 
 
 @dataclass(frozen=True)
@@ -142,9 +201,12 @@ class Comparison:
 
 def frame(objects: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":
     """Return objects as a frame in which what is unknown is `<NA>`, never 0 or NaN."""
-    from pandas import DataFrame
+    from pandas import NA, DataFrame
 
     made = DataFrame(list(objects), columns=list(columns), dtype=object)
     # Whole floats, such as costs of 0.0, would become integers.
     floats = [name for name in made if any(isinstance(value, float) for value in made[name])]
-    return made.convert_dtypes().astype(dict.fromkeys(floats, "Float64"))
+    made = made.convert_dtypes().astype(dict.fromkeys(floats, "Float64"))
+    for name in made.select_dtypes(object):  # also where all of a column is unknown
+        made[name] = made[name].where(made[name].notna(), NA)
+    return made

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,13 +15,13 @@ T = TypeVar("T")
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def in_thread(work: Callable[[], T], control: Control | None = None) -> T:
+def in_thread(work: Callable[[], T], controls: Sequence[Control] = ()) -> T:
     """Run blocking work in a thread of its own and return its result.
 
     Args:
         work: the work; it may start an event loop.
-        control: what Ctrl-C, or the interrupt of a notebook's cell, asks to stop: in order, and at the second time at
-            once. None: the interrupt is raised immediately, and the work ends on its own.
+        controls: the last one is what Ctrl-C, or the interrupt of a notebook's cell, asks to stop: in order, and at the
+            second time at once. None: the interrupt is raised immediately, and the work ends on its own.
     """
     done: Future[T] = Future()
 
@@ -32,9 +32,9 @@ def in_thread(work: Callable[[], T], control: Control | None = None) -> T:
             done.set_exception(error)
 
     def interrupted(*_: Any) -> None:
-        if control is None or control.stop_now.is_set() or done.done():
+        if not controls or controls[-1].stop_now.is_set() or done.done():
             raise KeyboardInterrupt
-        control.ask_to_stop()
+        controls[-1].ask_to_stop()
 
     with _on_interrupt(interrupted):
         threading.Thread(target=run, name="crosscheck", daemon=True).start()

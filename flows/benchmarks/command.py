@@ -8,6 +8,7 @@ from typing import TextIO
 import click
 
 from flows.cli import options
+from tasks.wording import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,8 @@ def command(given: InitOptions) -> None:
 
     def show(stream: TextIO) -> None:
         click.echo(
-            f"{made.questions:,} questions on {made.databases:,} databases are in {made.file.parent}.\n"
+            f"{counted(made.questions, 'question')} on {counted(made.databases, 'database')} are in "
+            f"{made.file.parent}.\n"
             f"Check the SQL:  {verify}\nEvaluate:       {evaluate}",
             stream,
         )

@@ -7,19 +7,29 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from flows.runtime.control import Progress
+from tasks.records import Call
+from tasks.wording import counted, duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn
 
 LINE_EVERY_S = 15.0
+SETTLED_S = 2.0
+"""Time after which the speed is known well enough to say how long the rest takes."""
 
 
 @contextmanager
-def open_progress(stream: TextIO) -> "Iterator[Progress]":
-    """Show progress on a stream while the block runs: live if it is a terminal, else in lines."""
+def open_progress(stream: TextIO, title: str = "") -> "Iterator[Progress]":
+    """Show progress on a stream while the block runs: live if it is a terminal, else in lines.
+
+    Args:
+        stream: output stream.
+        title: stands before every step and count; "" for nothing.
+    """
+    prefix = f"{title}: " if title else ""
     if not stream.isatty():
-        yield LineProgress(stream)
+        yield LineProgress(stream, prefix)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -30,12 +40,12 @@ def open_progress(stream: TextIO) -> "Iterator[Progress]":
     counting = (
         SpinnerColumn(),
         MofNCompleteColumn(),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=8),
         TimeElapsedColumn(),
         TextColumn("{task.description}", markup=False),
     )
     with RichProgress(*waiting, console=Console(file=stream, emoji=False), transient=True) as bars:
-        yield LiveProgress(bars, counting)
+        yield LiveProgress(bars, counting, prefix)
 
 
 class _Counting(Progress):
@@ -47,14 +57,27 @@ class _Counting(Progress):
         self.done = 0
         self.failed = 0
         self.calls = 0
+        self.retries = 0
+        self.cost_usd: float | None = 0.0
         self.scored = 0
         self.correct = 0
+        self._restored = 0
+        self._began = 0.0
 
-    def answered(self, *, failed: bool, calls: int) -> None:
+    def begin(self, total: int, restored: int) -> None:
+        """Begin counting, with the restored questions as completed."""
+        self.total, self.done, self._restored = total, restored, restored
+        self._began = time.monotonic()
+
+    def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
         """Count an answered or failed question."""
         self.done += 1
         self.failed += failed
-        self.calls += calls
+        self.calls += len(calls)
+        self.retries += sum(call.retries for call in calls)
+        for call in calls:
+            before, paid = self.cost_usd, call.cost_usd
+            self.cost_usd = None if before is None or paid is None else before + paid
 
     def judged(self, *, correct: bool) -> None:
         """Count a scored question."""
@@ -63,71 +86,88 @@ class _Counting(Progress):
 
     @property
     def text(self) -> str:
-        """The counts as text."""
-        share = f" · EX so far {100 * self.correct / self.scored:.1f} %" if self.scored else ""
-        failed = f" · {self.failed} failed" if self.failed else ""
-        return f"{self.calls:,} model calls{share}{failed}"
+        """The counts as text, what matters most first: a narrow terminal cuts the end off."""
+        left = self._seconds_left()
+        parts = (
+            f"{self.calls:,} calls",
+            f"EX {100 * self.correct / self.scored:.1f} %" if self.scored else "",
+            f"${self.cost_usd:,.2f}" if self.cost_usd else "",
+            f"{duration(left)} left" if left is not None else "",
+            f"{self.failed:,} failed" if self.failed else "",
+            f"{counted(self.retries, 'request')} repeated" if self.retries else "",
+        )
+        return " · ".join(part for part in parts if part)
+
+    def _seconds_left(self) -> float | None:
+        """Return how long the questions that are left take at the present speed; None while that is not known."""
+        asked, passed = self.done - self._restored, time.monotonic() - self._began
+        if not asked or passed < SETTLED_S or self.done >= self.total:
+            return None
+        return (self.total - self.done) * passed / asked
 
 
 class LiveProgress(_Counting):
     """Progress display with a spinner for steps and a bar for questions."""
 
-    def __init__(self, bars: "RichProgress", counting: "Sequence[ProgressColumn]") -> None:
+    def __init__(self, bars: "RichProgress", counting: "Sequence[ProgressColumn]", prefix: str) -> None:
         super().__init__()
         self._bars = bars
         self._counting = counting
-        self._step = bars.add_task("Starting", total=None)
+        self._prefix = prefix
+        self._step = bars.add_task(f"{prefix}Starting", total=None)
 
     def step(self, text: str) -> None:
         """Show a step beside the spinner."""
-        self._bars.update(self._step, description=text)
+        self._bars.update(self._step, description=f"{self._prefix}{text}")
 
     def questions(self, total: int, restored: int) -> None:
         """Show the bar, with the restored questions as completed."""
-        self.total, self.done = total, restored
+        self.begin(total, restored)
         self._bars.columns = tuple(self._counting)
-        self._bars.update(self._step, total=total, completed=restored, description="Asking")
+        self._bars.update(self._step, total=total, completed=restored, description=f"{self._prefix}Asking")
 
-    def answered(self, *, failed: bool, calls: int) -> None:
+    def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
         """Count an answered or failed question and update the bar."""
         super().answered(failed=failed, calls=calls)
-        self._bars.update(self._step, completed=self.done, description=f"Asking · {self.text}")
+        self._bars.update(self._step, completed=self.done, description=f"{self._prefix}{self.text}")
 
     def judged(self, *, correct: bool) -> None:
         """Count a scored question and update the accuracy."""
         super().judged(correct=correct)
         if self.done >= self.total:
-            self._bars.update(self._step, description=f"Scoring · {self.text}", completed=self.scored)
+            self._bars.update(
+                self._step, description=f"{self._prefix}Scoring · {self.text}", completed=self.scored
+            )
 
 
 class LineProgress(_Counting):
-    """Progress display that prints a line per step, and one every 15 seconds for the questions."""
+    """Progress display that prints a line per step, and one every 15 seconds while only numbers change."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, prefix: str = "") -> None:
         super().__init__()
         self._stream = stream
+        self._prefix = prefix
         self._last_step = ""
         self._next_line = 0.0
 
     def step(self, text: str) -> None:
-        """Print a step, unless it differs from the last one only in its numbers."""
+        """Print a step; one that differs from the last only in its numbers when the last line is old enough."""
         kind = re.sub(r"[\d,]+", "#", text)
-        if kind != self._last_step:
+        if kind != self._last_step or time.monotonic() >= self._next_line:
             self._last_step = kind
             self._print(text)
 
     def questions(self, total: int, restored: int) -> None:
         """Print the number of questions."""
-        self.total, self.done = total, restored
+        self.begin(total, restored)
         self._print(f"{total:,} questions, {restored:,} of them restored from earlier runs")
-        self._next_line = time.monotonic() + LINE_EVERY_S
 
-    def answered(self, *, failed: bool, calls: int) -> None:
+    def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
         """Count an answered or failed question, and print the counts if the last line is old enough."""
         super().answered(failed=failed, calls=calls)
         if time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + LINE_EVERY_S
             self._print(f"{self.done:,} of {self.total:,} questions · {self.text}")
 
     def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        self._next_line = time.monotonic() + LINE_EVERY_S
+        print(f"{self._prefix}{text}", file=self._stream, flush=True)

@@ -132,10 +132,14 @@ class _Describer:
             self._prepared.failures[f"{database.id}.{table.name}"] = failure
         elif len(texts) < len(_undescribed(table)):
             self._prepared.left_out += len(_undescribed(table)) - len(texts)
-        calls = sum(
-            not call.cached for record in trail.records if not record.restored for call in record.calls
-        )
-        self._prepared.calls += calls
+        calls = [
+            call
+            for record in trail.records
+            if not record.restored
+            for call in record.calls
+            if not call.cached
+        ]
+        self._prepared.calls += len(calls)
         self._prepared.described += len(texts)
         control.progress.answered(failed=bool(failure), calls=calls)
         _keep(Path(session.settings.home), database, table.name, texts, session.settings.backbone.name)

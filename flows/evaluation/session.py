@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.evaluation.artifact import show_in_prefect
 from flows.evaluation.tracking import Tracking
 from flows.questions.pool import Answers, Score, answer_all
 from flows.questions.preparation import Preparation
@@ -113,7 +114,9 @@ class ScoredSession:
             candidates=candidate_setup(self.preparation.settings),
         )
         seconds = time.monotonic() - self.started
-        return await self.tracking.finish(report, answers, recorded=recorded, seconds=seconds, facts=facts)
+        result = await self.tracking.finish(report, answers, recorded=recorded, seconds=seconds, facts=facts)
+        await show_in_prefect(self.tracking.run, result)
+        return result
 
 
 def raise_if_nothing_was_answered(answers: Answers) -> None:

@@ -21,11 +21,11 @@ from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
-from tasks.tracking.evaluation import KINDS, EvaluationRun, describe
+from tasks.tracking.evaluation import KINDS, EvaluationRun, Unfinished, describe
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.quiet import import_in_background
 from tasks.tracking.mlflow.store import ui_command, ui_url
-from tasks.tracking.mlflow.tracker import Ending, Tracker
+from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.parameters import redact
 from tasks.tracking.retention.store import size_of
 from tasks.tracking.summary import TaskRuns
@@ -80,10 +80,10 @@ class Tracking:
         try:
             yield tracking
         except Interrupted:
-            await tracking._abandon("the user stopped it; the same command continues.", "KILLED")
+            await tracking._abandon("the user stopped it; the same command continues.", "interrupted")
             raise
         except BaseException as error:
-            await tracking._abandon(str(error) or type(error).__name__, "FAILED")
+            await tracking._abandon(str(error) or type(error).__name__, "failed")
             raise
 
     async def _start(self) -> None:
@@ -132,6 +132,7 @@ class Tracking:
         if self._starting:
             await self._starting
         status = "partial" if answers.fatal else "complete"
+        same = await asyncio.to_thread(self._same, report) if "rerun" not in facts else ""
         traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
         tracked = await asyncio.to_thread(
             self._tracker.finish,
@@ -140,13 +141,13 @@ class Tracking:
                 status=status,
                 seconds=seconds,
                 prefect=TaskRuns(answers.task_runs, recorded),
-                facts=facts,
+                facts={**facts, "same_as": same or None},
                 remarks=(traced,),
                 genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
             ),
         )
         found = self._tracker.summary
-        problems = [tracked.problem or untraced]
+        problems = [_nothing_paid(same), tracked.problem or untraced]
         try:
             await asyncio.to_thread(self._warehouse.finish, self.run, report, found, status)
         except CrosscheckError as error:
@@ -166,6 +167,15 @@ class Tracking:
             before=run_before(self.run.run_id, await asyncio.to_thread(self._known_runs)),
         )
 
+    def _same(self, report: Report) -> str:
+        """Return the id of an earlier run of which this one is a repetition without a paid call, "" if of none."""
+        if report.cost.calls:
+            return ""
+        try:
+            return self._warehouse.same_answers(self.run, report.rows)
+        except CrosscheckError:
+            return ""
+
     def _known_runs(self) -> tuple[RunHeader, ...]:
         try:
             return self._warehouse.runs()
@@ -182,16 +192,18 @@ class Tracking:
             '"crosscheck clean --dry-run" shows what can be removed.'
         )
 
-    async def _abandon(self, reason: str, ending: Ending) -> None:
+    async def _abandon(self, reason: str, status: Unfinished) -> None:
         await self._stop_writing()
         await self._write()
         if self._starting:
             await self._starting
-        await asyncio.to_thread(self._tracker.abandon, reason, ending)
+        await asyncio.to_thread(self._tracker.abandon, reason, status)
         try:
-            await asyncio.to_thread(self._warehouse.abandon, self.run.run_id)
+            await asyncio.to_thread(self._warehouse.abandon, self.run.run_id, status)
         except CrosscheckError as error:
-            log.warning("the warehouse cannot record that run %s was abandoned: %s", self.run.run_id, error)
+            log.warning(
+                "the warehouse cannot record that run %s has ended (%s): %s", self.run.run_id, status, error
+            )
 
     async def _write_periodically(self) -> None:
         while not self._ending.is_set():
@@ -215,6 +227,12 @@ class Tracking:
         if self._writing:
             await self._writing
             self._writing = None
+
+
+def _nothing_paid(same: str) -> str:
+    return same and (
+        f"The same as run {same}: settings and answers are equal, every answer was kept, and nothing was paid."
+    )
 
 
 def _changed(settings: EvaluationSettings) -> dict[str, str]:

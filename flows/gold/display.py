@@ -11,6 +11,8 @@ from rich.markup import escape
 from flows.gold.run import Verified
 from flows.report.tables import open_console, show_all
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
+from tasks.settings.home import find_conf
+from tasks.settings.load import available
 from tasks.tables import TextTable
 from tasks.wording import and_more, number, seconds, shorten
 
@@ -36,7 +38,7 @@ def as_object(verified: Verified) -> dict[str, Any]:
     return {
         "benchmark": benchmark.name,
         "revision": benchmark.revision,
-        "source": str(verified.golds.source),
+        "source": verified.golds.source,
         "question_sha256": verified.digest,
         "engine": verified.engine,
         "translated": verified.translated,
@@ -56,7 +58,7 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
     report, benchmark = verified.report, verified.benchmark
     console.print(
         f"\n[bold]{escape(benchmark.name)}[/] · revision {escape(benchmark.revision)} · "
-        f"{len(report.checks):,} gold queries of {escape(str(verified.golds.source))}"
+        f"{len(report.checks):,} gold queries of {escape(verified.golds.source)}"
     )
     console.print(escape(verified.engine))
     if verified.translated:
@@ -69,11 +71,9 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
         console, "Without a database", [check for check in report.checks if check.found == "missing_database"]
     )
     if verified.suggested:
-        whose = (
-            f"conf/benchmarks/{benchmark.name}.yaml"
-            if verified.golds.by_question
-            else "this file (positions)"
-        )
+        ours = benchmark.name in available(find_conf(), "benchmark")
+        settings_file = f"{'conf/benchmarks/' if ours else ''}{benchmark.name}.yaml"
+        whose = settings_file if verified.golds.by_question else "this file (positions)"
         console.print(f"\nNo prediction can be right under these. Suggested quarantine for {escape(whose)}:")
         console.print(escape(f"quarantine: {json.dumps(list(verified.suggested))}"))
     else:
@@ -94,7 +94,7 @@ def _counts(report: GoldReport) -> TextTable:
             ("in all", number(len(report.checks))),
             (f"slow (over {report.slow_s:g} s)", number(len(report.slow))),
         ),
-        "" if report.p95_s is None else f"95 % take at most {report.p95_s:.2g} s",
+        "" if report.p95_s is None else f"95 % within {1000 * report.p95_s:.2g} ms",
     )
 
 

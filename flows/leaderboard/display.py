@@ -1,11 +1,12 @@
 """Terminal output of the leaderboard."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from rich.markup import escape
 
 from flows.report.tables import open_console, show, table
+from tasks.scoring.report import Ratio
 from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board, Standing
 from tasks.tracking.pages.text import visible
 from tasks.wording import DASH, counts, interval, money, number, percent
@@ -18,9 +19,10 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
     """Print every board, and below it the runs that are not ranked."""
     console = open_console(stream, WIDE)
     for board in boards:
+        beside = _beside(board)
         made = table(
             _text(board.title), "rank", "pipeline", "backbone", "EX", "right", f"{100 * CONFIDENCE:g} % interval",
-            "paid", "paid calls", "from cache", "input tokens", "output tokens", "run",
+            *beside, "paid", "paid calls", "from cache", "input tokens", "output tokens", "run",
         )  # fmt: skip
         for column in made.columns:
             column.no_wrap = column.header not in ("pipeline", "backbone")
@@ -28,8 +30,9 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
             column.overflow = "fold"
         for each in board.ranked:
             made.add_row(
-                f"{each.rank}", _what(each), _text(each.backbone), *_score(each), *_cost(each), each.run_id
-            )
+                f"{each.rank}", _what(each), _text(each.backbone), *_score(each),
+                *(percent(beside[name](each)) for name in beside), *_cost(each), each.run_id
+            )  # fmt: skip
         show(console, made, keep=6)
         if board.not_ranked:
             console.print("[dim]not ranked[/]")
@@ -48,6 +51,15 @@ def _what(each: Standing, between: str = "\n") -> str:
 
 def _score(each: Standing) -> tuple[str, str, str]:
     return percent(each.ex), counts(each.ex), interval(*each.interval) if each.interval else DASH
+
+
+def _beside(board: Board) -> dict[str, Callable[[Standing], Ratio | None]]:
+    """Return the further scores that a run of the board has, by the name of their column."""
+    known: dict[str, Callable[[Standing], Ratio | None]] = {
+        "corrected golds": lambda each: each.ex_corrected,
+        "pass@k": lambda each: each.passed,
+    }
+    return {name: score for name, score in known.items() if any(score(each) for each in board.ranked)}
 
 
 def _cost(each: Standing) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ async def clear_leftovers(home: Home) -> int:
         if "mlflow_run" in left:
             kill_mlflow_run(left["tracking_uri"], left["mlflow_run"])
         if "run" in left:
-            Warehouse(home.warehouse).abandon(left["run"])
+            Warehouse(home.warehouse).abandon(left["run"], "killed")
         path.unlink(missing_ok=True)
         cleared += 1
     return cleared

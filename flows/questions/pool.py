@@ -239,7 +239,9 @@ async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], 
 
 
 def _show(progress: Progress, outcome: Outcome) -> None:
-    paid = sum(not call.cached for record in outcome.stages if not record.restored for call in record.calls)
+    paid = [
+        call for record in outcome.stages if not record.restored for call in record.calls if not call.cached
+    ]
     failed = outcome.failure is not None and outcome.failure.kind != MISSING_DATABASE
     progress.answered(failed=failed, calls=paid)
 

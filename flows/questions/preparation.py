@@ -24,6 +24,7 @@ from tasks.settings.home import Home, find_conf
 from tasks.settings.pipeline import has_oracle, oracle_settings
 from tasks.tracking.mlflow.store import check as check_store
 from tasks.tracking.mlflow.store import find_store
+from tasks.wording import counted
 
 ORACLE_NOTE = "An analysis, not a score: parts of the gold SQL were given to the pipeline ({})."
 
@@ -100,7 +101,7 @@ def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
             f"be {benchmark.location(next(iter(wanted)))}. Put them there, or name their folder with --data "
             f"FOLDER or CROSSCHECK_DATA.{settings.benchmark.source and f' They come from {settings.benchmark.source}.'}"
         )
-    progress.step(f"Reading {len(present)} databases")
+    progress.step(f"Reading {counted(len(present), 'database')}")
     databases = {
         name: open_benchmark_database(benchmark, name, settings.pipeline.prompt.sample_rows, home)
         for name in present

@@ -1,6 +1,7 @@
 """The summary that ends an evaluation: every share with its numerator and denominator."""
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
@@ -42,7 +43,7 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
         tables.append(_bill(report, summary))
     show_all(console, tables)
     if not report.stage_cost:
-        console.print(f"{summary['seconds']:.1f} seconds in all")
+        console.print(_seconds(summary))
     for line in (*_metrics(report), *_remarks(evaluated)):
         console.print(line, soft_wrap=not console.is_terminal)
     if details:
@@ -134,7 +135,15 @@ def _bill(report: Report, summary: Mapping[str, object]) -> TextTable:
     ]
     headers = ("stage", "calls", "from cache", "input tokens", "output tokens", "cost", "p50", "p95")
     rows = (*stages, None, ("all", *_cost(report.cost)))
-    return TextTable("Model calls", headers, rows, f"{summary['seconds']:.1f} seconds in all")
+    return TextTable("Model calls", headers, rows, _seconds(summary))
+
+
+def _seconds(summary: Mapping[str, Any]) -> str:
+    """Return how long the questions took, and the command with everything before and after them."""
+    import psutil
+
+    in_all = time.time() - psutil.Process().create_time()
+    return f"{summary['seconds']:.1f} s for the questions, {in_all:.1f} s in all"
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:

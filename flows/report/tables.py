@@ -20,6 +20,14 @@ PAGE = 110
 BOUNDLESS = 100_000
 
 
+class _Console(Console):
+    """Console that leaves it to the command what happens when the reader of the output has closed it."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise it again, where Rich would end the process with exit code 1."""
+        raise BrokenPipeError
+
+
 def open_console(stream: TextIO, width: int = PAGE) -> Console:
     """Return a console with colours on a terminal only, and without emoji codes (`:name:`) and line breaks.
 
@@ -28,7 +36,7 @@ def open_console(stream: TextIO, width: int = PAGE) -> Console:
         width: of tables where the output is not a terminal.
     """
     wide = None if stream.isatty() else width
-    return Console(file=stream, highlight=False, emoji=False, soft_wrap=True, width=wide)
+    return _Console(file=stream, highlight=False, emoji=False, soft_wrap=True, width=wide)
 
 
 def literal(text: str) -> str:

@@ -37,7 +37,7 @@ def print_comparison(comparison: RunComparison, stream: TextIO, flips: int | Non
             show(console, part)
         else:
             console.print(part)
-    further = [as_table(comparison.metrics)] if comparison.metrics else []
+    further = [as_table(comparison.metrics, equal=False)] if comparison.metrics else []
     show_all(console, [*([comparison.corrected.table] if comparison.corrected else []), *further])
     shown = comparison.flips[:flips]
     if shown:

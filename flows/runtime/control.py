@@ -5,11 +5,12 @@ commands hand it to the function that makes the flow (`flows.evaluation.flow.eva
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flows.runtime.budget import Budget
 from tasks.errors import CrosscheckError
+from tasks.records import Call
 
 
 class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
@@ -34,8 +35,8 @@ class Progress:
     def questions(self, total: int, restored: int) -> None:
         """Show the number of questions, and of completely restored ones."""
 
-    def answered(self, *, failed: bool, calls: int) -> None:
-        """Count a question that has its outcome, with its number of paid calls."""
+    def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
+        """Count a question that has its outcome, with its paid calls."""
 
     def judged(self, *, correct: bool) -> None:
         """Count a question that has been scored."""

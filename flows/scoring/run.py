@@ -29,6 +29,7 @@ from tasks.settings.home import find_conf
 from tasks.stages.links import read_link
 from tasks.tracking.mlflow.quiet import import_in_background
 from tasks.tracking.mlflow.tracker import Tracker
+from tasks.wording import counted
 
 LINK = "predicted"
 
@@ -88,7 +89,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
             f"be {benchmark.location(next(iter(wanted)))}."
             + (f" Get the data from {settings.benchmark.source}" if settings.benchmark.source else "")
         )
-    progress.step(f"Reading {len(present)} databases")
+    progress.step(f"Reading {counted(len(present), 'database')}")
     databases = {name: _open(benchmark, name) for name in present}
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
     return Selected(Scorable(benchmark, questions, databases), predictions, links)

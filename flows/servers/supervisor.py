@@ -86,6 +86,10 @@ class Supervisor(AbstractContextManager["Supervisor"]):
                 self._handle_exit(state, state.process, code)
             elif not state.healthy:
                 state.healthy = state.service.is_healthy()
+                if state.healthy and not state.early_exits:
+                    self._report(
+                        f"{state.service.name} is ready after {time.monotonic() - state.started:.0f} s."
+                    )
 
     def stop(self) -> None:
         """Stop the services in reverse order, one after the other; kill those that exceed the timeout."""

@@ -116,9 +116,11 @@ def run_sweep(
     start: Start,
     cells: Sequence[Cell],
     estimates: Sequence[Estimate],
-    opened: Callable[[], AbstractContextManager[Progress]],
+    opened: Callable[[str], AbstractContextManager[Control]],
 ) -> Sweep:
-    """Evaluate every cell in order, each with a display of its own; the others continue if one fails.
+    """Evaluate every cell in order, each with a control of its own; the others continue if one fails.
+
+    `opened` opens the control of a cell, by its place among all, with its display of progress.
 
     Raises:
         Interrupted: the user stopped it; finished cells and all paid replies are kept.
@@ -129,12 +131,12 @@ def run_sweep(
     with logging_to(home), LocalServer(home) as server:
         server.wait()
         for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
-            with opened() as progress:
-                progress.step(f"{place} of {len(cells)}: {cell.name}")
-                tags = {**start.labels, "sweep": start.sweep_id} | (
+            with opened(f"{place} of {len(cells)}") as control:
+                control.progress.step(cell.name)
+                control.tags = {**start.labels, "sweep": start.sweep_id} | (
                     {"sweep_set": ", ".join(cell.varied)} if cell.varied else {}
                 )
-                control = Control(progress, tags=tags, budget=budget)
+                control.budget = budget
                 done.append(_run_cell(cell, estimated, control, server))
     return Sweep(start.sweep_id, tuple(done), budget, ranks(done), _page(home, start.sweep_id, done))
 

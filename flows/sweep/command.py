@@ -1,6 +1,8 @@
 """`crosscheck sweep`."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from flows.cli.output import emit_json
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
 if TYPE_CHECKING:
+    from flows.runtime.control import Control
     from tasks.settings.evaluation import EvaluationSettings
 
 
@@ -78,12 +81,12 @@ def command(given: SweepOptions) -> int:
     from flows.cli.progress import open_progress
     from flows.sweep.cells import Done, Start, Sweep, estimate_sweep, run_sweep
     from flows.sweep.display import print_estimate, print_sweep
-    from flows.sweep.plan import check_budget, names, plan_sweep
+    from flows.sweep.plan import check_budget, names, plan_sweep, read_grid
     from tasks.tracking.evaluation import new_run_id
 
     labels = given.labels
     backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")
-    cells = plan_sweep(given.settings, backbones, pipelines, given.grid)
+    cells = plan_sweep(given.settings, backbones, pipelines, read_grid(given.grid))
     check_budget(cells, given.budget)
     stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:
@@ -94,10 +97,17 @@ def command(given: SweepOptions) -> int:
             planned = Sweep("", tuple(Done(*pair) for pair in zip(cells, estimates, strict=True)))
             emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": given.budget})
         return 0
-    sweep = run_sweep(
-        Start(new_run_id(), labels, given.budget), cells, estimates, lambda: open_progress(sys.stderr)
-    )
+    sweep = run_sweep(Start(new_run_id(), labels, given.budget), cells, estimates, _control)
     given.emit(
         sweep.as_object() | {"dry_run": False}, lambda stream: print_sweep(sweep, stream), text_too=True
     )
     return sweep.exit_code
+
+
+@contextmanager
+def _control(place: str) -> "Iterator[Control]":
+    from flows.cli.progress import open_progress
+    from flows.runtime.control import Control
+
+    with open_progress(sys.stderr, place) as progress:
+        yield Control(progress)

@@ -68,15 +68,20 @@ def plan_sweep(
     settings_of: Callable[[str, str, tuple[str, ...]], EvaluationSettings],
     backbones: Sequence[str],
     pipelines: Sequence[str],
-    grid: Sequence[str] = (),
+    grid: Sequence[Sequence[str]] = (),
 ) -> tuple[Cell, ...]:
     """Read the settings of every cell, pipelines varying fastest but for the grid: `pipeline.demonstrations.k=0,1,3`.
 
+    `settings_of` returns the settings of a backbone, a pipeline and the grid's settings of a cell.
+
     Raises:
-        ConfigurationError: an unknown name, key or value, a missing key of a backbone, or two equal cells.
+        ConfigurationError: an unknown name, key or value, a missing key of a backbone, two equal cells, or none.
     """
+    _check_grid(grid)
+    if not (backbones and pipelines and all(grid)):
+        raise ConfigurationError("A sweep takes at least one backbone, pipeline, and value of each setting.")
     cells = []
-    for backbone, pipeline, varied in product(backbones, pipelines, _combinations(grid)):
+    for backbone, pipeline, varied in product(backbones, pipelines, product(*grid)):
         try:
             cells.append(Cell(settings_of(backbone, pipeline, varied), varied))
         except ConfigurationError as error:
@@ -125,20 +130,27 @@ def names(text: str, option: str) -> tuple[str, ...]:
     return found
 
 
-def _combinations(grid: Sequence[str]) -> list[tuple[str, ...]]:
+def read_grid(texts: Sequence[str]) -> list[list[str]]:
+    """Split `pipeline.demonstrations.k=0,1,3` into its settings, `pipeline.demonstrations.k=0` and so on.
+
+    Raises:
+        ConfigurationError: a text has another form.
+    """
     axes = []
-    for axis in grid:
-        key, equals, values = axis.partition("=")
+    for text in texts:
+        key, equals, values = text.partition("=")
         if not equals or not values.strip():
             raise ConfigurationError(
-                f"--grid {axis}: write key=value,value, for example --grid pipeline.demonstrations.k=0,1,3."
+                f"--grid {text}: write key=value,value, for example --grid pipeline.demonstrations.k=0,1,3."
             )
-        settings = [f"{key.strip()}={value.strip()}" for value in values.split(",")]
-        for setting in settings:
-            kind, _, _ = parse_override(setting)
-            if kind not in ("backbone", "pipeline"):
-                raise ConfigurationError(
-                    f"--grid {axis}: {kind}.* is the same for a whole sweep; --set changes it for all of it."
-                )
-        axes.append(settings)
-    return list(product(*axes))
+        axes.append([f"{key.strip()}={value.strip()}" for value in values.split(",")])
+    return axes
+
+
+def _check_grid(grid: Sequence[Sequence[str]]) -> None:
+    for setting in (setting for axis in grid for setting in axis):
+        kind, _, _ = parse_override(setting)
+        if kind not in ("backbone", "pipeline"):
+            raise ConfigurationError(
+                f"--grid {setting}: {kind}.* is the same for a whole sweep; --set changes it for all of it."
+            )

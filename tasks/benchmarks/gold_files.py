@@ -31,12 +31,12 @@ class Golds:
     """The gold SQL of a split.
 
     Attributes:
-        source: the file it was read from.
+        source: the file it was read from, or the files.
         golds: in file order.
         by_question: whether the ids are the ids of the evaluated questions, so that they can be quarantined.
     """
 
-    source: Path
+    source: str
     golds: tuple[Gold, ...]
     by_question: bool
 
@@ -52,7 +52,7 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
     """
     if file is not None:
         golds = read_gold_file(file)
-        return Golds(file, golds, tuple(gold.sql for gold in golds) == tuple(benchmark.gold.values()))
+        return Golds(str(file), golds, tuple(gold.sql for gold in golds) == tuple(benchmark.gold.values()))
     settings = benchmark.settings
     if split == "dev":
         if not benchmark.gold:
@@ -62,10 +62,10 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
             for q in benchmark.questions
             if q.id in benchmark.gold
         )
-        return Golds(benchmark.question_files[0], evaluated, True)
+        return Golds(", ".join(map(str, benchmark.question_files)), evaluated, True)
     if settings.train_gold:
         path = benchmark.folder / settings.train_gold
-        return Golds(path, read_gold_file(path), False)
+        return Golds(str(path), read_gold_file(path), False)
     if benchmark.train_file is None:
         raise DataError(
             f'{settings.name} has no training questions. Name their file ("--set benchmark.train=FILE"), or a file '
@@ -73,7 +73,7 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
         )
     shown = enumerate(benchmark.demonstrations)
     return Golds(
-        benchmark.train_file, tuple(Gold(str(place), d.database_id, d.sql) for place, d in shown), False
+        str(benchmark.train_file), tuple(Gold(str(place), d.database_id, d.sql) for place, d in shown), False
     )
 
 

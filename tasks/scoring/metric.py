@@ -118,7 +118,8 @@ class Metric:
         if isinstance(value, Ratio):
             if self.unit == SHARE:
                 return f"{percent(value)} ({counts(value)})"
-            return DASH if value.value is None else f"{value.value:,.2f} {self.unit} ({counts(value)})"
+            mean_of = f"{value.correct:,g} / {value.total:,g}"
+            return DASH if value.value is None else f"{value.value:,.2f} {self.unit} ({mean_of})"
         return DASH if value is None else f"{value:,g} {self.unit}"
 
     def _data(self, found: Measurement) -> dict[str, Any]:

@@ -25,6 +25,8 @@ REROLLED, ORACLE, TRANSLATED = "rerolled", "oracle", "gold_translated"
 """Tags of runs that must not be ranked, as flows write them."""
 NIGHT = "night"
 """Tag of the runs of a nightly run: its name."""
+Unfinished = Literal["interrupted", "failed", "killed"]
+"""How a run ended that has no report: the user stopped it, an error ended it, or its process was killed."""
 
 
 def _named(engine: str) -> str:

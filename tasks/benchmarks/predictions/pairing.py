@@ -85,7 +85,8 @@ def _by_position(file: PredictionFile, benchmark: Benchmark, note: str = "") -> 
     if places != list(range(len(questions))):
         raise DataError(
             f"{file.path} has {len(entries):,} predictions, but {benchmark.settings.name} has {len(questions):,} "
-            "questions: by position, there must be one for each, from 0 on."
+            "questions: by position, there must be one for each, from 0 on, also where only some questions are scored. "
+            "To hand in a part, give each prediction its question_id."
         )
     for entry, question in zip(entries, questions, strict=True):
         _demand_database(file, entry, question, benchmark)

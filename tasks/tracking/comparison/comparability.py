@@ -1,12 +1,12 @@
 """Whether two runs may be compared at all, and what a reader must know when they are."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison
-from tasks.tracking.evaluation import REROLLED
+from tasks.tracking.evaluation import REROLLED, Unfinished
 from tasks.tracking.warehouse.runs import StoredRun
 from tasks.wording import counted, shorten
 
@@ -129,7 +129,10 @@ def _about_both(a: StoredRun, b: StoredRun) -> Iterator[str]:
 def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) -> Iterator[str]:
     how_it_ended = {
         "running": "is still running: only what it has scored so far is compared.",
-        "abandoned": "was stopped before its end: only what it scored until then is compared.",
+        **dict.fromkeys(
+            (*get_args(Unfinished), "abandoned"),
+            "was stopped before its end: only what it scored until then is compared.",
+        ),
         "partial": "is partial: it stopped asking before its end, and what it did not ask counts as wrong.",
     }
     if stored.status in how_it_ended:

@@ -1,6 +1,6 @@
 """Every metric of two runs beside each other, as the summaries of the runs have them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ from tasks.scoring.metric import METRICS, SHARE, Better, Metric
 from tasks.scoring.report import Ratio, Value
 from tasks.tables import TextTable
 from tasks.tracking.warehouse.runs import StoredRun
-from tasks.wording import DASH, MINUS, counts, percent, points, signed
+from tasks.wording import DASH, MINUS, counted, counts, percent, points, signed
 
 CAPTION = "over all scored questions of each run, and not tested against chance"
 DESCRIPTIVE = frozenset({"unit", "better"})
@@ -90,11 +90,17 @@ def metric_rows(a: StoredRun, b: StoredRun) -> tuple[MetricRow, ...]:
     return tuple(rows)
 
 
-def as_table(rows: tuple[MetricRow, ...]) -> TextTable:
-    """Return the rows as a table."""
-    return TextTable(
-        "Metrics", ("", "A", "B", f"B {MINUS} A", "better"), tuple(row.cells for row in rows), CAPTION
-    )
+def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> TextTable:
+    """Return the rows as a table.
+
+    Args:
+        rows: the rows.
+        equal: whether those without a difference are in it; otherwise the caption counts them.
+    """
+    shown = [row for row in rows if equal or row.difference != 0]
+    left_out = f"; {counted(len(rows) - len(shown), 'value')} equal in both" if len(shown) < len(rows) else ""
+    header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
+    return TextTable("Metrics", header, tuple(row.cells for row in shown), f"{CAPTION}{left_out}")
 
 
 def _metrics(a: StoredRun, b: StoredRun) -> dict[str, Metric | None]:

@@ -1,7 +1,7 @@
 """The latest run of each backbone and pipeline, ranked by its score among runs of the same questions."""
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,9 @@ class Standing:
         label: what the user wrote on the run, "" for nothing.
         started: when, with time zone.
         ex: its execution accuracy; None where nothing was scored.
+        ex_corrected: on corrected golds; None where it was given none.
+        candidates: candidates per question; None without.
+        passed: pass@k for all of them, the share of questions of which one candidate is right; None without.
         calls, cached_calls: paid calls, and calls answered from a cache; None where unknown.
         input_tokens, output_tokens: of the paid calls; None where unknown.
         cost_usd: of the paid calls; None where unknown.
@@ -44,6 +47,9 @@ class Standing:
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
+    ex_corrected: Ratio | None = None
+    candidates: int | None = None
+    passed: Ratio | None = None
     rank: int | None = None
     why_unranked: str = ""
 
@@ -136,7 +142,8 @@ def _score(standing: Standing) -> float:
 
 def _standing(stored: StoredRun) -> Standing:
     run, summary = stored.run, stored.summary or {}
-    ex, tokens = summary.get("ex") or {}, summary.get("tokens") or {}
+    ex, tokens = summary.get("ex"), summary.get("tokens") or {}
+    candidates = summary.get("candidates") or {}
     return Standing(
         run.run_id,
         run.backbone,
@@ -144,14 +151,21 @@ def _standing(stored: StoredRun) -> Standing:
         run.tags.get("changed", ""),
         run.tags.get("name", ""),
         run.started,
-        Ratio(ex["correct"], ex["total"]) if ex.get("total") else None,
+        _ratio(ex),
         summary.get("calls"),
         summary.get("cached_calls"),
         tokens.get("input"),
         tokens.get("output"),
         summary.get("cost_usd"),
+        _ratio(summary.get("ex_corrected")),
+        candidates.get("n"),
+        _ratio(candidates.get(f"pass@{candidates.get('n')}")),
         why_unranked=_why_unranked(stored),
     )
+
+
+def _ratio(share: Mapping[str, Any] | None) -> Ratio | None:
+    return Ratio(share["correct"], share["total"]) if share and share.get("total") else None
 
 
 def _why_unranked(stored: StoredRun) -> str:
@@ -195,6 +209,9 @@ def _as_object(standing: Standing) -> dict[str, Any]:
         "name": standing.label or None,
         "started": standing.started.isoformat(timespec="seconds"),
         "ex": ex and ex.as_object() | {"low": low, "high": high, "confidence": CONFIDENCE},
+        "ex_corrected": standing.ex_corrected and standing.ex_corrected.as_object(),
+        "candidates": standing.candidates,
+        "pass_at_k": standing.passed and standing.passed.as_object(),
         "calls": standing.calls,
         "cached_calls": standing.cached_calls,
         "tokens": {"input": standing.input_tokens, "output": standing.output_tokens},

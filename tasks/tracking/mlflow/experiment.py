@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.errors import ConfigurationError
-from tasks.tracking.mlflow.experiment_view import view, view_tag
+from tasks.tracking.mlflow.experiment_view import nights_view, view, view_tag
 from tasks.tracking.mlflow.store import Store, attempt, ui_url
 
 if TYPE_CHECKING:
@@ -41,8 +41,12 @@ def find_or_create(
     return found
 
 
-def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | None) -> str:
+def open_experiment(
+    client: "MlflowClient", benchmark: str, artifacts: Path | None, *, nights: bool = False
+) -> str:
     """Return the id of a benchmark's experiment; create it if there is none, as `find_or_create`.
+
+    With `nights` it also has a view of the runs of nightly runs.
 
     Raises:
         ConfigurationError: it was deleted.
@@ -55,8 +59,10 @@ def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | No
             f'"mlflow experiments restore --experiment-id {found.experiment_id}", or remove it for good '
             'with "mlflow gc".'
         )
-    if found.tags.get(view_tag()) != view():
-        client.set_experiment_tag(found.experiment_id, view_tag(), view())
+    views = {view_tag(): view()} | ({view_tag("nights"): nights_view()} if nights else {})
+    for tag, content in views.items():
+        if found.tags.get(tag) != content:
+            client.set_experiment_tag(found.experiment_id, tag, content)
     return str(found.experiment_id)
 
 

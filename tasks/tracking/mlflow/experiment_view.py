@@ -6,6 +6,7 @@ alphabetical order. A view is a tag of the experiment; MLflow 3.17 lists it unde
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from tasks.tracking.mlflow.store import VIEW
@@ -31,10 +32,29 @@ def view_tag(view: str = VIEW) -> str:
     return f"mlflow.sharedViewState.{view}"
 
 
-def view(name: str = "Crosscheck", search: str = "") -> str:
-    """Return a view as its tag holds it: a name under "Views", and which runs it shows, in MLflow's search syntax."""
-    order = {"orderByKey": "metrics.`ex`", "orderByAsc": False, "selectedColumns": COLUMNS}
-    state = order | {
+def nights_view() -> str:
+    """Return the view of the runs of nightly runs, the newest first, with the name of their night."""
+    columns = (*COLUMNS, "tags.`night`")
+    return view("Nights", "tags.night LIKE '%'", columns=columns, order="attributes.start_time")
+
+
+def view(
+    name: str = "Crosscheck",
+    search: str = "",
+    *,
+    columns: Sequence[str] = COLUMNS,
+    order: str = "metrics.`ex`",
+) -> str:
+    """Return a view as its tag holds it.
+
+    Args:
+        name: shown under "Views".
+        search: which runs it shows, in MLflow's search syntax; "" for all.
+        columns: columns of the run table.
+        order: by what the runs are ordered, from the highest to the lowest.
+    """
+    table = {"orderByKey": order, "orderByAsc": False, "selectedColumns": columns}
+    state = table | {
         "searchFilter": search,
         "runsHiddenMode": _SHOWN_RUNS,
         "hideEmptyCharts": True,
@@ -47,7 +67,7 @@ def view(name: str = "Crosscheck", search: str = "") -> str:
             for number, card in enumerate(cards)
         ],
     }
-    return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state), **order})
+    return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state), **table})
 
 
 def _section(name: str, *, display: bool) -> dict[str, Any]:

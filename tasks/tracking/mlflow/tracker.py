@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tasks.errors import ConfigurationError
 from tasks.scoring.report import Report
 from tasks.settings.home import Home
-from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.evaluation import NIGHT, EvaluationRun, Unfinished
 from tasks.tracking.known_store import is_known
 from tasks.tracking.mlflow.experiment import experiment_name, open_experiment
 from tasks.tracking.mlflow.package import (
@@ -121,15 +121,16 @@ class Tracker:
             )
         return self._tracked
 
-    def abandon(self, reason: str, ending: Ending = "FAILED") -> Tracked:
-        """Close the run without a report, "KILLED" when the user stopped it; the reason goes into its description."""
+    def abandon(self, reason: str, status: Unfinished = "failed") -> Tracked:
+        """Close the run without a report, with how it ended; the reason goes into its description."""
         run = self._started()
         before = opening(run)
-        now = {"status": "abandoned", "mlflow.note.content": f"Abandoned: {redact(reason)}"}
+        now = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
         package = replace(before, tags={**before.tags, **now})
+        ending: Ending = "FAILED" if status == "failed" else "KILLED"
         problem = self._attempt(lambda client: self._send(client, package, ending))
         if problem:
-            _LOG.warning("MLflow does not know that run %s was abandoned: %s", run.run_id, problem)
+            _LOG.warning("MLflow does not know that run %s has ended (%s): %s", run.run_id, status, problem)
         return self._tracked
 
     def log_again(self, run_id: str) -> Tracked:
@@ -168,7 +169,9 @@ class Tracker:
         self._opened = True
 
     def _create(self, client: "MlflowClient", package: Package) -> None:
-        experiment_id = open_experiment(client, package.run.benchmark, self.store.artifacts)
+        experiment_id = open_experiment(
+            client, package.run.benchmark, self.store.artifacts, nights=NIGHT in package.run.tags
+        )
         created = client.create_run(
             experiment_id,
             start_time=int(package.run.started.timestamp() * 1000),

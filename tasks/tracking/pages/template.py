@@ -18,6 +18,7 @@ from markupsafe import Markup
 from tasks import wording
 from tasks.scoring.report import is_right, is_right_corrected
 from tasks.scoring.significance import needed_net, wilson
+from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.pages.sql_markup import mark_sql
 from tasks.tracking.pages.text import answer_in_words, visible
 
@@ -98,7 +99,7 @@ def _environment() -> "Environment":
         wording.percent, wording.counts, wording.points, wording.p_value, wording.number, wording.money,
         wording.seconds, wording.counted, wording.duration, wording.interval, wording.signed,
     )  # fmt: skip
-    environment.filters |= {function.__name__: function for function in written}
+    environment.filters |= {function.__name__: function for function in written} | {"labels": labels_in_words}
     called = (Scale, mark_sql, answer_in_words, wilson, needed_net)
     environment.globals |= {function.__name__: function for function in called} | {
         "right": is_right,

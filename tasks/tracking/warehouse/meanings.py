@@ -22,7 +22,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "backbone": "name of the model's settings; of a scored file, the name of the system",
         "pipeline": "name of the pipeline; predictions for a scored file",
         "rule": "comparison rule of the headline score",
-        "status": "running, complete, partial (ended early by a fatal error) or abandoned (interrupted)",
+        "status": "running, complete, partial (an error ended asking), interrupted (by the user), failed or killed",
         "started": "when it began, UTC",
         "finished": "when it ended, UTC; NULL: it runs, or was killed",
         "seconds": "wall time of the run",

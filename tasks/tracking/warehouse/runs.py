@@ -2,14 +2,14 @@
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Opinion, QuestionScore, Report
-from tasks.tracking.evaluation import EvaluationRun, as_json, run_from_json
+from tasks.tracking.evaluation import EvaluationRun, Unfinished, as_json, run_from_json
 from tasks.tracking.warehouse.bulk import read_questions, remove_run, replace_questions
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.rows import from_rows, to_rows
@@ -59,7 +59,8 @@ class StoredRun:
 
     Attributes:
         run: the evaluation.
-        status: "running", or how it ended ("complete", "partial", "abandoned").
+        status: "running", or how it ended: "complete", "partial", or one of `Unfinished`; earlier releases wrote
+            "abandoned" for these.
         summary: the command line's JSON object; None while it is not finished.
         rows: the questions written so far, in benchmark order once finished.
     """
@@ -124,12 +125,12 @@ class Warehouse:
                 [json.dumps(summary | {"judge": dict(facts)}), run_id],
             )
 
-    def abandon(self, run_id: str) -> None:
+    def abandon(self, run_id: str, status: Unfinished) -> None:
         """Note that a run ended without a report; its questions stay, and so does one that did end with one."""
         with self._file.writing() as connection:
             connection.execute(
-                "UPDATE runs SET status = 'abandoned', finished = ? WHERE run_id = ? AND status = 'running'",
-                [_now(), run_id],
+                "UPDATE runs SET status = ?, finished = ? WHERE run_id = ? AND status = 'running'",
+                [status, _now(), run_id],
             )
 
     def runs(self) -> tuple[RunHeader, ...]:
@@ -169,6 +170,32 @@ class Warehouse:
                 [list(run_ids)],
             ).fetchall()
         return dict(rows)
+
+    def same_answers(self, run: EvaluationRun, rows: Sequence[QuestionScore]) -> str:
+        """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.
+
+        Args:
+            run: this one.
+            rows: its questions.
+        """
+        if not self._file.path.exists():
+            return ""
+        names = (run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, len(rows))
+        answers = {row.question.id: row.outcome.sql for row in rows}
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT run_id, run FROM runs WHERE run_id <> ? AND benchmark = ? AND backbone = ? AND pipeline = ? "
+                "AND revision = ? AND questions = ? AND status = 'complete' ORDER BY started DESC LIMIT 10",
+                list(names),
+            ).fetchall()
+            for run_id, content in found:
+                if _asked_alike(run, run_from_json(content)):
+                    theirs = connection.execute(
+                        "SELECT question_id, sql FROM questions WHERE run_id = ?", [run_id]
+                    ).fetchall()
+                    if dict(theirs) == answers:
+                        return str(run_id)
+        return ""
 
     def last_sample(self, like: EvaluationRun) -> int:
         """Return the highest sampling of the model in finished runs of the same benchmark, backbone and pipeline.
@@ -210,6 +237,12 @@ class Warehouse:
         return StoredRun(
             run_from_json(run), status, json.loads(summary) if summary else None, from_rows(rows)
         )
+
+
+def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
+    """Return whether two runs have the same settings, questions, golds and tags that change what a score means."""
+    names = ("settings", "question_sha256", "golds_sha256", "why_unranked", "engine")
+    return all(getattr(a, name) == getattr(b, name) for name in names)
 
 
 def _enter(connection: "DuckDBPyConnection", run: EvaluationRun) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pandas import NA
 
-import flows.api.crosscheck as documented
-from flows.api import Crosscheck, CrosscheckError
+from flows.api import Crosscheck, CrosscheckError, inputs, results
+from flows.api import crosscheck as does
 from flows.api.records import frame
 from flows.api.threads import in_thread, restored_environment
 from flows.runtime.control import Control
@@ -40,11 +41,12 @@ def prefect_variables() -> dict[str, str]:
 async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) -> None:
     assert asyncio.get_running_loop()
     before = prefect_variables()
-    runner, shared = doctest.DocTestRunner(), dict(vars(documented))
+    runner, shared = doctest.DocTestRunner(), dict(vars(does))
     page = ROOT / "docs" / "python.md"
     text = page.read_text(encoding="utf-8")
     guide = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
-    for example in (guide, *doctest.DocTestFinder().find(documented)):
+    examples = [each for module in (does, results, inputs) for each in doctest.DocTestFinder().find(module)]
+    for example in (guide, *examples):
         example.globs = shared
         runner.run(example, clear_globs=False)
     assert (runner.failures, runner.tries > 20) == (0, True)
@@ -77,6 +79,10 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
         (lambda c: c.score("nowhere.json"), "nowhere.json"),
         (lambda c: c.score({1: "SELECT 1"}, settings={"pipeline.x": 1}), "only benchmark.*"),
         (lambda c: c.compare("latest~1", "latest"), "crosscheck evaluate"),
+        (lambda c: c.rerun("latest"), "crosscheck evaluate"),
+        (lambda c: c.sweep(backbones=["ofline"]), 'Did you mean "offline"'),
+        (lambda c: c.sweep(grid={"benchmark.rule": ["bird", "strict"]}), "the same for a whole sweep"),
+        (lambda c: c.sweep(pipelines=[]), "at least one"),
         (lambda c: c.runs(), "crosscheck evaluate"),
         (lambda c: Crosscheck(home=c.home, tags={"sweep": "x"}).evaluate(limit=1), "--tag"),
     ],
@@ -101,7 +107,7 @@ def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once() -> None:
         return "stopped"
 
     before = signal.getsignal(signal.SIGINT)
-    assert in_thread(lambda: asyncio.run(wait()), control) == "stopped"
+    assert in_thread(lambda: asyncio.run(wait()), [control]) == "stopped"
     assert signal.getsignal(signal.SIGINT) == before
 
 
@@ -126,6 +132,7 @@ def test_the_environment_is_restored_also_after_an_error(monkeypatch: pytest.Mon
 
 
 def test_what_is_unknown_is_neither_zero_nor_a_number() -> None:
-    made = frame([{"n": 1, "usd": 0.0}, {"n": None, "usd": None}], ("n", "usd"))
-    assert [str(kind) for kind in made.dtypes] == ["Int64", "Float64"]
-    assert made.isna().iloc[1].all() and not made.isna().iloc[0].any()
+    made = frame([{"n": 1, "usd": 0.0}, {"n": None, "usd": None}], ("n", "usd", "never"))
+    assert [str(kind) for kind in made.dtypes[:2]] == ["Int64", "Float64"]
+    assert made.never.to_list() == [NA, NA]
+    assert made.isna().iloc[1].all() and not made[["n", "usd"]].isna().iloc[0].any()

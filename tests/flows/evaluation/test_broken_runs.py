@@ -61,7 +61,7 @@ def test_an_interrupted_evaluation_leaves_its_scores_in_the_warehouse_and_nothin
     assert "Traceback" not in stopped.err
     warehouse = Warehouse(demo.home / "warehouse.duckdb")
     (header,) = warehouse.runs()
-    assert header.status == "abandoned"
+    assert header.status == "interrupted"
     scored = warehouse.read_run(header.run_id).rows
     assert 0 < len(scored) < 8
     assert all(row.outcome.sql for row in scored)
@@ -113,7 +113,7 @@ def test_a_mistake_that_only_a_question_shows_ends_the_run_and_the_same_command_
     assert "has no attribute 'txt'" in broken.err
     assert [run.info.status for run in mlflow_runs(demo)] == ["FAILED"]
     (header,) = Warehouse(demo.home / "warehouse.duckdb").runs()
-    assert header.status == "abandoned"
+    assert header.status == "failed"
 
     spoil(prompts / "augmented_sql.jinja", "question.txt", "question")
     mended = demo.run(*arguments, "--json")

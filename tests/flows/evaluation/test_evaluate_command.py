@@ -7,12 +7,14 @@ import signal
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, end, served, wait_until
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
+from tests.support.schedule import ask
 
 KEYS = [
     "run_id", "benchmark", "backbone", "pipeline", "questions", "answered", "ex", "rules", "stages", "linking",
@@ -28,6 +30,13 @@ def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
 
 def bodies(server: FakeOpenAI) -> Counter[str]:
     return Counter(json.dumps(request.body, sort_keys=True) for request in server.requests)
+
+
+def artifact_of(ran: Ran, api: str) -> Any:
+    """The result on the flow run's page in Prefect."""
+    found = ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["evaluation"]}}})
+    (artifact,) = [each for each in found if ran.json["run_id"] in each["description"]]
+    return artifact
 
 
 def assert_no_traceback(ran: Ran) -> None:
@@ -83,7 +92,10 @@ def test_a_second_identical_run_makes_no_call_and_finds_the_same(
 ) -> None:
     first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
     asked = len(model.requests)
-    second = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
+    again = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json")
+    second = again.json
+    assert (first["same_as"], second["same_as"]) == (None, first["run_id"])
+    assert f"The same as run {first['run_id']}" in again.err and "nothing was paid" in again.err
     assert first["calls"] == asked > 0
     assert len(model.requests) == asked
     assert second["calls"] == 0
@@ -98,7 +110,7 @@ def test_a_second_identical_run_makes_no_call_and_finds_the_same(
 
 
 def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_mends_it(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, prefect_server: str
 ) -> None:
     ordinary = model.answer
     questions = json.loads((demo.home / "benchmarks/demo/dev.json").read_text(encoding="utf-8"))
@@ -119,8 +131,12 @@ def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_men
     before = bodies(model)
 
     model.answer = ordinary
+    page = artifact_of(broken, prefect_server)
+    assert f"crosscheck rerun {broken.json['run_id']}" in page["data"]
+    assert "1 without an answer" in page["description"] and "| 1_preliminary_sql |" in page["data"]
     mended = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
     assert mended.code == 0
+    assert "crosscheck rerun" not in artifact_of(mended, prefect_server)["data"]
     assert mended.json["answered"] == 4
     again = [
         body for body, count in (bodies(model) - before).items() if body in before and poison not in body

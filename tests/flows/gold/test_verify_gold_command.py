@@ -52,6 +52,15 @@ def settings_file(tmp_path: Path) -> str:
     return str(settings)
 
 
+def test_several_question_files_are_all_named(settings_file: str) -> None:
+    folder = Path(settings_file).parent / "bench"
+    more = [{"question_id": 9, "db_id": "shop", "question": "another", "SQL": "SELECT name FROM item"}]
+    (folder / "more.json").write_text(json.dumps(more), encoding="utf-8")
+    files = "benchmark.questions=[dev.json, more.json]"
+    ran = run("verify-gold", "--benchmark", settings_file, "--set", files)
+    assert f"7 gold queries of {folder / 'dev.json'}, {folder / 'more.json'}" in ran.out
+
+
 def test_every_gold_is_classified_and_listed(settings_file: str) -> None:
     ran = run("verify-gold", "--benchmark", settings_file, "--json")
     assert ran.code == 0, ran.err

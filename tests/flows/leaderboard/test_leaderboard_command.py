@@ -9,11 +9,13 @@ import pytest
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import render, write_leaderboard
+from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.support.in_process import run
-from tests.tasks.tracking.comparison_samples import score, stored
+from tests.tasks.tracking.comparison_samples import FINAL, score, stored
 from tests.tasks.tracking.night_samples import keep, unanswered
 from tests.tasks.tracking.page_parts import EVIL, Page
+from tests.tasks.tracking.samples import report_of
 
 
 def a_run(pipeline: str, right: int, questions: int = 10, **changes: Any) -> StoredRun:
@@ -106,6 +108,33 @@ def test_text_json_and_page_have_the_same_numbers(home: Home, tmp_path: Path) ->
         assert part in text
 
 
+def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where_a_run_has_them(
+    home: Home, tmp_path: Path
+) -> None:
+    plain, voting = a_run("few-shot", 5), a_run("rsl-sql", 6)
+    more = {
+        "ex_corrected": {"correct": 7, "total": 9, "value": 7 / 9},
+        "candidates": {
+            "n": 3,
+            "pass@1": {"correct": 6, "total": 10},
+            "pass@3": {"correct": 8.5, "total": 10},
+        },
+    }
+    warehouse = Warehouse(home.warehouse)
+    keep(warehouse, [plain])
+    assert "pass@" not in run("leaderboard").out and "corrected" not in run("leaderboard").out
+    told = summary(voting.run, report_of(voting.rows, (FINAL,))) | more
+    warehouse.finish(replace(voting.run, run_id="2026-9"), report_of(voting.rows, (FINAL,)), told, "complete")
+    lines = run("leaderboard").out
+    assert "77.78 %" in lines and "85.00 %" in lines and "corrected golds" in lines
+    file = tmp_path / "board.html"
+    best = run("leaderboard", "--json", "--html", str(file)).json["boards"][0]["ranked"][0]
+    assert best["ex_corrected"]["total"] == 9
+    assert (best["candidates"], best["pass_at_k"]["correct"]) == (3, 8.5)
+    text = Page(file.read_text(encoding="utf-8")).text
+    assert "corrected golds 77.78 %" in text and "pass@3 85.00 %" in text
+
+
 def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
     kept = keep(Warehouse(home.warehouse), of_seven())
     home.reports.mkdir()
@@ -114,6 +143,11 @@ def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
     file = write_leaderboard(leaderboard(Warehouse(home.warehouse)), home)
     links = [value for name, value in Page(file.read_text(encoding="utf-8")).attributes if name == "href"]
     assert links == [page]
+
+
+def test_the_page_says_that_others_are_as_good_as_the_first(home: Home) -> None:
+    keep(Warehouse(home.warehouse), [a_run("dac", 7), a_run("rsl-sql", 7), a_run("few-shot", 5)])
+    assert "70.00 %, as 1 other of rank 1" in Page(render(leaderboard(Warehouse(home.warehouse)))).text
 
 
 def test_hostile_names_stay_text(home: Home) -> None:

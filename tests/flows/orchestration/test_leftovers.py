@@ -84,7 +84,7 @@ async def test_a_killed_run_is_ended_everywhere_and_its_file_is_gone(home: Home,
     assert not path.exists()
     assert await state_of(flow_run) == "CRASHED"
     assert MlflowClient(home.mlflow_uri).get_run(str(tracked.run_id)).info.status == "KILLED"
-    assert Warehouse(home.warehouse).read_run(run.run_id).status == "abandoned"
+    assert Warehouse(home.warehouse).read_run(run.run_id).status == "killed"
     assert await clear_leftovers(home) == 0
 
 

@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from rich.table import Table
 from flows.cli import progress
 from flows.cli.progress import LineProgress, open_progress
 from flows.report.tables import PAGE, fits, open_console, show, table
+from tasks.records import Call, Usage
 from tests.support.command_line import CommandLine, Ran
 from tests.support.terminal import Screen, run_in_terminal
 
@@ -31,6 +33,15 @@ def shown(made: Table, width: int) -> list[str]:
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
+def test_a_reader_that_has_closed_the_pipe_is_no_failure_of_the_command() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):  # the command line then exits with code 0, Rich with 1
+        open_console(Closed()).print("text")
+
+
 def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: CommandLine) -> None:
     code, screen = run_in_terminal(
         demo.command("evaluate", "--limit", "4", "--pipeline", "rsl-sql"),
@@ -40,7 +51,7 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     )
     assert code == 0, screen.text
     assert any("Waiting for Prefect's server" in line for line in screen.seen)
-    assert any(re.search(r"\d/4 .*(Asking|Scoring)", line) for line in screen.seen)
+    assert any(re.search(r"\d/4 .*(calls|Asking|Scoring)", line) for line in screen.seen)
     assert not screen.cursor_hidden
     first, run, headline, *lines = [line for line in screen.text.splitlines() if line]
     assert first == "demo · offline · rsl-sql"
@@ -120,22 +131,35 @@ def test_progress_without_a_terminal_is_plain_lines_each_step_once(monkeypatch: 
         seen.step("Building (2 of 7)")
         seen.step("Building (3 of 7)")
         seen.questions(1_200, 1_000)
-        seen.answered(failed=False, calls=9)
+        call = Call("request", "model", Usage(), cached=False, seconds=1.0, cost_usd=0.25)
+        seen.answered(failed=False, calls=[call] * 9)
         monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
         seen._next_line = 0.0
-        seen.answered(failed=True, calls=1)
+        seen._began -= 100
+        seen.answered(failed=True, calls=[replace(call, retries=2)])
         seen.judged(correct=True)
         seen.judged(correct=False)
-        seen.answered(failed=False, calls=0)
+        seen.answered(failed=False, calls=[])
+        seen.answered(failed=False, calls=[replace(call, cost_usd=None)])
+        seen.step("Building (4 of 7)")
         seen.note("Kept for later.")
     assert stream.getvalue().splitlines() == [
         "Reading demo",
         "Building (2 of 7)",
         "1,200 questions, 1,000 of them restored from earlier runs",
-        "1,002 of 1,200 questions · 10 model calls · 1 failed",
-        "1,003 of 1,200 questions · 10 model calls · EX so far 50.0 % · 1 failed",
+        "1,002 of 1,200 questions · 10 calls · $2.50 · 2 h 45 min left · 1 failed · 2 requests repeated",
+        "1,003 of 1,200 questions · 10 calls · EX 50.0 % · $2.50 · 1 h 49 min left · 1 failed · 2 requests repeated",
+        "1,004 of 1,200 questions · 11 calls · EX 50.0 % · 1 h 21 min left · 1 failed · 2 requests repeated",
+        "Building (4 of 7)",
     ]
     assert seen.notes == ["Kept for later."]
+
+
+def test_a_title_stands_before_every_line() -> None:
+    stream = io.StringIO()
+    with open_progress(stream, "2 of 9") as seen:
+        seen.step("Reading demo")
+    assert stream.getvalue() == "2 of 9: Reading demo\n"
 
 
 def test_the_terminal_of_these_tests_does_what_a_terminal_does() -> None:

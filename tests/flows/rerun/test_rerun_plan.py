@@ -159,7 +159,7 @@ def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued
     asked = {"bug": {**CASES["bug"], "samples": (1,)}}
     night.warehouse.start(begun)
     night.warehouse.append_questions(begun.run_id, [score("bug", asked["bug"])])
-    night.warehouse.abandon(begun.run_id)
+    night.warehouse.abandon(begun.run_id, "interrupted")
     assert night.plan(fresh=True).attempt == 1
     night.finish(begun, asked)
     # Of the first run as of the second: a sibling must not be served the replies of another.

@@ -118,6 +118,18 @@ def test_in_every_format_the_gold_is_right_and_what_is_missing_is_wrong_and_list
     assert found["tokens"] == {"input": None, "output": None}
 
 
+def test_predictions_that_fail_alike_are_remarked_on_unless_the_headline_rule_reads_them(
+    demo: list[Question], tmp_path: Path
+) -> None:
+    file = tmp_path / "two.txt"
+    file.write_text(as_lines(demo, {key: f"{sql}; SELECT 2" for key, sql in gold(demo).items()}), "utf-8")
+    chosen = ("--predictions", str(file), "--limit", "6")
+    ran = run("score", *chosen)
+    assert "6 of 6 predictions fail in the same way (The SQL holds more than one statement" in ran.out
+    ran = run("score", *chosen, "--rules", "spider")  # the official rule leaves out what follows the first ;
+    assert "100.00 % (6 of 6, rule spider" in ran.out and "in the same way" not in ran.out
+
+
 def test_lines_belong_to_positions_in_the_whole_file_also_when_few_questions_are_scored(
     demo: list[Question], tmp_path: Path
 ) -> None:

@@ -60,6 +60,14 @@ def numbers(path: Path, count: int) -> list[int]:
     return [int(number) for number in path.read_text().split()]
 
 
+def test_it_is_said_when_a_service_is_ready(tmp_path: Path) -> None:
+    reported: list[str] = []
+    with Supervisor([service(tmp_path, "import time; time.sleep(600)")], reported.append) as supervisor:
+        update_until(supervisor, lambda: supervisor.all_healthy)
+        supervisor.update()
+    assert [text.partition(" after ")[0] for text in reported] == ["thing is ready"]
+
+
 def test_a_service_that_always_crashes_fails_with_the_end_of_its_log(tmp_path: Path) -> None:
     reported: list[str] = []
     crashing = service(tmp_path, "print('the disk is full'); raise SystemExit(7)")
@@ -69,6 +77,7 @@ def test_a_service_that_always_crashes_fails_with_the_end_of_its_log(tmp_path: P
     ):
         update_until(supervisor, lambda: False)
     assert str(crashing.log) in str(ended.value)
+    reported = [text for text in reported if "is ready" not in text]
     assert len(reported) == MAX_EARLY_EXITS - 1
     assert "status 7" in reported[0]
     assert [text.partition("again in ")[2].partition(" s")[0] for text in reported] == [

@@ -73,8 +73,8 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
 
     with Path.open(tmp_path / "terminal.txt", "w") as stream:
         print_summary(EvaluationResult(report, told, (), "mlflow ui", "", "", ""), stream)
-    assert "Length of the SQL: 8.50 characters (17 of 2)" in (tmp_path / "terminal.txt").read_text()
-    assert "- length of the SQL: 8.50 characters (17 of 2)" in markdown(run, report)
+    assert "Length of the SQL: 8.50 characters (17 / 2)" in (tmp_path / "terminal.txt").read_text()
+    assert "- length of the SQL: 8.50 characters (17 / 2)" in markdown(run, report)
 
     found = [(one.value, one.step) for one in measures(report) if one.name.startswith("sql_length")]
     assert found == [(8.5, 0), (8.0, 1), (9.0, 2)]

@@ -134,7 +134,7 @@ def test_what_a_reader_must_know_is_said() -> None:
         "executed by SQLite 3.45.1, B by SQLite 3.0.0": replace(b, run=replace(b.run, engine="SQLite 3.0.0")),
         "is partial": replace(b, status="partial"),
         "is still running": replace(b, status="running"),
-        "was stopped before its end": replace(b, status="abandoned"),
+        "was stopped before its end": replace(b, status="interrupted"),
         "is re-rolled": replace(b, run=replace(b.run, tags={"rerolled": "12"})),
         "stopped after 30.0 s in A and after 5.0 s in B": with_benchmark(b, timeout_s=5.0),
         "no answer to 1 question because": with_row(

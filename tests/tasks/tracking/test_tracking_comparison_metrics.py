@@ -89,3 +89,13 @@ def test_the_object_has_numerators_denominators_and_the_difference() -> None:
             "difference": pytest.approx(0.15),
         }
     ]
+
+
+def test_values_that_are_equal_in_both_runs_may_be_left_out_and_are_counted() -> None:
+    rows = metric_rows(
+        *summarised({"soft_f1": SHARE, "exact_match": SHARE}, {"soft_f1": SHARE, "exact_match": BETTER})
+    )
+    assert len(as_table(rows).rows) == 2
+    table = as_table(rows, equal=False)
+    assert [row[0] for row in table.rows] == ["Exact set match"]
+    assert table.caption.endswith("; 1 value equal in both")

@@ -39,6 +39,16 @@ def test_the_page_shows_its_numbers_with_their_denominators() -> None:
         assert number in page.text
 
 
+def test_what_tells_two_runs_of_one_pipeline_apart_is_at_the_top() -> None:
+    a, b = two_runs(3, 2, 12)
+    b = replace(
+        b, run=replace(b.run, tags={"changed": "pipeline.demonstrations.k=0", "name": "bare", "team": "x"})
+    )
+    text = Page(render(compare(a, b))).text
+    assert "bare · team=x" in text.partition("Difference B")[0]
+    assert "pipeline.demonstrations.k=0" in text.partition("Difference B")[0]
+
+
 def test_hostile_text_stays_text() -> None:
     page = Page(render(compare(*hostile_runs())))
     plain = Page(render(compare(*two_runs(3, 2, 12))))

@@ -151,15 +151,31 @@ def test_a_benchmark_has_one_experiment_that_shows_ex_first(store: Store, client
     assert len(best) == 2
 
 
-def test_an_abandoned_run_says_why(store: Store, client: MlflowClient) -> None:
+def test_the_runs_of_nights_have_a_view_of_their_own_once_there_is_one(
+    store: Store, client: MlflowClient
+) -> None:
+    plain = evaluate(store, tags={})
+    name = "mlflow.sharedViewState.nights"
+    assert name not in client.get_experiment(str(plain.experiment_id)).tags
+    night = evaluate(store, tags={"night": "2026-11-21T00:30Z"})
+    view = json.loads(client.get_experiment(str(night.experiment_id)).tags[name])
+    state = json.loads(view["state"])
+    assert (view["name"], state["orderByKey"], "tags.`night`" in state["selectedColumns"]) == (
+        "Nights", "attributes.start_time", True,
+    )  # fmt: skip
+    (found,) = client.search_runs([str(night.experiment_id)], state["searchFilter"])
+    assert found.info.run_id == night.run_id
+
+
+def test_an_interrupted_run_says_why(store: Store, client: MlflowClient) -> None:
     tracker = Tracker(home_of(store), store)
     tracker.start(make_run())
-    tracked = tracker.abandon("The user stopped it.", "KILLED")
+    tracked = tracker.abandon("The user stopped it.", "interrupted")
     assert tracked.run_id is not None
     run = client.get_run(tracked.run_id)
     assert run.info.status == "KILLED"
-    assert run.data.tags["status"] == "abandoned"
-    assert run.data.tags["mlflow.note.content"] == "Abandoned: The user stopped it."
+    assert run.data.tags["status"] == "interrupted"
+    assert run.data.tags["mlflow.note.content"] == "Interrupted: The user stopped it."
 
 
 def test_an_empty_report_is_logged_too(store: Store, client: MlflowClient) -> None:

@@ -142,12 +142,12 @@ def test_an_unknown_run_is_named_with_the_nearest_one(path: Path) -> None:
         Warehouse(path).read_run(RUN.run_id[:-1])
 
 
-def test_an_abandoned_run_keeps_its_questions(path: Path) -> None:
+def test_an_interrupted_run_keeps_its_questions(path: Path) -> None:
     warehouse = Warehouse(path)
     warehouse.start(RUN)
     warehouse.append_questions(RUN.run_id, make_report(3).rows)
-    warehouse.abandon(RUN.run_id)
-    assert warehouse.read_run(RUN.run_id).status == "abandoned"
+    warehouse.abandon(RUN.run_id, "interrupted")
+    assert warehouse.read_run(RUN.run_id).status == "interrupted"
     assert len(warehouse.read_run(RUN.run_id).rows) == 3
 
 
