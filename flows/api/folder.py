@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.api.inputs import Settings, overrides, text
 from flows.api.records import Run
-from flows.runtime.control import NullProgress, Progress
+from flows.runtime.control import Progress
 from tasks.settings.home import Home, find_home
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Folder:
         from flows.cli.progress import open_progress
 
         if self.quiet:
-            yield NullProgress()
+            yield Progress()
             return
         with open_progress(sys.stderr, title) as progress:
             yield progress

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from rich.markup import escape
-
-from flows.report.tables import open_console, show, table
+from flows.report.tables import literal, open_console, show, table
 from tasks.scoring.report import Ratio
 from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board, Standing
-from tasks.tracking.pages.text import visible
 from tasks.wording import DASH, counts, interval, money, number, percent
 
+TEXTS = ("pipeline", "backbone", "run")
+"""Columns that hold text."""
 WIDE = 200
 """Width if the output is not a terminal, so that nothing is truncated."""
 
@@ -21,16 +20,15 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
     for board in boards:
         beside = _beside(board)
         made = table(
-            _text(board.title), "rank", "pipeline", "backbone", "EX", "right", f"{100 * CONFIDENCE:g} % interval",
+            literal(board.title), "rank", "pipeline", "backbone", "EX", "right", f"{100 * CONFIDENCE:g} % interval",
             *beside, "paid", "paid calls", "from cache", "input tokens", "output tokens", "run",
+            texts=TEXTS,
         )  # fmt: skip
         for column in made.columns:
             column.no_wrap = column.header not in ("pipeline", "backbone")
-            column.justify = "left" if column.header in ("pipeline", "backbone", "run") else column.justify
-            column.overflow = "fold"
         for each in board.ranked:
             made.add_row(
-                f"{each.rank}", _what(each), _text(each.backbone), *_score(each),
+                f"{each.rank}", _what(each), literal(each.backbone), *_score(each),
                 *(percent(beside[name](each)) for name in beside), *_cost(each), each.run_id
             )  # fmt: skip
         show(console, made, keep=6)
@@ -38,7 +36,7 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
             console.print("[dim]not ranked[/]")
         for each in board.not_ranked:
             console.print(
-                f"  {_what(each, ' ')} with {_text(each.backbone)}: {percent(each.ex)}, {_text(each.why_unranked)} "
+                f"  {_what(each, ' ')} with {literal(each.backbone)}: {percent(each.ex)}, {literal(each.why_unranked)} "
                 f"({each.run_id})",
                 soft_wrap=True,
             )
@@ -46,7 +44,7 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
 
 def _what(each: Standing, between: str = "\n") -> str:
     more = (each.changed, each.label)
-    return between.join((_text(each.pipeline), *(f"[dim]{_text(part)}[/]" for part in more if part)))
+    return between.join((literal(each.pipeline), *(f"[dim]{literal(part)}[/]" for part in more if part)))
 
 
 def _score(each: Standing) -> tuple[str, str, str]:
@@ -65,7 +63,3 @@ def _beside(board: Board) -> dict[str, Callable[[Standing], Ratio | None]]:
 def _cost(each: Standing) -> tuple[str, ...]:
     paid = each.cost_usd if each.calls else 0.0
     return money(paid), *map(number, (each.calls, each.cached_calls, each.input_tokens, each.output_tokens))
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))

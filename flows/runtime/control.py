@@ -46,10 +46,6 @@ class Progress:
         self.notes.append(text)
 
 
-class NullProgress(Progress):
-    """Progress that shows nothing and keeps the notes."""
-
-
 @dataclass
 class Control:
     """Context of the flow runs of one command or deployment.
@@ -66,7 +62,7 @@ class Control:
         register: adds ids to the file from which later commands clean up after a killed process.
     """
 
-    progress: Progress = field(default_factory=NullProgress)
+    progress: Progress = field(default_factory=Progress)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     stop_now: asyncio.Event = field(default_factory=asyncio.Event)
     tags: Mapping[str, str] = field(default_factory=dict)

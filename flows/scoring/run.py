@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flows.report.result import EvaluationResult
-from flows.runtime.control import NullProgress, Progress
+from flows.runtime.control import Progress
 from flows.scoring.corrections import check_corrections
 from flows.scoring.remarks import about_same_failure
 from flows.scoring.scorer import Scorable, Scorer
@@ -152,7 +152,7 @@ async def _score_all(selected: Selected, scorer: Scorer) -> None:
     )
 
 
-class _Judging(NullProgress):
+class _Judging(Progress):
     """Progress that shows the number of scored predictions as a step."""
 
     def __init__(self, progress: Progress, total: int) -> None:

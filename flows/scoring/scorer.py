@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flows.runtime.control import NullProgress, Progress
+from flows.runtime.control import Progress
 from flows.scoring.corrections import Corrections
 from flows.scoring.translation import AnswerTranslation
 from tasks.benchmarks.benchmark import Benchmark
@@ -77,7 +77,7 @@ class Scorer:
         self._judge = judge
         self._headline = headline or self._settings.rule
         self._record = record
-        self._progress = progress or NullProgress()
+        self._progress = progress or Progress()
         self._scores: dict[str, QuestionScore] = {}
         self._suites: dict[str, tuple[Database, ...]] = {}
         self._first_right: dict[str, bool] = {}

@@ -15,7 +15,7 @@ from flows.questions.eliminator import eliminator_settings
 from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
 from flows.questions.writers import writer_settings
-from flows.runtime.control import Control, NullProgress
+from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
@@ -136,7 +136,7 @@ def _is_free(settings: EvaluationSettings) -> bool:
 async def _ask_again(
     settings: EvaluationSettings, stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders
 ) -> dict[str, Exchange]:
-    questions, progress = tuple(score.question for score in scores), NullProgress()
+    questions, progress = tuple(score.question for score in scores), Progress()
     benchmark = folders.benchmark_of(stored)
     sample_rows = settings.pipeline.prompt.sample_rows
     names = sorted({question.database_id for question in questions})

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from flows.cli.output import result_as_object
-from flows.runtime.control import NullProgress, Progress
+from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from flows.show.exchanges import Exchanges, read_exchanges
 from tasks.benchmarks.benchmark import Benchmark
@@ -83,7 +83,7 @@ def view_questions(
     progress: Progress | None = None,
 ) -> list[QuestionView]:
     """Find the prompts and replies of a run's questions, and execute predictions and golds for so many rows."""
-    progress = progress or NullProgress()
+    progress = progress or Progress()
     progress.step(f"Finding the prompts and replies of {len(scores):,} questions")
     exchanges = read_exchanges(stored, scores, folders)
     try:
