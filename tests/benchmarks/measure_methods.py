@@ -25,7 +25,7 @@ from sqlglot import exp
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.rsl_sql import link_both_ways
 from flows.reproduction.sources import Sources
-from flows.runtime.control import NullProgress
+from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Reply, Request
@@ -164,7 +164,7 @@ def main() -> None:
     options.add_argument("--data", required=True, help="folder of the benchmarks' files")
     data = options.parse_args().data
     with tempfile.TemporaryDirectory() as home:
-        sources = Sources(Folders(Path(data), Home(Path(home))), NullProgress())
+        sources = Sources(Folders(Path(data), Home(Path(home))), Progress())
         settings = sources.settings
         bird = sources.benchmark(settings("bird-dev", "rsl-sql"))
         click.echo("DAC, name matching on BIRD dev")

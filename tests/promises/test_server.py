@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from flows.questions.preparation import prepare
 from flows.questions.runner import QuestionRunner, Tools
-from flows.runtime.control import NullProgress
+from flows.runtime.control import Progress
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import retry_policy
@@ -184,7 +184,7 @@ def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has
             benchmark="demo", backbone=str(file), pipeline="rsl-sql", home=str(built_demo), limit=QUESTIONS
         )
     )
-    preparation = prepare(chosen, NullProgress())
+    preparation = prepare(chosen, Progress())
     fake_openai.answer = answer_as_offline
 
     async def run(cache: ReplyCache, workers: SqlWorkers, backbone: BackboneSettings) -> list[Outcome]:

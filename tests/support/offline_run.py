@@ -7,7 +7,7 @@ from typing import Any
 
 from flows.questions.preparation import Preparation, prepare
 from flows.questions.runner import QuestionRunner, Tools
-from flows.runtime.control import NullProgress
+from flows.runtime.control import Progress
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Reply, Request
@@ -78,7 +78,7 @@ async def offline_run(
             questions=questions,
         )
     )
-    preparation = prepare(settings, NullProgress())
+    preparation = prepare(settings, Progress())
     listener = Listener()
     outcomes = {}
     async with SqlWorkers(2) as workers:

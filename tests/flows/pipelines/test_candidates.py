@@ -16,7 +16,7 @@ from flows.questions.demonstrations import QuestionExtras
 from flows.questions.runner import QuestionInputs, RerunSpec
 from flows.questions.session import Session
 from flows.questions.writers import check_candidates
-from flows.runtime.control import Control, NullProgress
+from flows.runtime.control import Control, Progress
 from tasks import task_runs
 from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
 from tasks.database.database import Database
@@ -120,7 +120,7 @@ async def answered(
     """Take both questions through the pipeline, as an evaluation does, inside of a Prefect flow."""
 
     async def work() -> list[Outcome]:
-        async with Session.open(settings, Control(NullProgress())) as session:
+        async with Session.open(settings, Control(Progress())) as session:
             extras = {question.id: QuestionExtras() for question in QUESTIONS}
             runner = session.runner(QuestionInputs({"museum": museum}, extras), reruns=reruns)
             outcomes = [await runner.run(runner.trail(question)) for question in QUESTIONS]

@@ -10,7 +10,7 @@ import pytest
 from flows.orchestration.stage_results import PersistedResults
 from flows.questions.demonstrations import demonstrations_for
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
-from flows.runtime.control import NullProgress
+from flows.runtime.control import Progress
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
@@ -140,7 +140,7 @@ async def evaluated(
         data=str(files.data),
         home=str(home.path),
     )
-    demonstrations, _ = demonstrations_for(benchmark.questions, benchmark, settings, NullProgress())
+    demonstrations, _ = demonstrations_for(benchmark.questions, benchmark, settings, Progress())
     databases: dict[str, Database] = {"museum": open_database(files.database, "museum")}
 
     async def work() -> tuple[list[Outcome], int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.questions.demonstrations import QuestionExtras, demonstrations_for
-from flows.runtime.control import NullProgress
+from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.retrieval.alignment import COVERED
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
@@ -26,7 +26,7 @@ def chosen(home: Path, data: Path, pipeline: str, *overrides: str) -> tuple[list
         )
     )
     benchmark = load_benchmark(settings.benchmark, data=data, home=home, conf=find_conf())
-    extras, notes = demonstrations_for(benchmark.questions[:5], benchmark, settings, NullProgress())
+    extras, notes = demonstrations_for(benchmark.questions[:5], benchmark, settings, Progress())
     return list(extras.values()), notes
 
 

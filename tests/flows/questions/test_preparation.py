@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.questions.preparation import prepare
-from flows.runtime.control import NullProgress
+from flows.runtime.control import Progress
 from tasks.errors import DataError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tests.support.own_benchmark import OwnBenchmark
@@ -24,12 +24,12 @@ def test_missing_files_are_said_before_missing_training_questions(
         data=str(tmp_path),
     )
     with pytest.raises(DataError, match=r"dev\.json"):
-        prepare(evaluation_settings(choice), NullProgress())
+        prepare(evaluation_settings(choice), Progress())
     (tmp_path / "bird" / "dev_databases").mkdir(parents=True)
     for name in ("dev.json", "dev_tables.json"):
         (tmp_path / "bird" / name).touch()
     with pytest.raises(DataError, match="no training questions"):
-        prepare(evaluation_settings(choice), NullProgress())
+        prepare(evaluation_settings(choice), Progress())
     assert not (tmp_path / "home" / "mlflow.db").exists(), "nothing slow came before"
 
 
@@ -46,11 +46,11 @@ def test_files_that_change_within_one_process_are_read_anew(
             limit=2,
         )
     )
-    first = prepare(settings, NullProgress())
+    first = prepare(settings, Progress())
     file = own_benchmark.folder / "dev.json"
     questions = json.loads(file.read_text(encoding="utf-8"))
     questions[0]["question"] = "Is this another question?"
     file.write_text(json.dumps(questions), encoding="utf-8")
 
-    second = prepare(settings, NullProgress())
+    second = prepare(settings, Progress())
     assert first.questions[0].text != second.questions[0].text == "Is this another question?"
