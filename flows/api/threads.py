@@ -1,11 +1,12 @@
 """Work with an event loop of its own, called from a thread in which another loop may run, as in a notebook."""
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flows.runtime.control import Control
 
@@ -30,14 +31,27 @@ def in_thread(work: Callable[[], T], control: Control | None = None) -> T:
         except BaseException as error:  # raised again in the calling thread
             done.set_exception(error)
 
-    threading.Thread(target=run, name="crosscheck", daemon=True).start()
-    while True:
-        try:
-            return done.result()
-        except KeyboardInterrupt:
-            if control is None or control.stop_now.is_set() or done.done():
-                raise
-            control.ask_to_stop()
+    def interrupted(*_: Any) -> None:
+        if control is None or control.stop_now.is_set() or done.done():
+            raise KeyboardInterrupt
+        control.ask_to_stop()
+
+    with _on_interrupt(interrupted):
+        threading.Thread(target=run, name="crosscheck", daemon=True).start()
+        return done.result()
+
+
+@contextmanager
+def _on_interrupt(handler: Callable[..., None]) -> Iterator[None]:
+    """Handle SIGINT by a function, which an interrupt in its middle cannot break as it could an `except` clause."""
+    if threading.current_thread() is not threading.main_thread():  # which alone receives signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)  # None: it was not set by Python
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import shutil
 import signal
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,42 +90,30 @@ async def test_bad_input_is_the_error_of_the_command_line(
     assert part in str(error.value)
 
 
-@pytest.fixture
-def interrupts() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, also where the tests were started in the background, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once() -> None:
-    control, began = Control(), threading.Event()
+    control = Control()
 
     async def wait() -> str:
         control.loop = asyncio.get_running_loop()
-        began.set()
-        await control.stop.wait()
-        await control.stop_now.wait()
+        for asked in (control.stop, control.stop_now):  # two interrupts at once would be one
+            os.kill(os.getpid(), signal.SIGINT)
+            await asked.wait()
         return "stopped"
 
-    def interrupt() -> None:
-        began.wait()
-        os.kill(os.getpid(), 2)
-        while not control.stop.is_set():  # two interrupts at once would be one
-            time.sleep(0.01)
-        os.kill(os.getpid(), 2)
-
-    threading.Thread(target=interrupt, daemon=True).start()
+    before = signal.getsignal(signal.SIGINT)
     assert in_thread(lambda: asyncio.run(wait()), control) == "stopped"
+    assert signal.getsignal(signal.SIGINT) == before
 
 
-@pytest.mark.usefixtures("interrupts")
 def test_work_that_cannot_be_stopped_lets_the_interrupt_through() -> None:
     end = threading.Event()
-    threading.Timer(0.1, os.kill, (os.getpid(), 2)).start()
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        end.wait()
+
     with pytest.raises(KeyboardInterrupt):
-        in_thread(end.wait)
+        in_thread(work)
     end.set()
 
 
