@@ -149,7 +149,8 @@ def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
 
 def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
-    nightly, tonight = (replace(run, run=replace(run.run, tags={"night": "n"})) for run in (good, bad))
+    nightly = replace(good, run=replace(good.run, tags={"night": "last"}))
+    tonight = replace(bad, run=replace(bad.run, tags={"night": "this"}))
     (judged,) = a_night(warehouse, [nightly, bad, tonight]).entries
     assert judged.entry.baseline == warehouse.runs()[-1].run_id
     assert [past.ex.correct for past in judged.entry.trend] == [60, 41]
