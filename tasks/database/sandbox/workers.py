@@ -68,8 +68,10 @@ class SqlWorkers:
         for worker in (*self._idle, *self._busy):
             self._discard(worker)
         self._idle.clear()
-        while self._reaping:
-            await asyncio.gather(*self._reaping)
+        while reaping := tuple(self._reaping):
+            await asyncio.gather(*reaping)
+            # From Python 3.12 on, awaiting tasks that are done does not let their callbacks run, which remove them.
+            self._reaping.difference_update(reaping)
 
     async def execute(
         self, database: Database, sql: str, *, rows: int = 5, timeout_s: float | None = None
