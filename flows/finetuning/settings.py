@@ -130,7 +130,7 @@ def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
                 f'--set {override}: write KEY=VALUE, for example "--set rank=16". {hint}'
             )
     try:
-        return FinetuningSettings.model_validate_strings(content)
+        return FinetuningSettings.model_validate(content, strict=False)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ConfigurationError(f"--set {first['loc'][0]}: {first['msg']}.") from None

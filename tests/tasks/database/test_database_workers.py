@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 import sql_worker_functions as functions
 
@@ -39,8 +40,7 @@ def running(pid: int) -> bool:
 
 def children() -> set[int]:
     """Processes of ours, zombies too."""
-    listed = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    return {int(pid) for file in listed for pid in file.read_text().split()}
+    return {child.pid for child in psutil.Process().children()}
 
 
 async def until_gone(pid: int) -> bool:
