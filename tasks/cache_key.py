@@ -16,6 +16,8 @@ from pydantic import BaseModel
 from tasks.database.schema import Schema
 from tasks.records import Question
 
+_PLAIN = frozenset((type(None), str, int, float, bool))
+
 
 @singledispatch
 def identity(value: Any) -> Any:
@@ -27,14 +29,19 @@ def identity(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Mapping):
-        return {str(key): identity(inner) for key, inner in value.items()}
+        return {str(key): _within(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):
-        return [identity(inner) for inner in value]
+        return [_within(inner) for inner in value]
     if isinstance(own := getattr(value, "identity", None), Mapping):
         return identity(own)
     if is_dataclass(value):
-        return {field.name: identity(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _within(getattr(value, field.name)) for field in fields(value)}
     raise TypeError(f"a {type(value).__name__} has no identity that could be part of a cache key")
+
+
+def _within(value: Any) -> Any:
+    """Return the identity of a part of a value: plain data, which most parts are, without a dispatch."""
+    return value if type(value) in _PLAIN else identity(value)
 
 
 @identity.register

@@ -61,18 +61,18 @@ def command(given: UpOptions) -> int:
     if given.only_check:
         return 0 if show("").all_up else NOT_UP
 
-    greeting = _greeting(addresses)
+    greeting = _greeting(addresses, folder)
     run_servers(folder, addresses, lambda: show(greeting), lambda text: click.echo(text, err=True))
     return 0
 
 
-def _greeting(addresses: "Addresses") -> str:
-    from flows.servers.services import POOL
+def _greeting(addresses: "Addresses", folder: "Home") -> str:
+    from flows.servers.services import POOL, mlflow_page
 
     exports = "\n".join(f"  export {name}={value}" for name, value in addresses.environment.items())
     return (
         f"\nPrefect  {addresses.prefect}\n"
-        f"MLflow   {addresses.mlflow}\n"
+        f"MLflow   {mlflow_page(folder, addresses)}\n"
         f'worker   takes runs from the work pool "{POOL}"\n\n'
         f"To record evaluations of another shell here, set there\n{exports}\n"
         "To deploy the nightly runs, set the same variables and run in the checkout\n"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from flows.orchestration.settings import SERVER, local_settings
 from flows.runtime.addresses import LOCALHOST, Addresses
-from tasks.errors import ConfigurationError
+from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow import store
+from tasks.tracking.warehouse.runs import Warehouse
 
 POOL = "nightly"
 HEALTH_TIMEOUT_S = 5.0
@@ -117,6 +118,19 @@ def _prefect_server(home: Home, addresses: Addresses) -> Service:
         is_healthy=partial(answers, f"{addresses.prefect_api}/health"),
         shutdown_delay_s=_SHUTDOWN_DELAY_S,
     )
+
+
+def mlflow_page(home: Home, addresses: Addresses) -> str:
+    """Return the address of the view of the latest run's benchmark in MLflow; of MLflow where there is no such run."""
+    served = store.Store(addresses.mlflow)
+    try:
+        latest = next(iter(Warehouse(home.warehouse, wait_s=0).finished_runs()), None)
+    except CrosscheckError:  # another process has it
+        latest = None
+    logged = ((latest and latest.summary) or {}).get("mlflow", {})
+    if logged.get("tracking_uri") not in (home.mlflow_uri, served.uri) or not logged.get("experiment_id"):
+        return served.uri
+    return store.ui_url(served, logged["experiment_id"])
 
 
 def _mlflow_server(home: Home, addresses: Addresses) -> Service:

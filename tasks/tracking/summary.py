@@ -77,6 +77,7 @@ def summary(
         "prefect": {"task_runs": runs.task_runs, "recorded": runs.recorded},
         "mlflow": {
             "tracking_uri": mlflow.tracking_uri if mlflow else None,
+            "experiment_id": mlflow.experiment_id if mlflow else None,
             "run_id": mlflow.run_id if mlflow else None,
         },
         "scored": report.scored,

@@ -161,9 +161,9 @@ PROMISES: dict[str, Promise] = {
     ),
     "texts": Promise(
         "Any text of a benchmark, model or error (lone surrogates, NUL, control and bidi characters, markup, "
-        "templates, shell, very long lines) is text in every store, page and artifact, and no other record of its "
-        "group is lost",
-        84,
+        "templates, shell, very long lines) is text in every store, index, page and artifact, and no other record of "
+        "its group is lost",
+        96,
         "promises/test_texts.py",
         answers=True,
     ),

@@ -3,8 +3,10 @@
 import json
 import re
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +22,9 @@ from flows.show.run_view import RunView
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.benchmarks.files.readers import json_rows
-from tasks.records import Call, Execution, Failure, Usage
+from tasks.database.database import open_database
+from tasks.records import Call, ColumnName, Execution, Failure, Usage
+from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.build_report import build_report
 from tasks.scoring.significance import compare_runs
 from tasks.settings.home import Home
@@ -222,8 +226,27 @@ def prefect_artifact(text: str, folder: Path) -> None:
     assert "<script" not in written and "](javascript" not in written and "\x1b" not in written
 
 
+def value_index(text: str, folder: Path) -> None:
+    """The text as a database's value and, as far as SQLite takes it, as its table and column; and as a question."""
+    name, file = storable(text)[:1000], folder / "singers.sqlite"
+    identifier = '"' + name.replace('"', '""') + '"'
+    with closing(sqlite3.connect(file)) as made, made:
+        made.execute(f"CREATE TABLE {identifier} ({identifier} TEXT)")
+        values = [(each.encode("utf-8", "surrogatepass"),) for each in (text, "Ann")]
+        made.executemany(f"INSERT INTO {identifier} VALUES (CAST(? AS TEXT))", values)
+    before = file.read_bytes()
+    index = ValueIndex.open(open_database(file, "singers"), folder / "values")
+    for question in (text, "Is there an Ann?"):
+        ((column, found),) = index.retrieve(question, k=2).items()
+        assert column == ColumnName(name, name) and "Ann" in found
+        assert all(str(value).encode() for value in found)
+    index.close()
+    assert file.read_bytes() == before
+    assert {each.name for each in folder.iterdir()} == {file.name, "values"}
+
+
 PLACES: tuple[Callable[[str, Path], None], ...] = (
-    question_file, reply_cache, warehouse, html_pages, mlflow_table, mlflow_run, prefect_artifact
+    question_file, reply_cache, warehouse, value_index, html_pages, mlflow_table, mlflow_run, prefect_artifact
 )  # fmt: skip
 
 

@@ -21,14 +21,14 @@ def test_the_summary_starts_with_the_promised_keys_and_is_plain_json() -> None:
         make_report(),
         seconds=1.23456,
         prefect=TaskRuns(9, 8),
-        mlflow=Tracked("sqlite:///x", "abc"),
+        mlflow=Tracked("sqlite:///x", "abc", "7"),
     )
     assert list(found)[: len(PROMISED)] == PROMISED
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert list(found["ex"]) == ["rule", "correct", "total", "value"]
     assert found["ex"]["value"] == found["ex"]["correct"] / found["ex"]["total"]
     assert found["prefect"] == {"task_runs": 9, "recorded": 8}
-    assert found["mlflow"] == {"tracking_uri": "sqlite:///x", "run_id": "abc"}
+    assert found["mlflow"] == {"tracking_uri": "sqlite:///x", "experiment_id": "7", "run_id": "abc"}
     assert found["seconds"] == 1.235
 
 
@@ -46,7 +46,7 @@ def test_what_is_unknown_is_null_and_never_zero() -> None:
     assert found["tokens"] == {"input": None, "output": None}
     assert found["cost_usd"] is None
     assert found["linking"] == dict.fromkeys(("nsr", "strict_recall", "avg_tables", "avg_columns"))
-    assert found["mlflow"] == {"tracking_uri": None, "run_id": None}
+    assert found["mlflow"] == {"tracking_uri": None, "experiment_id": None, "run_id": None}
     assert found["prefect"] == {"task_runs": None, "recorded": None}
 
 
