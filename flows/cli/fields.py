@@ -2,7 +2,7 @@
 
 @dataclass(frozen=True, kw_only=True)
 class RunsOptions(options.Output):
-limit: int = options.option("--limit", default=20, help="The latest N.")
+    limit: int = options.option("--limit", default=20, help="The latest N.")
 
 @click.command("runs")
 @options.record(RunsOptions)
