@@ -264,7 +264,7 @@ def chart(cells: Sequence[Cell]) -> str:
         columns=columns,
         width=width,
         right=width - 20,
-        up=Scale(0, 1, 330, 100),
+        up=Scale(0, 1, 330, 120),
         ticks=[0, 0.25, 0.5, 0.75, 1],
         form="{:.2f}",
         keys=[(kind, 60 + 150 * number, way) for number, (way, kind) in enumerate(WAYS.items())],
