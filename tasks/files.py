@@ -40,11 +40,34 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
     The folder is made if it is missing. Several processes may write the same file: each has a draft of its own.
     """
+    with _draft(path) as draft:
+        yield draft
+        draft.replace(path)
+
+
+@contextmanager
+def atomic_create(path: Path) -> Iterator[Path]:
+    """Yield a draft beside a file, which becomes the file when the block ends, unless there is one by then.
+
+    The folder is made if it is missing. Several processes may create the same file: the first one's stays.
+    """
+    with _draft(path) as draft:
+        yield draft
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            if not path.exists():
+                draft.replace(path)
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".writing-{secrets.token_hex(6)}.part")
     try:
         yield draft
-        draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
 

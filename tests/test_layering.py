@@ -244,7 +244,7 @@ def test_asking_for_help_loads_nothing_heavy(arguments: list[str]) -> None:
         "import sys, atexit\n"
         f"atexit.register(lambda: print('LOADED', *(name for name in {HEAVY!r} if name in sys.modules)))\n"
         "import flows.cli.program\n"
-        "flows.cli.program.main(sys.argv[1:])\n"
+        "sys.exit(flows.cli.program.run(sys.argv[1:]))\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True

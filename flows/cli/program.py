@@ -11,6 +11,7 @@ from typing import NamedTuple
 import click
 
 from flows.runtime.core_dumps import forbid_core_dumps
+from flows.runtime.leaving import Leaving
 from tasks.errors import CrosscheckError
 
 INTERNAL_ERROR = 70
@@ -153,8 +154,14 @@ def crosscheck() -> None:
     """Evaluate Text-to-SQL pipelines: every stage a cached, retryable Prefect task, every result in MLflow."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit.
+def main() -> None:
+    """Run the command that the process was started for, and exit with the code of `run`."""
+    leaving = Leaving()
+    leaving.with_code(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code.
 
     Exit codes: 0 finished; 2 bad input or configuration; 3 finished, but some questions failed and can be
     retried; 130 interrupted, all answers are kept; 70 an internal error, with details in the log.
@@ -165,8 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             # A terminal's encoding may lack a character of the summary; it prints a replacement then.
             stream.reconfigure(errors="replace")
     try:
-        given = list(arguments) if arguments is not None else None
-        code = crosscheck.main(args=given, prog_name="crosscheck", standalone_mode=False)
+        code = crosscheck.main(args=list(arguments), prog_name="crosscheck", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("crosscheck: stopped.", err=True)
         code = 130
@@ -189,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"crosscheck: {_internal_error_message(error)}", err=True)
         code = INTERNAL_ERROR
         _clear_frames(error)
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
 
 
 def _clear_frames(error: BaseException | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from flows.runtime.control import Progress
 from tasks.records import Call
-from tasks.wording import counted, duration
+from tasks.wording import counted, duration, money
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -91,7 +91,7 @@ class _Counting(Progress):
         parts = (
             f"{self.calls:,} calls",
             f"EX {100 * self.correct / self.scored:.1f} %" if self.scored else "",
-            f"${self.cost_usd:,.2f}" if self.cost_usd else "",
+            "" if self.cost_usd == 0 else f"cost {money(self.cost_usd)}",
             f"{duration(left)} left" if left is not None else "",
             f"{self.failed:,} failed" if self.failed else "",
             f"{counted(self.retries, 'request')} repeated" if self.retries else "",

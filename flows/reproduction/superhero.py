@@ -49,7 +49,9 @@ async def reproduce(sources: Sources) -> Reproduction:
     failures = [outcome.failure for outcome in outcomes.values() if outcome.failure]
     replies = "Every reply that the pipeline asked for was in the recording."
     if failures:
-        replies = f"{len(failures)} questions failed, the first with: {failures[0].message}"
+        replies = (
+            f"{len(failures)} of {len(outcomes)} questions failed, the first with: {failures[0].message}"
+        )
     return Reproduction(
         NAME,
         f"{total} questions of BIRD dev on superhero, executed here, rule {RULE}",

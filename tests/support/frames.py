@@ -67,7 +67,7 @@ def counted(frames: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    from flows.cli.program import main
+    from flows.cli.program import run
 
     install(Path(sys.argv[1]))
-    main(sys.argv[2:])
+    sys.exit(run(sys.argv[2:]))

@@ -5,9 +5,7 @@ import io
 import os
 from unittest import mock
 
-import pytest
-
-from flows.cli.program import main
+from flows.cli import program
 from tests.support.command_line import Ran
 
 
@@ -21,8 +19,6 @@ def run(*arguments: str) -> Ran:
         mock.patch.dict(os.environ),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        pytest.raises(SystemExit) as ended,
     ):
-        main(arguments)
-    code = ended.value.code
-    return Ran(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
+        code = program.run(arguments)
+    return Ran(code, out.getvalue(), err.getvalue())

@@ -44,7 +44,7 @@ class QuestionSpan:
 
 
 def question_span(score: QuestionScore, rule: str, exchanges: Exchanges | None) -> QuestionSpan:
-    """Return a question's span, without its stages where prompts and replies are not at hand."""
+    """Return a question's span, without its stages where prompts and replies are unknown."""
     question, outcome = score.question, score.outcome
     parts = tuple(_stage(score, record, exchanges) for record in outcome.stages) if exchanges else ()
     inputs = {"question": question.text, "evidence": question.evidence, "database": question.database_id}

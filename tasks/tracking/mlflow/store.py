@@ -7,8 +7,8 @@ import shlex
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tasks.errors import ConfigurationError
 from tasks.settings.home import Home
 from tasks.tracking.known_store import is_known, remember
+from tasks.tracking.mlflow.empty_store import create_store
 from tasks.tracking.mlflow.quiet import http_limits, import_mlflow
 from tasks.tracking.parameters import redact
 
@@ -59,12 +60,12 @@ class Store:
         return Path(self.uri.removeprefix("sqlite:///")) if self.uri.startswith("sqlite:///") else None
 
     def client(self) -> "MlflowClient":
-        """Return a client; a SQLite store that is not there yet is made (about a second)."""
+        """Return a client; a SQLite store that is not there yet is made."""
         import_mlflow()
         from mlflow import MlflowClient
 
         if self.sqlite_file is not None and not self.sqlite_file.exists():
-            _make_sqlite_store(self.sqlite_file)
+            create_store(self.sqlite_file)
             remember(self.sqlite_file)
         return MlflowClient(tracking_uri=self.uri)
 
@@ -188,52 +189,3 @@ def _mlflow() -> list[str]:
     if found and Path(found) == script:
         return ["mlflow"]
     return [str(script)] if script.exists() else [sys.executable, "-m", "mlflow"]
-
-
-def _make_sqlite_store(path: Path) -> None:
-    """Make a SQLite store without waiting for the disk after each of its seventy migrations.
-
-    Should the power fail meanwhile, an empty store is lost. The connections used for it are closed, so that
-    everything after is as durable as MLflow makes it. It is made aside and put in its place whole, because two
-    evaluations may start at once: the first one's stays.
-    """
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}-making-{os.getpid()}")
-    try:
-        with _unsynchronised(aside):
-            made = SqlAlchemyStore(f"sqlite:///{aside}", (path.parent / "mlartifacts").as_uri())  # type: ignore[no-untyped-call]
-            made.engine.dispose()
-        _put_in_place(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _put_in_place(aside: Path, path: Path) -> None:
-    try:
-        path.hardlink_to(aside)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without links
-        if not path.exists():
-            aside.replace(path)
-
-
-@contextmanager
-def _unsynchronised(path: Path) -> Iterator[None]:
-    """Let connections to one SQLite file not wait for the disk; those of other threads to other stores still do."""
-    from sqlalchemy import event
-    from sqlalchemy.engine import Engine
-
-    def relax(connection: object, _record: object) -> None:
-        if isinstance(connection, sqlite3.Connection):
-            _, _, file = connection.execute("PRAGMA database_list").fetchone()
-            if Path(file).name == path.name:
-                connection.execute("PRAGMA synchronous = OFF")
-
-    event.listen(Engine, "connect", relax)
-    try:
-        yield
-    finally:
-        event.remove(Engine, "connect", relax)

@@ -173,9 +173,9 @@ def test_the_exit_codes_in_the_texts_are_those_of_the_program() -> None:
     assert codes(epilog(ALL["answer"])) == {
         answer_one.RAN, answer_one.DID_NOT_RUN, CrosscheckError.exit_code, answer_one.TRY_AGAIN,
     }  # fmt: skip
-    from flows.cli.program import main
+    from flows.cli.program import run
 
-    assert codes(str(main.__doc__)) == evaluation | {INTERNAL_ERROR}
+    assert codes(str(run.__doc__)) == evaluation | {INTERNAL_ERROR}
 
 
 def test_the_overview_lists_every_command_with_its_line() -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration import empty_database
-from flows.orchestration.empty_database import create_database, dump
+from flows.orchestration.empty_database import create_database
+from tasks.database.sqlite import schema_copy
+from tasks.database.sqlite.schema_copy import dump
 
 MIGRATE = (
-    "import sys; from pathlib import Path; from flows.orchestration.empty_database import _migrate, dump; "
-    "print(dump(_migrate(Path(sys.argv[1]))), end='')"
+    "import sys; from pathlib import Path; from flows.orchestration.empty_database import migrate; "
+    "from tasks.database.sqlite.schema_copy import dump; print(dump(migrate(Path(sys.argv[1]))), end='')"
 )
 
 
@@ -42,6 +43,6 @@ def test_a_database_that_exists_stays(tmp_path: Path) -> None:
 def test_another_release_of_prefect_migrates_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(empty_database, "version", lambda _: "0.0")
+    monkeypatch.setattr(schema_copy, "version", lambda _: "0.0")
     assert not create_database(tmp_path / "prefect.db")
     assert list(tmp_path.iterdir()) == []

@@ -16,7 +16,6 @@ from tasks.errors import ConfigurationError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.store import (
     Store,
-    _unsynchronised,
     check,
     find_store,
     reason_of,
@@ -57,34 +56,13 @@ def test_nothing_of_mlflow_is_imported_before_it_is_used() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_a_store_made_in_a_hurry_is_durable_afterwards(tmp_path: Path) -> None:
+def test_a_new_store_waits_for_the_disk(tmp_path: Path) -> None:
     from sqlalchemy import text
 
     store = find_store(Home(tmp_path / "new"))
     engine = store.client()._tracking_client.store.engine
     with engine.connect() as connection:
         assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
-
-
-def test_what_other_threads_connect_to_meanwhile_stays_durable(tmp_path: Path) -> None:
-    from sqlalchemy import create_engine, text
-
-    with _unsynchronised(tmp_path / "mlflow.db-making-1"):
-        for name, expected in (("mlflow.db-making-1", 0), ("replies.sqlite", 2)):
-            with create_engine(f"sqlite:///{tmp_path / name}").connect() as connection:
-                assert connection.execute(text("PRAGMA synchronous")).scalar() == expected
-    with create_engine(f"sqlite:///{tmp_path / 'mlflow.db-making-1'}").connect() as connection:
-        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
-
-
-def test_a_store_of_another_database_can_be_connected_to_meanwhile(
-    postgres_database: str, tmp_path: Path
-) -> None:
-    from sqlalchemy import create_engine, text
-
-    url = postgres_database.replace("postgresql://", "postgresql+psycopg://")
-    with _unsynchronised(tmp_path / "mlflow.db-making-1"), create_engine(url).connect() as connection:
-        assert connection.execute(text("SELECT 1")).scalar() == 1
 
 
 @pytest.mark.parametrize(
