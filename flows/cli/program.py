@@ -11,6 +11,7 @@ from typing import NamedTuple
 import click
 
 from flows.runtime.core_dumps import forbid_core_dumps
+from flows.runtime.garbage import collect_garbage_seldom
 from flows.runtime.leaving import Leaving
 from tasks.errors import CrosscheckError
 
@@ -157,6 +158,7 @@ def crosscheck() -> None:
 def main() -> None:
     """Run the command that the process was started for, and exit with the code of `run`."""
     leaving = Leaving()
+    collect_garbage_seldom()
     leaving.with_code(run(sys.argv[1:]))
 
 

@@ -13,7 +13,6 @@ from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
 from flows.runtime.control import Control
-from flows.runtime.imports import without_garbage_collection
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.kinds.kind import check_backbone, kind_of
@@ -61,11 +60,10 @@ def launched(
     check_backbone(settings.backbone)  # the most frequent mistake, a missing key, before a server starts
     apply(CLIENT)
     with logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
-        with without_garbage_collection():
-            from flows.questions.preparation import prepare
+        from flows.questions.preparation import prepare
+
         preparation = prepare(settings, control.progress)
-        with without_garbage_collection():
-            _import_while_waiting(settings, flow)
+        _import_while_waiting(settings, flow)
         control.progress.step("Waiting for Prefect's server")
         prefect.wait()
         control.own_server = not prefect.external
