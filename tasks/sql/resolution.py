@@ -1,7 +1,8 @@
 """Resolves the names in a query to database columns, and groups columns that foreign keys make equal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tasks.database.schema import Schema
@@ -46,7 +47,8 @@ def resolve(tree: "exp.Query", schema: Schema) -> Resolution | None:
     )
 
 
-def equal_columns(schema: Schema) -> dict[str, str]:
+@lru_cache(maxsize=256)
+def equal_columns(schema: Schema) -> Mapping[str, str]:
     """Map each column that foreign keys make equal to others to the first of them by name, in lower case.
 
     >>> from tasks.database.schema import ForeignKey

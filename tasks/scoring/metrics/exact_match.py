@@ -1,7 +1,8 @@
 """Exact set match of Spider: two queries clause by clause, without values (Yu et al., 2018, section 4)."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tasks.database.schema import Schema
 from tasks.scoring.metric import METRICS, ScoredRun, metric
@@ -33,10 +34,9 @@ def exact_match(run: ScoredRun) -> Measurement:
     grades: dict[str, str] = {}
     for row in run.scored:
         schema = run.schemas.get(row.question.database_id)
-        gold = clauses(row.gold_sql, schema) if schema else None
-        predicted = clauses(row.outcome.sql, schema) if gold and schema and row.outcome.sql else None
-        grades[row.question.id] = grade(gold) if gold else UNGRADED
-        matched[row.question.id] = bool(gold and predicted and not _differing(predicted, gold))
+        found = _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
+        grades[row.question.id] = found.hardness
+        matched[row.question.id] = not found.differing
     by_hardness = {
         name: Ratio(sum(matched[id_] for id_ in ids), len(ids))
         for name in (*HARDNESS, UNGRADED)
@@ -68,9 +68,10 @@ def exact_match_official(run: ScoredRun) -> Measurement:
     matched: dict[str, bool] = {}
     ours_only: list[str] = []
     for row in run.scored:
-        schema, sql = run.schemas.get(row.question.database_id), row.outcome.sql
-        matched[row.question.id] = bool(schema and sql and matches_officially(sql, row.gold_sql, schema))
-        if schema and not matched[row.question.id] and not differing_clauses(sql, row.gold_sql, schema):
+        schema = run.schemas.get(row.question.database_id)
+        found = _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
+        matched[row.question.id] = found.officially
+        if not found.officially and not found.differing:
             ours_only.append(row.question.id)
     total = Ratio(sum(matched.values()), len(run.scored))
     apart = (
@@ -88,15 +89,38 @@ def exact_match_official(run: ScoredRun) -> Measurement:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A predicted SQL and its gold: the gold's hardness, the clauses that differ, and the official parser's verdict."""
+
+    hardness: str
+    differing: tuple[str, ...]
+    officially: bool
+
+
+_NOT_COMPARED = _Compared(UNGRADED, CLAUSES, officially=False)
+
+
+@lru_cache(maxsize=20_000)
+def _compared(predicted: str | None, gold: str, schema: Schema) -> _Compared:
+    one, other = clauses(predicted or "", schema), clauses(gold, schema)
+    hardness = grade(other) if other else UNGRADED
+    if one is None or other is None or predicted is None:
+        return replace(_NOT_COMPARED, hardness=hardness)
+    officially = (
+        not _differing(_without_or_in_joins(one), _without_or_in_joins(other))
+        and official_parser_reads(predicted, schema)
+        and official_parser_reads(gold, schema)
+    )
+    return _Compared(hardness, _differing(one, other), officially)
+
+
 def matches_officially(predicted: str, gold: str, schema: Schema) -> bool:
     """Return whether the official parser reads both SQLs and they match as it reads them.
 
     It drops OR, and what follows, in a join condition.
     """
-    if not (official_parser_reads(predicted, schema) and official_parser_reads(gold, schema)):
-        return False
-    one, other = clauses(predicted, schema), clauses(gold, schema)
-    return bool(one and other and not _differing(_without_or_in_joins(one), _without_or_in_joins(other)))
+    return _compared(predicted, gold, schema).officially
 
 
 def _without_or_in_joins(query: Clauses) -> Clauses:
@@ -109,8 +133,7 @@ def differing_clauses(predicted: str | None, gold: str, schema: Schema) -> tuple
     A prediction that is missing or cannot be parsed differs in all, and so does every prediction if the gold cannot
     be parsed.
     """
-    one, other = clauses(predicted or "", schema), clauses(gold, schema)
-    return CLAUSES if one is None or other is None else _differing(one, other)
+    return _compared(predicted, gold, schema).differing
 
 
 def _differing(predicted: Clauses, gold: Clauses) -> tuple[str, ...]:

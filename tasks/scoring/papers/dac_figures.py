@@ -61,9 +61,10 @@ def dac_figures(
     A question that failed before a sub-task, or whose reply was unreadable, counts as linked or parsed to nothing.
     Questions without a database are left out.
     """
-    rows = [_row(one, schemas[one.question.database_id]) for one in scores if _is_scored(one, schemas)]
-    if not any(_place(row.score) is not None for row in rows):
+    scored = [one for one in scores if one.executable and one.question.database_id in schemas]
+    if not any(_place(one) is not None for one in scored):
         return {}
+    rows = [_row(one, schemas[one.question.database_id]) for one in scored]
     found: dict[str, Value] = {}
     linked = any(row.alignment is not None for row in rows)
     parsed = any(row.parsed is not None for row in rows)
@@ -77,10 +78,6 @@ def dac_figures(
     before = [_before(row, rule) for row in rows]
     after = [_after(row, rule) for row in rows]
     return found | _parts("before", rows, before) | _parts("after", rows, after) | _revisions(rows)
-
-
-def _is_scored(score: QuestionScore, schemas: Mapping[str, Schema]) -> bool:
-    return score.executable and score.question.database_id in schemas
 
 
 def _row(score: QuestionScore, schema: Schema) -> _Row:
