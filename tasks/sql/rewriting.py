@@ -32,6 +32,8 @@ def postprocessed(sql: str, dialect: str) -> str:
     """
     for apart, joined in SPIDER_OPERATORS:
         sql = sql.replace(apart, joined)
+    if ";" not in sql:
+        return sql
     ends = [token for token in tokens(sql, dialect) or () if token.token_type.name == "SEMICOLON"]
     if not ends or not sql[ends[0].end + 1 :].strip() or not sql[: ends[0].start].strip():
         return sql
@@ -48,7 +50,7 @@ def without_distinct(sql: str, dialect: str) -> str:
     >>> without_distinct("SELECT DISTINCT a, count(DISTINCT b) FROM `distinct`", "sqlite")
     'SELECT a, count(b) FROM `distinct`'
     """
-    read = tokens(sql, dialect)
+    read = tokens(sql, dialect) if "distinct" in sql.lower() else None
     if read is None:
         return sql
     kept, position = [], 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
@@ -19,8 +19,7 @@ COMPARING_S = 15.0
 """Seconds beyond those of its queries that a worker may take to compare; a million rows take a few."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictKey:
+class VerdictKey(NamedTuple):
     """What a verdict depends on; `database` and `accepted` are digests of the file and of accepted results."""
 
     database: str
@@ -87,7 +86,7 @@ class Judge:
             database.digest, gold_sql, "", self.rules, self.timeout_s, accepted.digest if accepted else ""
         )
         distinct = list(dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()))
-        keys = {sql: replace(nothing, sql=sql) for sql in distinct}
+        keys = {sql: nothing._replace(sql=sql) for sql in distinct}
         known = {sql: verdict for sql, key in keys.items() if (verdict := stored.get(key)) is not None}
         unknown = [sql for sql in distinct if sql not in known]
         gold_status = next((verdict.gold_status for verdict in known.values()), "")

@@ -10,7 +10,7 @@ import logging
 import re
 import sqlite3
 import time
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -157,7 +157,7 @@ class VerdictCache:
             log.warning("%s does not keep a verdict: %s", self.path, error)
 
     def _digest(self, key: VerdictKey) -> bytes:
-        text = json.dumps([astuple(key), self._context])
+        text = json.dumps([key, self._context])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
