@@ -1,33 +1,39 @@
 r"""How fast SQL is executed and scored beside the plain way. A script, not a test:
 
-    python tests/benchmarks/speed_of_scoring.py [--benchmark demo] [--limit 129] [--data FOLDER]
+    python tests/benchmarks/speed_of_scoring.py --data FOLDER
 
 - executor: a query through the sandbox's worker beside the same query with sqlite3 on one connection; how long after
   its deadline an endless query returns, and that the next one runs;
-- score: the command on a fresh working folder and once more, the gold SQL being the predictions, beside an evaluator
-  in one process as BIRD's official one works (for each pair a thread with a time limit, a new connection, both
-  queries, and a comparison of the sets of rows).
+- score: the command on a fresh working folder and once more, beside an evaluator in one process as BIRD's official one
+  works (for each pair a thread with a time limit, a new connection, both queries, and a comparison of the sets of
+  rows): BIRD's published predictions on superhero, golds of superhero changed in 4,829 ways, and 8,500 golds of Spider
+  against themselves.
 
-Seconds depend on what else the machine does; compare the ratios.
+Both are whole processes, from their start to their end. Seconds depend on what else the machine does; compare the
+ratios.
 """
 
 import argparse
 import asyncio
 import json
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tasks.benchmarks.benchmark import load_benchmark
 from tasks.database.database import Database, open_database
+from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.settings.home import find_conf
-from tasks.settings.load import load_benchmark_settings
 from tests.benchmarks.speed_of_an_evaluation import measure
 from tests.support.command_line import CommandLine
 
@@ -60,72 +66,153 @@ async def executor(database: Database, path: Path) -> None:
     )
 
 
-def naive(pairs: list[tuple[Path, str]]) -> float:
-    """Judge pairs of equal SQL, one after the other; return the seconds."""
+def evaluate_pairs(file: Path) -> None:
+    """Judge the pairs of a JSON file as BIRD's evaluator does, one after the other, and print how many are right."""
 
-    def judge(path: Path, sql: str) -> None:
+    def judge(path: str, predicted: str, gold: str) -> None:
         connection = sqlite3.connect(path)
-        predicted = connection.execute(sql).fetchall()
-        right.append(set(predicted) == set(connection.execute(sql).fetchall()))
+        try:
+            rows = connection.execute(predicted).fetchall()
+            right.append(set(rows) == set(connection.execute(gold).fetchall()))
+        except sqlite3.Error:
+            right.append(False)
         connection.close()
 
     right: list[bool] = []
-    started = time.perf_counter()
-    for pair in pairs:
+    for pair in json.loads(file.read_text()):
         thread = threading.Thread(target=judge, args=pair, daemon=True)
         thread.start()
         thread.join(30)
-    return time.perf_counter() - started
+    print(sum(right))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Predictions to score: (database, predicted SQL, gold SQL), and the benchmark's YAML file."""
+
+    name: str
+    pairs: list[tuple[str, str, str]]
+    benchmark: str
+    data: Path
+    predictions: Path
+
+
+def spider_layout(
+    name: str, folder: Path, tables: Path, databases: Path, pairs: list[tuple[str, str, str]]
+) -> Pairs:
+    """Write pairs as a benchmark in Spider's layout, judged by BIRD's rule, and as predictions in BIRD's format."""
+    target = folder / name / "data" / "many"
+    target.mkdir(parents=True)
+    (target / "database").symlink_to(databases.resolve())
+    (target / "tables.json").symlink_to(tables.resolve())
+    rows = [
+        {"question": f"Question {n}", "query": gold, "db_id": db} for n, (db, _, gold) in enumerate(pairs)
+    ]
+    (target / "dev.json").write_text(json.dumps(rows))
+    settings = folder / f"{name}.yaml"
+    known = {"layout": "spider", "folder": "many", "questions": "dev.json", "tables": "tables.json"}
+    known |= {"databases": "database", "revision": "1", "rule": "bird", "description": name}
+    settings.write_text(yaml.safe_dump({**known, "timeout_s": 30}), encoding="utf-8")
+    predictions = folder / f"{name}.json"
+    answers = {str(n): f"{sql}\t----- bird -----\t{db}" for n, (db, sql, _) in enumerate(pairs)}
+    predictions.write_text(json.dumps(answers))
+    return Pairs(name, pairs, str(settings), target.parent, predictions)
+
+
+def superhero(data: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the questions of superhero, and BIRD's published predictions by question id."""
+    questions = json.loads((data / "bird/dev.json").read_text())
+    file = data / "predictions/bird-dev-gpt-3.5-turbo-knowledge.json"
+    known = json.loads(file.read_text())
+    wanted = [one for one in questions if one["db_id"] == "superhero"]
+    return wanted, {key: known[key].split("\t")[0] for key in (str(one["question_id"]) for one in wanted)}
+
+
+def changed(questions: list[dict[str, Any]], number: int) -> list[tuple[str, str, str]]:
+    """Return pairs of golds and their first one, two, ... rows."""
+    made = []
+    for place in range(number):
+        one, rows = questions[place % len(questions)], place // len(questions) + 1
+        gold = one["SQL"].rstrip().rstrip(";")
+        made.append(("superhero", f"SELECT * FROM ({gold}) LIMIT {rows}", gold))
+    return made
+
+
+def spider_golds(spider: Path, number: int) -> list[tuple[str, str, str]]:
+    """Return golds of Spider train whose database is there, each as its own prediction."""
+    there = {path.parent.name for path in (spider / "database").glob("*/*.sqlite")}
+    lines = [
+        line.rsplit("\t", 1) for line in (spider / "train_gold.sql").read_text().splitlines() if "\t" in line
+    ]
+    known = [(name.strip(), sql.strip()) for sql, name in lines if name.strip() in there]
+    return [(name, sql, sql) for name, sql in known[:number]]
+
+
+def compare(pairs: Pairs, folder: Path, files: Mapping[str, Path], *more: str) -> None:
+    """Print the times of `score`, on a fresh working folder and once more, beside the evaluator's."""
+    listed = folder / f"{pairs.name}-pairs.json"
+    listed.write_text(json.dumps([(str(files[name]), sql, gold) for name, sql, gold in pairs.pairs]))
+    started = time.perf_counter()
+    ran = subprocess.run(
+        [sys.executable, __file__, "--evaluator", str(listed)], capture_output=True, text=True, check=True
+    )
+    plain = time.perf_counter() - started
+    total = len(pairs.pairs)
+    print(
+        f"{pairs.name}: evaluator in one process {plain:.2f} s, {total / plain:,.0f} pairs/s; right: {ran.stdout.strip()}"
+    )
+    command = CommandLine(folder / f"{pairs.name}-home")
+    score = ("score", "--benchmark", pairs.benchmark, "--data", str(pairs.data), "--json", *more)
+    for what in ("cold", "again"):
+        scored = measure(command, *score, "--predictions", str(pairs.predictions))
+        print(
+            f"{pairs.name}: {what} {scored.seconds:.2f} s (CPU {scored.cpu_s:.1f} s), {total / scored.seconds:,.0f} "
+            f"pairs/s: {scored.seconds / plain:.2f} of the evaluator's time, {scored.seconds - plain:+.2f} s",
+            flush=True,
+        )
 
 
 def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--benchmark", default="demo")
-    options.add_argument("--limit", type=int, default=129)
-    options.add_argument("--data", default="data", help="folder of the benchmark's files")
+    options.add_argument("--data", type=Path, default=Path("data"), help="folder of the benchmarks' files")
+    options.add_argument("--changed", type=int, default=4829)
+    options.add_argument("--golds", type=int, default=8500)
+    options.add_argument("--evaluator", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "home"
-        settings = load_benchmark_settings(find_conf(), given.benchmark, ())
-        benchmark = load_benchmark(settings, data=Path(given.data), home=home, conf=find_conf())
-        first = benchmark.questions[: given.limit]
-        questions = [one for one in first if benchmark.exists(one.database_id)]
-        pairs = [
-            (Path(str(benchmark.location(one.database_id))), benchmark.gold[one.id]) for one in questions
-        ]
-        database = open_database(benchmark.location(questions[0].database_id), questions[0].database_id)
-        asyncio.run(executor(database, pairs[0][0]))
-        file = Path(folder) / "gold.json"
-        file.write_text(
-            json.dumps(
-                {
-                    one.id: f"{sql}\t----- bird -----\t{one.database_id}"
-                    for one, (_, sql) in zip(questions, pairs, strict=True)
-                }
-            ),
-            encoding="utf-8",
+    if given.evaluator:
+        evaluate_pairs(given.evaluator)
+        return
+    spider, bird = given.data / "spider", given.data / "bird"
+    hero = bird / "dev_databases/superhero/superhero.sqlite"
+    asyncio.run(executor(open_database(Location("sqlite", str(hero.resolve())), "superhero"), hero))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        questions, predicted = superhero(given.data)
+        file = given.data / "predictions/bird-dev-gpt-3.5-turbo-knowledge.json"
+        published = [("superhero", predicted[str(one["question_id"])], one["SQL"]) for one in questions]
+        ids = f"{questions[0]['question_id']}-{questions[-1]['question_id']}"
+        compare(
+            Pairs("published", published, "bird-dev", given.data, file),
+            folder,
+            {"superhero": hero},
+            "--questions",
+            ids,
         )
-        score = [
-            "score",
-            "--benchmark",
-            given.benchmark,
-            "--data",
-            given.data,
-            "--limit",
-            str(given.limit),
-            "--json",
-        ]
-        plain = naive(pairs)
-        command = CommandLine(home)
-        for what in ("cold", "again"):
-            ran = measure(command, *score, "--predictions", str(file))
-            print(
-                f"score, {what}: {len(pairs)} pairs in {ran.seconds:.1f} s (CPU {ran.cpu_s:.1f} s); evaluator in one "
-                f"process {plain:.1f} s, beyond it {ran.seconds - plain:.1f} s",
-                flush=True,
-            )
+        many = spider_layout(
+            "changed",
+            folder,
+            bird / "dev_tables.json",
+            bird / "dev_databases",
+            changed(questions, given.changed),
+        )
+        compare(many, folder, {"superhero": hero})
+        golds = spider_golds(spider, given.golds)
+        files = {name: spider / "database" / name / f"{name}.sqlite" for name, _, _ in golds}
+        compare(
+            spider_layout("golds", folder, spider / "tables.json", spider / "database", golds), folder, files
+        )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,7 +78,7 @@ VERDICT = Verdict({"bird": True}, "ok", "", 3, "ok", 0.25)
 def fill_verdicts(path: Path) -> None:
     with VerdictCache(path) as cache:
         for number in range(200):
-            cache[replace(KEY, sql=f"SELECT {number}")] = VERDICT
+            cache[KEY._replace(sql=f"SELECT {number}")] = VERDICT
 
 
 def use_verdicts(path: Path) -> None:

@@ -5,7 +5,6 @@ import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +48,7 @@ def test_another_question_database_rule_or_limit_is_another_verdict(
 ) -> None:
     with VerdictCache(tmp_path / "verdicts.sqlite") as cache:
         cache[KEY] = VERDICT
-        assert cache.get(replace(KEY, **change)) is None  # type: ignore[arg-type]
+        assert cache.get(KEY._replace(**change)) is None  # type: ignore[arg-type]
 
 
 def test_other_limits_sqlite_or_scoring_code_find_nothing(
@@ -172,7 +171,7 @@ def test_a_change_of_logic_is_another_code_and_a_change_of_words_is_not(
 )
 def test_what_asks_for_the_time_or_chance_is_executed_again(tmp_path: Path, sql: str) -> None:
     with VerdictCache(tmp_path / "verdicts.sqlite") as cache:
-        for key in (replace(KEY, sql=sql), replace(KEY, gold_sql=sql)):
+        for key in (KEY._replace(sql=sql), KEY._replace(gold_sql=sql)):
             cache[key] = VERDICT
             assert cache.get(key) is None
 
@@ -180,8 +179,8 @@ def test_what_asks_for_the_time_or_chance_is_executed_again(tmp_path: Path, sql:
 @pytest.mark.parametrize("sql", ["SELECT date(day) FROM item", "SELECT random_seed, nowhere FROM item"])
 def test_names_like_these_are_not_mistaken_for_them(tmp_path: Path, sql: str) -> None:
     with VerdictCache(tmp_path / "verdicts.sqlite") as cache:
-        cache[replace(KEY, sql=sql)] = VERDICT
-        assert cache.get(replace(KEY, sql=sql)) == VERDICT
+        cache[KEY._replace(sql=sql)] = VERDICT
+        assert cache.get(KEY._replace(sql=sql)) == VERDICT
 
 
 def damaged_by_other_text(path: Path) -> None:
@@ -216,7 +215,7 @@ def test_a_damaged_file_is_set_aside_and_begun_anew(
     path = tmp_path / "verdicts.sqlite"
     with VerdictCache(path) as cache:
         for number in range(100):
-            cache[replace(KEY, sql=f"SELECT {number}")] = VERDICT
+            cache[KEY._replace(sql=f"SELECT {number}")] = VERDICT
     damage(path)
     content = path.read_bytes()
     with VerdictCache(path) as cache:

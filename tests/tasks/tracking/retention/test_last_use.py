@@ -5,7 +5,6 @@ import datetime
 import sqlite3
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from flows.orchestration.stage_database import StageDatabase
@@ -62,7 +61,7 @@ def test_verdicts_of_an_earlier_release_count_as_used_today(tmp_path: Path) -> N
 
 def test_what_any_of_thousands_of_kept_runs_used_stays(tmp_path: Path) -> None:
     file = tmp_path / "verdicts.sqlite"
-    keys = [replace(KEY, sql=f"SELECT {number}") for number in range(3)]
+    keys = [KEY._replace(sql=f"SELECT {number}") for number in range(3)]
     with VerdictCache(file) as cache:
         for each in keys:
             cache[each] = VERDICT
