@@ -91,7 +91,7 @@ class _Counting(Progress):
         parts = (
             f"{self.calls:,} calls",
             f"EX {100 * self.correct / self.scored:.1f} %" if self.scored else "",
-            "" if self.cost_usd == 0 else f"cost {money(self.cost_usd)}",
+            _cost(self.cost_usd),
             f"{duration(left)} left" if left is not None else "",
             f"{self.failed:,} failed" if self.failed else "",
             f"{counted(self.retries, 'request')} repeated" if self.retries else "",
@@ -171,3 +171,16 @@ class LineProgress(_Counting):
     def _print(self, text: str) -> None:
         self._next_line = time.monotonic() + LINE_EVERY_S
         print(f"{self._prefix}{text}", file=self._stream, flush=True)
+
+
+def _cost(usd: float | None) -> str:
+    """Write what calls have cost: nothing for nothing, cents from a cent on.
+
+    >>> [_cost(usd) for usd in (0.0, 0.0042, 2.5, None)]
+    ['', '$0.0042', '$2.50', 'cost unknown']
+    """
+    if usd == 0:
+        return ""
+    if usd is None:
+        return f"cost {money(usd)}"
+    return f"${usd:,.2f}" if usd >= 0.01 else money(usd)

@@ -140,10 +140,20 @@ def _bill(report: Report, summary: Mapping[str, object]) -> TextTable:
 
 def _seconds(summary: Mapping[str, Any]) -> str:
     """Return how long the questions took, and the command with everything before and after them."""
+    return f"{summary['seconds']:.1f} s for the questions, {process_age():.1f} s in all"
+
+
+def process_age() -> float:
+    """Return the seconds since this process was started.
+
+    On Linux psutil knows the time of the boot to a second only, but the time from there to the start exactly.
+    """
     import psutil
 
-    in_all = time.time() - psutil.Process().create_time()
-    return f"{summary['seconds']:.1f} s for the questions, {in_all:.1f} s in all"
+    created = float(psutil.Process().create_time())
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return time.time() - created
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - (created - float(psutil.boot_time()))
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:

@@ -17,6 +17,9 @@ from tasks.tracking.warehouse.rows import from_rows, to_rows
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+QUESTIONS_AT_A_TIME = 250
+"""Questions whose rows are in memory at a time: of nine stages and eleven calls each, they take 20 KB a question."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
@@ -94,7 +97,7 @@ class Warehouse:
     def append_questions(self, run_id: str, scores: Iterable[QuestionScore]) -> None:
         """Write questions while the run goes on; those that are there already are replaced."""
         with self._file.writing() as connection:
-            replace_questions(connection, run_id, to_rows(run_id, scores, {}))
+            _write(connection, run_id, tuple(scores), {})
 
     def finish(
         self, run: EvaluationRun, report: Report, summary: Mapping[str, Any], status: str = "complete"
@@ -104,7 +107,7 @@ class Warehouse:
         with self._file.writing() as connection:
             _enter(connection, run)
             remove_run(connection, run.run_id)
-            replace_questions(connection, run.run_id, to_rows(run.run_id, report.rows, positions))
+            _write(connection, run.run_id, report.rows, positions)
             _leave(connection, run.run_id, report, summary, status)
 
     def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
@@ -243,6 +246,17 @@ def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
     """Return whether two runs have the same settings, questions, golds and tags that change what a score means."""
     names = ("settings", "question_sha256", "golds_sha256", "why_unranked", "engine")
     return all(getattr(a, name) == getattr(b, name) for name in names)
+
+
+def _write(
+    connection: "DuckDBPyConnection",
+    run_id: str,
+    scores: Sequence[QuestionScore],
+    positions: Mapping[str, int],
+) -> None:
+    for first in range(0, len(scores), QUESTIONS_AT_A_TIME):
+        rows = to_rows(run_id, scores[first : first + QUESTIONS_AT_A_TIME], positions)
+        replace_questions(connection, run_id, rows)
 
 
 def _enter(connection: "DuckDBPyConnection", run: EvaluationRun) -> None:

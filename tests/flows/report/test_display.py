@@ -2,6 +2,9 @@
 
 import io
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -149,7 +152,7 @@ def test_progress_without_a_terminal_is_plain_lines_each_step_once(monkeypatch: 
         "1,200 questions, 1,000 of them restored from earlier runs",
         "1,002 of 1,200 questions · 10 calls · $2.50 · 2 h 45 min left · 1 failed · 2 requests repeated",
         "1,003 of 1,200 questions · 10 calls · EX 50.0 % · $2.50 · 1 h 49 min left · 1 failed · 2 requests repeated",
-        "1,004 of 1,200 questions · 11 calls · EX 50.0 % · 1 h 21 min left · 1 failed · 2 requests repeated",
+        "1,004 of 1,200 questions · 11 calls · EX 50.0 % · cost unknown · 1 h 21 min left · 1 failed · 2 requests repeated",
         "Building (4 of 7)",
     ]
     assert seen.notes == ["Kept for later."]
@@ -168,3 +171,12 @@ def test_the_terminal_of_these_tests_does_what_a_terminal_does() -> None:
     assert screen.text == "ONE\ntwo!\n0123456789\nab"
     assert "one" in screen.seen
     assert (screen.colours, screen.cursor_hidden) == (2, True)
+
+
+def test_the_age_of_a_process_is_exact() -> None:
+    program = (
+        "import time; from flows.report.summary import process_age; time.sleep(0.5); print(process_age())"
+    )
+    before = time.monotonic()
+    started = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert 0.5 <= float(started.stdout) <= time.monotonic() - before + 0.02
