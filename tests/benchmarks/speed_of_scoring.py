@@ -7,9 +7,10 @@ r"""How fast SQL is executed and scored beside the plain way. A script, not a te
 - score: the command on a fresh working folder and once more, beside an evaluator in one process as BIRD's official one
   works (for each pair a thread with a time limit, a new connection, both queries, and a comparison of the sets of
   rows): BIRD's published predictions on superhero, golds of superhero changed in 4,829 ways, and 8,500 golds of Spider
-  against themselves.
+  against themselves;
+- judging: pairs a second of the last ones, without the command around it.
 
-Both are whole processes, from their start to their end. Seconds depend on what else the machine does; compare the
+The command and the evaluator are whole processes, from their start to their end. Seconds depend on what else the machine does; compare the
 ratios.
 """
 
@@ -34,6 +35,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tasks.database.database import Database, open_database
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.verdict_cache import VerdictCache
 from tests.benchmarks.speed_of_an_evaluation import measure
 from tests.support.command_line import CommandLine
 
@@ -172,6 +175,24 @@ def compare(pairs: Pairs, folder: Path, files: Mapping[str, Path], *more: str) -
         )
 
 
+async def judging(pairs: list[tuple[str, str, str]], files: Mapping[str, Path], folder: Path) -> None:
+    """Print how many pairs a second are judged under three rules: without verdicts, and from those that are kept."""
+    databases = {
+        name: open_database(Location("sqlite", str(file.resolve())), name) for name, file in files.items()
+    }
+    async with SqlWorkers() as workers:
+        for what in ("executed", "kept"):
+            with VerdictCache(folder / "verdicts.sqlite", workers.limits) as cache:
+                judge = Judge(workers, ("bird", "spider", "strict"), 30.0, cache)
+                started = time.perf_counter()
+                judged = await asyncio.gather(
+                    *(judge.verdicts(databases[name], gold, {"it": sql}) for name, sql, gold in pairs)
+                )
+                seconds = time.perf_counter() - started
+            right = sum(verdicts["it"].correct["bird"] for verdicts in judged)
+            print(f"judging, {what}: {len(pairs) / seconds:,.0f} pairs/s; right: {right}", flush=True)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -213,6 +234,7 @@ def main() -> None:
         compare(
             spider_layout("golds", folder, spider / "tables.json", spider / "database", golds), folder, files
         )
+        asyncio.run(judging(golds, files, folder))
 
 
 if __name__ == "__main__":
