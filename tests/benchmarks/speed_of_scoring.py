@@ -100,20 +100,28 @@ class Pairs:
     predictions: Path
 
 
-def spider_layout(
-    name: str, folder: Path, tables: Path, databases: Path, pairs: list[tuple[str, str, str]]
+def benchmark_of(
+    name: str, folder: Path, layout: str, tables: Path, databases: Path, pairs: list[tuple[str, str, str]]
 ) -> Pairs:
-    """Write pairs as a benchmark in Spider's layout, judged by BIRD's rule, and as predictions in BIRD's format."""
+    """Write pairs as a benchmark judged by BIRD's rule, and the predictions in BIRD's format."""
     target = folder / name / "data" / "many"
     target.mkdir(parents=True)
     (target / "database").symlink_to(databases.resolve())
     (target / "tables.json").symlink_to(tables.resolve())
     rows = [
-        {"question": f"Question {n}", "query": gold, "db_id": db} for n, (db, _, gold) in enumerate(pairs)
+        {
+            "question_id": n,
+            "question": f"Question {n}",
+            "query": gold,
+            "SQL": gold,
+            "evidence": "",
+            "db_id": db,
+        }
+        for n, (db, _, gold) in enumerate(pairs)
     ]
     (target / "dev.json").write_text(json.dumps(rows))
     settings = folder / f"{name}.yaml"
-    known = {"layout": "spider", "folder": "many", "questions": "dev.json", "tables": "tables.json"}
+    known = {"layout": layout, "folder": "many", "questions": "dev.json", "tables": "tables.json"}
     known |= {"databases": "database", "revision": "1", "rule": "bird", "description": name}
     settings.write_text(yaml.safe_dump({**known, "timeout_s": 30}), encoding="utf-8")
     predictions = folder / f"{name}.json"
@@ -221,9 +229,10 @@ def main() -> None:
             "--questions",
             ids,
         )
-        many = spider_layout(
+        many = benchmark_of(
             "changed",
             folder,
+            "bird",
             bird / "dev_tables.json",
             bird / "dev_databases",
             changed(questions, given.changed),
@@ -232,7 +241,9 @@ def main() -> None:
         golds = spider_golds(spider, given.golds)
         files = {name: spider / "database" / name / f"{name}.sqlite" for name, _, _ in golds}
         compare(
-            spider_layout("golds", folder, spider / "tables.json", spider / "database", golds), folder, files
+            benchmark_of("golds", folder, "spider", spider / "tables.json", spider / "database", golds),
+            folder,
+            files,
         )
         asyncio.run(judging(golds, files, folder))
 
