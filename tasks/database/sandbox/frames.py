@@ -2,8 +2,7 @@
 
 import pickle
 import struct
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tasks.database.location import Location
 
@@ -11,8 +10,7 @@ HEADER = struct.Struct("!Q")
 """Length of the pickle that follows, in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One call of a function inside a worker.
 
     Attributes:
@@ -28,8 +26,7 @@ class Job:
     budget_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The outcome of a job, or, with `outcome` "ready", that the worker can take one.
 
     Attributes:

@@ -150,19 +150,18 @@ class WorkerProcess:
         await asyncio.get_running_loop().sock_sendall(self._socket, frame)
 
     async def _receive(self) -> Reply:
-        (length,) = HEADER.unpack(await self._exactly(HEADER.size))
-        reply: Reply = pickle.loads(await self._exactly(length))  # noqa: S301 - written by our own worker
-        return reply
-
-    async def _exactly(self, size: int) -> bytes:
         loop = asyncio.get_running_loop()
         received = bytearray()
-        while len(received) < size:
-            part = await loop.sock_recv(self._socket, min(size - len(received), 1 << 20))
+        wanted = HEADER.size
+        while len(received) < wanted:
+            part = await loop.sock_recv(self._socket, 1 << 16)
             if not part:
                 raise EOFError
             received += part
-        return bytes(received)
+            if len(received) >= HEADER.size:
+                wanted = HEADER.size + HEADER.unpack_from(received)[0]
+        reply: Reply = pickle.loads(memoryview(received)[HEADER.size :])  # noqa: S301 - written by our own worker
+        return reply
 
 
 def _environment() -> dict[str, str]:

@@ -18,6 +18,7 @@ import threading
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from io import BufferedReader, BufferedWriter
 from typing import Any
@@ -73,6 +74,7 @@ def restrict_process(limits: Limits) -> None:
             resource.setrlimit(kind, (bounded, bounded))
 
 
+@cache
 def function_named(name: str) -> Callable[..., Any]:
     """Return the module-level function of a "module:qualname"."""
     module, _, qualname = name.partition(":")
@@ -159,11 +161,15 @@ def _end_with_parent(pipe: int, parent: int) -> None:
     os._exit(0)
 
 
+@cache
+def _statm() -> int:
+    return os.open("/proc/self/statm", os.O_RDONLY)
+
+
 def _address_space() -> int:
     """Return the bytes of memory mapped now; 0 where the system does not report it."""
     try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - once a query
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        return int(os.pread(_statm(), 64, 0).split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
 
