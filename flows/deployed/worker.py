@@ -20,6 +20,7 @@ from flows.orchestration.storage import use_stage_storage
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.core_dumps import forbid_core_dumps
+from flows.runtime.garbage import collect_garbage_seldom
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
 from tasks.errors import BackboneError, CrosscheckError
@@ -31,6 +32,7 @@ from tasks.wording import percent_and_counts
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run.
     forbid_core_dumps()
+    collect_garbage_seldom()
     # The flow reads its result storage when it begins, so it is set before.
     apply({**local_settings(find_home()), **DEPLOYED})
     use_stage_storage(find_home())
