@@ -184,7 +184,6 @@ def run(arguments: Sequence[str]) -> int:
     except CrosscheckError as error:
         click.echo(f"crosscheck: {error}", err=True)
         code = error.exit_code
-        _clear_frames(error)
     except BrokenPipeError:
         # The reader of standard output has closed it, for example `| head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -192,21 +191,10 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         click.echo(f"crosscheck: {_os_error_message(error)}", err=True)
         code = CrosscheckError.exit_code
-        _clear_frames(error)
     except Exception as error:  # unexpected errors: one sentence for the user, the traceback in the log
         click.echo(f"crosscheck: {_internal_error_message(error)}", err=True)
         code = INTERNAL_ERROR
-        _clear_frames(error)
     return code if isinstance(code, int) else 0
-
-
-def _clear_frames(error: BaseException | None) -> None:
-    """Clear the frames of an error: DuckDB prints an error at exit about connections that they keep open."""
-    import traceback
-
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
 
 
 def _internal_error_message(error: Exception) -> str:

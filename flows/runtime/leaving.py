@@ -3,20 +3,21 @@
 import atexit
 import os
 import sys
+from typing import NoReturn
 
 
 class Leaving:
     """Ends the process as soon as its exit functions have run; made before anything that registers one.
 
-    Python runs exit functions in the reverse order, after it has waited for threads. What ends the process otherwise
-    than by `with_code` ends it as always.
+    Python runs exit functions in the reverse order, after it has waited for threads; those that were registered before
+    this are not run. What ends the process otherwise than by `with_code` ends it as always.
     """
 
     def __init__(self) -> None:
         self._code: int | None = None
         atexit.register(self._end)
 
-    def with_code(self, code: int) -> None:
+    def with_code(self, code: int) -> NoReturn:
         """Exit with a code."""
         self._code = code
         sys.exit(code)

@@ -1,6 +1,7 @@
 """The end of a command's process: as always, but without the removal of Python's modules."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -44,3 +45,10 @@ def test_modules_are_removed_where_something_else_ends_the_process() -> None:
 def test_output_that_cannot_be_written_is_said_as_python_says_it() -> None:
     program = "import os; os.close(1); os.open(os.devnull, os.O_RDONLY); print('x'); leaving.with_code(5)"
     assert ran(program).returncode == 120
+
+
+def test_a_command_ends_so() -> None:
+    program = "sys.argv = ['crosscheck', '--version']; from flows.cli.program import main; main()"
+    ended = ran(program)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert re.fullmatch(r"crosscheck, version \S+\n", ended.stdout)
