@@ -13,6 +13,7 @@ import pytest
 from tasks.errors import DataError
 from tasks.records import Failure, Usage
 from tasks.scoring.report import QuestionScore, Verdict
+from tasks.tracking.warehouse import runs
 from tasks.tracking.warehouse.duckdb_file import WarehouseBusyError
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.samples import make_report, make_run, report_of, verdict
@@ -97,6 +98,29 @@ def test_questions_written_again_replace_themselves(path: Path) -> None:
     assert stored.rows == (*rows[:3], changed, *rows[4:])
     assert stored.status == "running"
     assert stored.summary is None
+
+
+@pytest.mark.parametrize("at_a_time", [1, 7, 20, 21])
+def test_all_batches_of_a_run_are_written_in_benchmark_order(
+    at_a_time: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", at_a_time)
+    warehouse, report = Warehouse(path), make_report(20)
+    warehouse.start(RUN)
+    warehouse.append_questions(RUN.run_id, report.rows[5:])
+    assert count(path, "questions") == 15
+    warehouse.finish(RUN, report, {})
+    assert warehouse.read_run(RUN.run_id).rows == report.rows
+
+
+def test_a_batch_that_fails_leaves_what_was_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", 7)
+    warehouse, report = Warehouse(path), make_report(20)
+    warehouse.finish(RUN, report, {"seconds": 2.0})
+    broken = replace(report.rows[12], outcome=replace(report.rows[12].outcome, attempts="many"))  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="many"):
+        warehouse.finish(RUN, replace(report, rows=(*report.rows[:12], broken)), {})
+    assert warehouse.read_run(RUN.run_id).rows == report.rows
 
 
 def test_finishing_twice_changes_nothing(path: Path) -> None:
