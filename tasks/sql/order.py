@@ -31,10 +31,10 @@ def ordering(sql: str, dialect: str) -> Ordering:
     >>> ordering("SELECT 'order by' FROM t", "sqlite")
     Ordering(anywhere=False, outermost=False)
     """
-    from sqlglot import exp
-
     if "order" not in sql.lower():  # most queries, and parsing takes a hundred times as long
         return Ordering(anywhere=False, outermost=False)
+    from sqlglot import exp
+
     tree = parse(sql, dialect).tree
     if tree is None:
         return _by_words(sql, dialect)
