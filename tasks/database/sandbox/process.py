@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
+from tasks.database.sandbox.frame_reader import FrameReader
+from tasks.database.sandbox.frames import Job, Reply, framed
 from tasks.errors import CrosscheckError
 
 START_S = 60.0
@@ -36,7 +36,9 @@ class WorkerOverranError(Exception):
 
 
 class WorkerProcess:
-    """One worker process. Only `start`, `ask` and `wait_ended` wait; `kill` can be called from anywhere.
+    """One worker process, for the loop that made it.
+
+    Only `start`, `ask` and `wait_ended` wait; `kill` can be called from anywhere.
 
     Attributes:
         locations: databases it has been asked about.
@@ -62,6 +64,7 @@ class WorkerProcess:
             raise
         finally:
             theirs.close()
+        self._replies = FrameReader(self._socket)
 
     @property
     def pid(self) -> int:
@@ -82,7 +85,7 @@ class WorkerProcess:
         try:
             async with asyncio.timeout(START_S):
                 await self._send(framed(limits))
-                await self._receive()
+                await self._replies.next()
         except (TimeoutError, OSError, EOFError) as error:
             await self._ended()
             raise CrosscheckError(
@@ -111,7 +114,8 @@ class WorkerProcess:
                     await self._send(frame)
                 except OSError as error:
                     raise WorkerDiedError(self._ending(), started=False) from error
-                return await self._receive()
+                reply: Reply = await self._replies.next()
+                return reply
         except TimeoutError as error:
             raise WorkerOverranError from error
         except (OSError, EOFError) as error:
@@ -132,6 +136,7 @@ class WorkerProcess:
         while self.alive:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.05)
+        self._replies.close()
         self._socket.close()
 
     async def _ended(self) -> None:
@@ -148,20 +153,6 @@ class WorkerProcess:
 
     async def _send(self, frame: bytes) -> None:
         await asyncio.get_running_loop().sock_sendall(self._socket, frame)
-
-    async def _receive(self) -> Reply:
-        loop = asyncio.get_running_loop()
-        received = bytearray()
-        wanted = HEADER.size
-        while len(received) < wanted:
-            part = await loop.sock_recv(self._socket, 1 << 16)
-            if not part:
-                raise EOFError
-            received += part
-            if len(received) >= HEADER.size:
-                wanted = HEADER.size + HEADER.unpack_from(received)[0]
-        reply: Reply = pickle.loads(memoryview(received)[HEADER.size :])  # noqa: S301 - written by our own worker
-        return reply
 
 
 def _environment() -> dict[str, str]:

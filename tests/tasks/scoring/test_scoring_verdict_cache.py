@@ -81,6 +81,7 @@ UNDECISIVE = {
     "tasks/database/identifiers.py": "quotes names of a schema",
     "tasks/database/location.py": "declares where a database is",
     "tasks/database/limits.py": "its values are part of the key",
+    "tasks/database/sandbox/frame_reader.py": "receives messages of the workers",
     "tasks/database/sandbox/frames.py": "carries messages to the workers",
     "tasks/database/sandbox/process.py": "starts and stops workers; what a lost worker did is not kept",
     "tasks/database/sandbox/workers.py": "hands jobs to workers",
