@@ -8,15 +8,16 @@ the worker's memory limit, and its parent, which kills it.
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 from tasks.database.engine import Connection, Cursor, Deadline, engine_of
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Location
+from tasks.database.sandbox.results import KeptResults, Result
 from tasks.errors import DatabaseUnavailableError, DataError
-from tasks.records import Execution, Status
+from tasks.records import Execution
 
 COARSE = 100
 """Steps between two counts of a query that is counted."""
@@ -29,34 +30,6 @@ BATCH_BYTES = 4 * MIB
 SHOWN_BYTES = 16 * MIB
 """Bytes of the first rows that leave the worker."""
 OUT_OF_MEMORY = "The query ran out of memory."
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The whole result of one query.
-
-    Attributes:
-        status: "ok", "error", "timeout" or "too_large", as in `tasks.records.Execution`.
-        columns: names of the result's columns.
-        rows: all rows, or as many as were to be kept; [] unless ok.
-        row_count: rows of the whole result; None unless ok.
-        error: the engine's own message, or one sentence of the sandbox; "" when ok.
-        seconds: time spent executing and fetching, without the sandbox's own book-keeping.
-        steps: steps of the engine; None unless asked for, ok, and counted by it.
-    """
-
-    status: Status
-    columns: tuple[str, ...] = ()
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    row_count: int | None = None
-    error: str = ""
-    seconds: float = 0.0
-    steps: int | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether the query ran to its end."""
-        return self.status == "ok"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +62,7 @@ class Session:
         self.exhausted = False
         self._alarm = alarm
         self._connection: Connection | None = None
+        self._kept: KeptResults | None = None if engine_of(location).server else KeptResults()
         self._budget_ends = float("inf")
 
     def grant(self, seconds: float) -> None:
@@ -141,8 +115,30 @@ class Session:
             return replace(result, steps=again.steps) if again.ok else again
         return result
 
+    def run_known(self, sql: str, *, timeout_s: float, keep: bool = False) -> Result:
+        """Run one statement, or return the whole result of an equal one that was kept and the database is the same.
+
+        A server's results are not kept: its connection does not tell whether the database has changed.
+
+        Args:
+            sql: exactly one statement that only reads.
+            timeout_s: seconds it may take; one that took longer before is executed again.
+            keep: keep the result for further statements, if it is small and every execution gives the same one.
+        """
+        if self._kept is None:
+            return self.run(sql, timeout_s=timeout_s)
+        known = self._kept.get(sql, timeout_s)
+        if known is not None and self._connection is not None and self._connection.current():
+            return known
+        result = self.run(sql, timeout_s=timeout_s)
+        if keep:
+            self._kept.put(sql, result)
+        return result
+
     def close(self) -> None:
-        """Close the connection; the next query opens it again."""
+        """Close the connection and forget what was kept; the next query opens it again."""
+        if self._kept is not None:
+            self._kept.clear()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -226,7 +222,7 @@ class Session:
             if query.deadline.past:
                 return Result("timeout", error=_stopped(timeout), seconds=seconds)
         steps = cursor.steps if query.deadline.count_every else None
-        return Result("ok", columns, rows, count, seconds=seconds, steps=steps)
+        return Result("ok", columns, rows, count, seconds=seconds, steps=steps, size=size)
 
     def _open(self) -> Connection:
         if self._connection is not None and self._connection.current():

@@ -131,12 +131,12 @@ async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Co
     except WorkerLost as lost:
         if not job.predicted:
             return Compared(lost.status, ())
-    alone = await _compare(workers, database, replace(job, predicted=()))
+    alone = await _compare(workers, database, job._replace(predicted=()))
     gold = job.gold if alone.gold_status == "ok" else None
     verdicts = []
     for query in job.predicted:
         try:
-            one = await _call(workers, database, replace(job, gold=gold, predicted=(query,)))
+            one = await _call(workers, database, job._replace(gold=gold, predicted=(query,)))
             verdicts.append(replace(one.verdicts[0], gold_status=alone.gold_status))
         except WorkerLost as lost:
             wrong = _all_wrong(job.rules)

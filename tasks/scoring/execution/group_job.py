@@ -10,7 +10,8 @@ from tasks.scoring.execution.judge_job import Query
 from tasks.scoring.execution.rules import RULES, GoldOrder
 
 if TYPE_CHECKING:
-    from tasks.database.sandbox.session import Result, Session
+    from tasks.database.sandbox.results import Result
+    from tasks.database.sandbox.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,18 @@
 Imported by every worker, so it imports nothing heavy; what needs a parser was worked out before.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.scoring.execution.rules import RULES, GoldOrder
 from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.report import Verdict
 
 if TYPE_CHECKING:
-    from tasks.database.sandbox.session import Result, Session
+    from tasks.database.sandbox.results import Result
+    from tasks.database.sandbox.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """One SQL to execute.
 
     Attributes:
@@ -28,8 +27,7 @@ class Query:
     plain: str
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeJob:
+class JudgeJob(NamedTuple):
     """What a worker is asked to compare.
 
     Attributes:
@@ -60,8 +58,7 @@ class JudgeJob:
         return sum(1 + (query.plain != query.sql) for query in queries) + self.strips_distinct
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """What a worker found.
 
     Attributes:
@@ -76,23 +73,24 @@ class Compared:
 def compare(session: "Session", job: JudgeJob) -> Compared:
     """Run the gold once and each prediction once, and judge each under every rule.
 
-    A rule that strips DISTINCT needs a second run of a query that has one. If the gold does not finish without
+    What this worker knows is not executed again: a gold of an earlier job, and a prediction that is the gold word for
+    word. A rule that strips DISTINCT needs a second run of a query that has one. If the gold does not finish without
     its DISTINCT, both sides keep theirs.
     """
     limit = job.timeout_s
-    gold = session.run(job.gold.sql, timeout_s=limit) if job.gold else None
+    gold = session.run_known(job.gold.sql, timeout_s=limit, keep=True) if job.gold else None
     status = gold.status if gold else "ok" if job.accepted and not job.gold else ""
     plain_gold = _without_distinct(session, job, gold)
     verdicts = []
     for query in job.predicted:
-        result = session.run(query.sql, timeout_s=limit)
+        result = session.run_known(query.sql, timeout_s=limit)
         correct: dict[str, bool] = {}
         for rule in job.rules:
             one, other = gold, result
             if RULES[rule].strips_distinct and plain_gold is not None:
                 one = plain_gold
                 if query.plain != query.sql:
-                    other = session.run(query.plain, timeout_s=limit)
+                    other = session.run_known(query.plain, timeout_s=limit)
             correct[rule] = _is_right(rule, job, one, other)
         verdicts.append(
             Verdict(
@@ -114,7 +112,7 @@ def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") 
         return None
     if query.plain == query.sql:
         return gold
-    plain = session.run(query.plain, timeout_s=job.timeout_s)
+    plain = session.run_known(query.plain, timeout_s=job.timeout_s, keep=True)
     return plain if plain.status == "ok" else None
 
 
@@ -124,4 +122,6 @@ def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Resul
         return False
     if job.accepted and rule.matches_accepted:
         return rule.matches_accepted(job.accepted, predicted.rows)
-    return gold is not None and gold.status == "ok" and rule.matches(gold.rows, predicted.rows, job.order)
+    if gold is None or gold.status != "ok":
+        return False
+    return gold.rows == predicted.rows or rule.matches(gold.rows, predicted.rows, job.order)

@@ -49,8 +49,8 @@ def compare_results(
     session: "Session", gold_sql: str, sql: str, places: tuple[Place, ...], timeout_s: float
 ) -> tuple[QuestionValue, ...]:
     """Execute gold and prediction inside a worker and compute each metric."""
-    gold = session.run(gold_sql, timeout_s=timeout_s)
-    result = session.run(sql, timeout_s=timeout_s)
+    gold = session.run_known(gold_sql, timeout_s=timeout_s)
+    result = session.run_known(sql, timeout_s=timeout_s)
     if not gold.ok:
         return tuple(None for _ in places)
     return tuple(_value(place, gold.rows, result.rows) if result.ok else 0.0 for place in places)
@@ -58,7 +58,8 @@ def compare_results(
 
 def _value(place: Place, gold: Rows, predicted: Rows) -> QuestionValue:
     try:
-        return place.load()(gold, predicted)
+        # copies: a user's function may sort what it is given, and the worker may keep the result
+        return place.load()(list(gold), list(predicted))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 

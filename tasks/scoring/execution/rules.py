@@ -14,6 +14,7 @@ raises on any pair of results.
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tasks.scoring.execution.cells import Cells, Row, comparable_rows
 from tasks.scoring.execution.subset import AcceptedResult, SubsetGold, subset
@@ -21,8 +22,7 @@ from tasks.scoring.execution.subset import AcceptedResult, SubsetGold, subset
 Colours = list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class GoldOrder:
+class GoldOrder(NamedTuple):
     """Where a gold SQL has ORDER BY: anywhere, and in its outermost query."""
 
     anywhere: bool = False

@@ -7,10 +7,9 @@ database, gold, SQL, rules, limits, SQLite and scoring code, and is forgotten as
 import hashlib
 import json
 import logging
-import re
 import sqlite3
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from tasks.database.limits import Limits
+from tasks.database.sandbox.results import is_volatile
 from tasks.database.sqlite.damage import is_damage, set_aside
 from tasks.errors import CrosscheckError
 from tasks.files import digest_of_files
@@ -40,6 +40,7 @@ DECISIVE = (
     "tasks/database/sqlite/authorizer.py",
     "tasks/database/sqlite/restrictions.py",
     "tasks/database/sqlite/connection.py",
+    "tasks/database/sandbox/results.py",
     "tasks/database/sandbox/session.py",
     "tasks/database/plain.py",
     "tasks/database/duck/connection.py",
@@ -57,16 +58,9 @@ _CREATE = (
     "CREATE TABLE IF NOT EXISTS verdict "
     "(key BLOB PRIMARY KEY, verdict TEXT NOT NULL, used INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
 )
+_FIELDS = tuple(field.name for field in fields(Verdict))
 DAY_S = 86_400
 """The last use of a verdict is known to the day, so that a use is seldom a write."""
-_VOLATILE = re.compile(
-    r"\b(random|randomblob|current_\w+)\b|['\"](now|localtime)['\"]"
-    r"|\b(date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bstrftime\s*\([^,()]*\)"
-    r"|\b(localtime|localtimestamp|utc_\w+|tablesample|using\s+sample)\b"
-    r"|\b(now|rand|sysdate|curdate|curtime|today|uuid\w*|gen_random_\w+|\w+_timestamp|timeofday|get_current_\w+"
-    r"|unix_timestamp|txid_\w+|pg_current_\w+|connection_id|last_insert_id)\s*\(|\bage\s*\([^,()]*\)",
-    re.IGNORECASE,
-)
 
 
 class VerdictCache:
@@ -148,7 +142,8 @@ class VerdictCache:
         """Keep a verdict, unless the next execution may give another."""
         if _volatile(key):
             return
-        text = json.dumps(asdict(verdict), ensure_ascii=False).encode("utf-8", "replace").decode()
+        known = {name: getattr(verdict, name) for name in _FIELDS}
+        text = json.dumps(known, ensure_ascii=False).encode("utf-8", "replace").decode()
         try:
             self._database.execute(
                 "INSERT OR REPLACE INTO verdict VALUES (?, ?, ?)", (self._digest(key), text, _today())
@@ -211,4 +206,4 @@ def _today() -> int:
 
 
 def _volatile(key: VerdictKey) -> bool:
-    return any(_VOLATILE.search(sql) is not None for sql in (key.sql, key.gold_sql))
+    return is_volatile(key.sql) or is_volatile(key.gold_sql)

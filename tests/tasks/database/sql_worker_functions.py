@@ -5,7 +5,8 @@ import sys
 import time
 from typing import Any
 
-from tasks.database.sandbox.session import Result, Session
+from tasks.database.sandbox.results import Result
+from tasks.database.sandbox.session import Session
 
 
 def whole_result(session: Session, sql: str) -> Result:

@@ -16,7 +16,7 @@ import sql_worker_functions as functions
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.frames import framed
-from tasks.database.sandbox.session import Result
+from tasks.database.sandbox.results import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.errors import CrosscheckError
 from tests.support.processes import cpu_of_children, until_busy, until_ended

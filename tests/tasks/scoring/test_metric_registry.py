@@ -11,6 +11,7 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import ConfigurationError
 from tasks.scoring.build_report import build_report
+from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.metric import METRICS, Metric, ScoredRun, find_metrics, measure
 from tasks.scoring.report import QuestionScore, Report
@@ -44,6 +45,16 @@ def same_rows(gold, predicted) -> float:
 @result_metric("Broken")
 def broken(gold, predicted) -> float:
     return 1 / 0
+"""
+TAKING = """
+from tasks.scoring.metric import result_metric
+
+
+@result_metric("Takes the rows")
+def taking(gold, predicted) -> float:
+    same = gold == predicted
+    gold.clear()
+    return float(same)
 """
 SCORES = (score("1", "bird", sql="SELECT 1"), score("2", sql="SELECT 22"), score("3", executable=False))
 
@@ -117,6 +128,21 @@ async def test_a_metric_of_results_is_computed_in_a_worker_from_its_own_file(
     assert same.lines == ("Same number of rows: 50.00 %",)
     assert broken is not None
     assert (broken.value, broken.data) == (None, {"error": "ZeroDivisionError: division by zero"})
+
+
+async def test_a_metric_that_changes_the_rows_it_is_given_changes_no_verdict(
+    tmp_path: Path, workers: SqlWorkers, shop: Database
+) -> None:
+    file = tmp_path / "taking.py"
+    file.write_text(TAKING, encoding="utf-8")
+    metrics = [one for one in find_metrics([f"{file}:taking"]) if one.name == "taking"]
+    gold = "SELECT name FROM item"
+    for _ in range(2):
+        judge, otherwise = Judge(workers, ("strict",), 5), f"{gold} -- written otherwise"
+        verdicts = await judge.verdicts(shop, gold, {"otherwise": otherwise, "same": gold})
+        assert verdicts["otherwise"].correct == verdicts["same"].correct == {"strict": True}
+        found = await measure_results(workers, shop, gold, gold, metrics, timeout_s=5)
+        assert found == {"taking": 1.0}
 
 
 def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:
