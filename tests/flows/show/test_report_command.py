@@ -139,11 +139,13 @@ def test_a_browser_unpacks_the_details_of_a_question(
     text = page.read_text(encoding="utf-8")
     opened.write_text(text.replace('<details class="more">', '<details class="more" open>'), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    ran = subprocess.run(
-        ["chromium", *options, "--virtual-time-budget=5000", "--dump-dom", opened.as_uri()],
-        capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
-    shown = ran.stdout.partition("<footer>")[0]
+    command = ["chromium", *options, "--virtual-time-budget=5000", "--dump-dom", opened.as_uri()]
+    # what is unpacked beside the browser's virtual clock may take longer than it does where the machine is busy
+    for _ in range(5):
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        shown = ran.stdout.partition("<footer>")[0]
+        if shown.count("prompt and reply of ") == 3:
+            break
     assert shown.count("prompt and reply of ") == 3
     assert "result of the gold" in shown
     assert "<script>alert" not in ran.stdout
