@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import click
 from rich.markup import escape
 
+from flows import STARTED
 from flows.report.result import EvaluationResult
 from flows.report.tables import cost_cells, open_console, share_table, show_all, stage_table
 from tasks.scoring.report import Cost, Report
@@ -140,20 +141,12 @@ def _bill(report: Report, summary: Mapping[str, object]) -> TextTable:
 
 def _seconds(summary: Mapping[str, Any]) -> str:
     """Return how long the questions took, and the command with everything before and after them."""
-    return f"{summary['seconds']:.1f} s for the questions, {process_age():.1f} s in all"
+    return f"{summary['seconds']:.1f} s for the questions, {command_seconds():.1f} s in all"
 
 
-def process_age() -> float:
-    """Return the seconds since this process was started.
-
-    On Linux psutil knows the time of the boot to a second only, but the time from there to the start exactly.
-    """
-    import psutil
-
-    created = float(psutil.Process().create_time())
-    if not hasattr(time, "CLOCK_BOOTTIME"):
-        return time.time() - created
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - (created - float(psutil.boot_time()))
+def command_seconds() -> float:
+    """Return the seconds since the command began."""
+    return time.monotonic() - STARTED
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:
