@@ -14,7 +14,7 @@ PART = 1 << 16
 class FrameReader:
     """Receiver of frames, each sent when the one before has been taken.
 
-    It stays registered with the loop until it is closed: to register it for each frame takes as long as to send one.
+    It stays registered with the loop until it is closed; `loop.sock_recv` would register and remove it for each frame.
 
     Args:
         connection: a socket that does not block.
