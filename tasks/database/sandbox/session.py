@@ -116,7 +116,7 @@ class Session:
         return result
 
     def run_known(self, sql: str, *, timeout_s: float, keep: bool = False) -> Result:
-        """Run one statement, or return the whole result of an equal one that was kept and the database is the same.
+        """Run one statement, or return the result that was kept of an equal one while the database is the same.
 
         A server's results are not kept: its connection does not tell whether the database has changed.
 
