@@ -27,11 +27,16 @@ async def until_busy(pid: int) -> None:
 
 
 async def until_ended(pid: int) -> bool:
-    """Wait until a process has ended, though perhaps nobody has asked for its exit code; False after a minute."""
+    """Wait until a process and all of its threads have ended; False after a minute. Nobody need ask for its exit code.
+
+    The main thread of a killed process can be a zombie while another still ends.
+    """
     for _ in range(6000):
-        with suppress(psutil.NoSuchProcess):
-            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                await asyncio.sleep(0.01)
-                continue
-        return True
+        try:
+            process = psutil.Process(pid)
+            if process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        await asyncio.sleep(0.01)
     return False
