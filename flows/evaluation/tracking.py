@@ -15,6 +15,7 @@ from flows.questions.preparation import Preparation
 from flows.questions.session import Session
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Interrupted
+from flows.runtime.imports import import_in_background
 from tasks.database.database import product_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Report
@@ -23,7 +24,6 @@ from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
 from tasks.tracking.evaluation import KINDS, EvaluationRun, Unfinished, describe
 from tasks.tracking.mlflow.package import Completion
-from tasks.tracking.mlflow.quiet import import_in_background
 from tasks.tracking.mlflow.store import ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.parameters import redact

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 from flows.orchestration.empty_database import create_database
 from flows.orchestration.settings import OWN_SERVER, apply, local_settings
 from flows.runtime.folder_use import FolderUse
-from flows.runtime.garbage import collect_garbage_seldom
+from flows.runtime.garbage import collect_garbage_seldom, importing
 from flows.runtime.running_servers import find_running_servers
 from tasks.database.sqlite.damage import damage, set_aside
 from tasks.errors import ConfigurationError, CrosscheckError
@@ -193,8 +193,9 @@ def _serve(port: int) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     collect_garbage_seldom()
-    import uvicorn
-    from prefect.server.api.server import create_app
+    with importing():
+        import uvicorn
+        from prefect.server.api.server import create_app
 
     app = create_app()
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))

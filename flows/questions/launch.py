@@ -13,6 +13,7 @@ from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
 from flows.runtime.control import Control
+from flows.runtime.garbage import importing
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.kinds.kind import check_backbone, kind_of
@@ -63,7 +64,8 @@ def launched(
         from flows.questions.preparation import prepare
 
         preparation = prepare(settings, control.progress)
-        _import_while_waiting(settings, flow)
+        with importing():
+            _import_while_waiting(settings, flow)
         control.progress.step("Waiting for Prefect's server")
         prefect.wait()
         control.own_server = not prefect.external

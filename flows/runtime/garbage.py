@@ -1,12 +1,34 @@
-"""Garbage collection in a process that imports large libraries."""
+"""Garbage collection in a process that imports large libraries.
+
+What a module defines stays, and searching it for garbage is a quarter of the time that Prefect and MLflow take to
+import. Objects without references are removed at once as always; this is about circles of references only.
+"""
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SELDOM = (10_000, 50, 10)
+"""New objects after which they are searched instead of 700, and the number of such searches before all are."""
 
 
 def collect_garbage_seldom() -> None:
-    """Search for garbage after 10,000 new objects instead of 700, and in all objects after 500 such searches.
+    """Search for garbage seldom in this process, which belongs to Crosscheck."""
+    gc.set_threshold(*SELDOM)
 
-    What a module defines stays, and searching it for garbage is a quarter of the time that Prefect and MLflow take to
-    import. Objects without references are removed at once as always; this is about circles of references only.
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Do not search for garbage while the body imports large libraries, and never in what exists at its end.
+
+    A process that does not search seldom belongs to a user's program, and searches as always.
     """
-    gc.set_threshold(10_000, 50, 10)
+    if gc.get_threshold() != SELDOM:
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

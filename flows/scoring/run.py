@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Progress
+from flows.runtime.imports import import_in_background
 from flows.scoring.corrections import check_corrections
 from flows.scoring.remarks import about_same_failure
 from flows.scoring.scorer import Scorable, Scorer
@@ -27,7 +28,6 @@ from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Cost, Report
 from tasks.settings.home import find_conf
 from tasks.stages.links import read_link
-from tasks.tracking.mlflow.quiet import import_in_background
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.wording import counted
 

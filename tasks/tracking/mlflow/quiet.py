@@ -2,7 +2,6 @@
 
 import logging
 import os
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,19 +37,10 @@ def import_mlflow() -> None:
         logger.propagate = False
 
 
-def import_in_background() -> None:
-    """Begin to import MLflow and its SQLite store in a thread: it takes seconds, and is not needed at once.
-
-    `importlib_metadata`, which MLflow depends on, is imported before the thread starts: it registers itself with
-    Python's import system when half imported, and another thread that looks for entry points then fails.
-    """
-    import importlib_metadata  # noqa: F401
-
-    def work() -> None:
-        import_mlflow()
-        import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
-
-    threading.Thread(target=work, name="import mlflow", daemon=True).start()
+def import_store() -> None:
+    """Import MLflow and its SQLite store."""
+    import_mlflow()
+    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
 
 @contextmanager
