@@ -9,12 +9,13 @@ import json
 import logging
 import sqlite3
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tasks.database.limits import Limits
 from tasks.database.sandbox.results import is_volatile
@@ -23,6 +24,7 @@ from tasks.errors import CrosscheckError
 from tasks.files import digest_of_files
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.report import Verdict
+from tasks.wording import counted
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,9 @@ _CREATE = (
     "(key BLOB PRIMARY KEY, verdict TEXT NOT NULL, used INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
 )
 _FIELDS = tuple(field.name for field in fields(Verdict))
+MOST_WAITING = 500
+LONGEST_WAIT_S = 0.5
+"""Verdicts that are found in quick succession are written together: so many at most, and after so many seconds."""
 DAY_S = 86_400
 """The last use of a verdict is known to the day, so that a use is seldom a write."""
 
@@ -67,8 +72,8 @@ class VerdictCache:
     """Verdicts by what they depend on, for `judge(..., cache=...)`.
 
     Queries that ask for the time or for random numbers are never kept. Calls are made inline: they take
-    microseconds. Several processes may use the file at once (WAL). A write that fails is logged and no more: the
-    verdict is found again by executing.
+    microseconds. Several processes may use the file at once (WAL). A write that fails is logged and no more; a
+    killed process loses the verdicts of half a second at most. Both are found again by executing.
     """
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
@@ -83,6 +88,8 @@ class VerdictCache:
         facts = (sqlite3.sqlite_version, asdict(limits or Limits()), code_digest())
         self._context = json.dumps(facts, sort_keys=True)
         self._used: set[bytes] = set()
+        self._waiting: dict[bytes, str] = {}
+        self._written = 0.0
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -107,13 +114,12 @@ class VerdictCache:
         self.close()
 
     def close(self) -> None:
-        """Note which verdicts were used, and close the file."""
+        """Write what waits, note which verdicts were used, and close the file."""
+        self._write()
         try:
-            self._database.execute("BEGIN")
-            self._database.executemany(
+            self._in_one_transaction(
                 "UPDATE verdict SET used = ? WHERE key = ?", [(_today(), key) for key in self._used]
             )
-            self._database.execute("COMMIT")
         except sqlite3.Error as error:
             log.warning("%s does not note which verdicts were used: %s", self.path, error)
         self._database.close()
@@ -122,18 +128,10 @@ class VerdictCache:
         """Return a verdict; None when it is not known."""
         if _volatile(key):
             return None
+        digest = self._digest(key)
+        text = self._waiting.get(digest) or self._read(digest)
         try:
-            digest = self._digest(key)
-            row = self._database.execute(
-                "SELECT verdict, used FROM verdict WHERE key = ?", (digest,)
-            ).fetchone()
-        except sqlite3.Error as error:
-            log.warning("%s cannot be read: %s", self.path, error)
-            return None
-        if row is not None and row[1] < _today():
-            self._used.add(digest)
-        try:
-            return None if row is None else Verdict(**json.loads(row[0]))
+            return None if text is None else Verdict(**json.loads(text))
         except (ValueError, TypeError) as error:
             log.warning("%s holds a verdict that cannot be read: %s", self.path, error)
             return None
@@ -144,16 +142,46 @@ class VerdictCache:
             return
         known = {name: getattr(verdict, name) for name in _FIELDS}
         text = json.dumps(known, ensure_ascii=False).encode("utf-8", "replace").decode()
-        try:
-            self._database.execute(
-                "INSERT OR REPLACE INTO verdict VALUES (?, ?, ?)", (self._digest(key), text, _today())
-            )
-        except sqlite3.Error as error:
-            log.warning("%s does not keep a verdict: %s", self.path, error)
+        self._waiting[self._digest(key)] = text
+        if len(self._waiting) >= MOST_WAITING or time.monotonic() - self._written >= LONGEST_WAIT_S:
+            self._write()
 
     def _digest(self, key: VerdictKey) -> bytes:
         text = json.dumps([key, self._context])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+    def _read(self, digest: bytes) -> str | None:
+        try:
+            row = self._database.execute(
+                "SELECT verdict, used FROM verdict WHERE key = ?", (digest,)
+            ).fetchone()
+        except sqlite3.Error as error:
+            log.warning("%s cannot be read: %s", self.path, error)
+            return None
+        if row is None:
+            return None
+        if row[1] < _today():
+            self._used.add(digest)
+        return str(row[0])
+
+    def _write(self) -> None:
+        """Write the verdicts that wait."""
+        try:
+            self._in_one_transaction(
+                "INSERT OR REPLACE INTO verdict VALUES (?, ?, ?)",
+                [(key, text, _today()) for key, text in self._waiting.items()],
+            )
+        except sqlite3.Error as error:
+            log.warning("%s does not keep %s: %s", self.path, counted(len(self._waiting), "verdict"), error)
+        self._waiting.clear()
+        self._written = time.monotonic()
+
+    def _in_one_transaction(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if not rows:
+            return
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany(statement, rows)
 
 
 @cache
