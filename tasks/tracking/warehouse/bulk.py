@@ -9,27 +9,30 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def replace_questions(
-    connection: "DuckDBPyConnection", run_id: str, rows: Mapping[str, Sequence[Mapping[str, Any]]]
+def insert_questions(
+    connection: "DuckDBPyConnection", rows: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
-    """Insert rows, after removing what the tables have of the same questions of the same run.
-
-    Of a row, what the table has no column for is left out.
-    """
+    """Insert rows of questions that the tables do not have; what a table has no column for is left out."""
     import pyarrow
 
-    connection.register("ids", pyarrow.table({"id": [row["question_id"] for row in rows["questions"]]}))
-    for table in TABLES:
-        connection.execute(
-            f"DELETE FROM {table} WHERE run_id = ? AND question_id IN (SELECT id FROM ids)", [run_id]
-        )
-    connection.unregister("ids")
     for table, new in rows.items():
         if new:
             schema = connection.table(table).limit(0).to_arrow_table().schema
             connection.register("new", pyarrow.Table.from_pylist(list(new), schema=schema))
             connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM new")
             connection.unregister("new")
+
+
+def remove_questions(connection: "DuckDBPyConnection", run_id: str, ids: Sequence[str]) -> None:
+    """Remove some questions of a run."""
+    import pyarrow
+
+    connection.register("ids", pyarrow.table({"id": pyarrow.array(ids, pyarrow.string())}))
+    for table in TABLES:
+        connection.execute(
+            f"DELETE FROM {table} WHERE run_id = ? AND question_id IN (SELECT id FROM ids)", [run_id]
+        )
+    connection.unregister("ids")
 
 
 def remove_run(connection: "DuckDBPyConnection", run_id: str) -> None:

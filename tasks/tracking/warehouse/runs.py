@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Opinion, QuestionScore, Report
 from tasks.tracking.evaluation import EvaluationRun, Unfinished, as_json, run_from_json
-from tasks.tracking.warehouse.bulk import read_questions, remove_run, replace_questions
+from tasks.tracking.warehouse.bulk import insert_questions, read_questions, remove_questions, remove_run
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.rows import from_rows, to_rows
 
@@ -96,8 +96,10 @@ class Warehouse:
 
     def append_questions(self, run_id: str, scores: Iterable[QuestionScore]) -> None:
         """Write questions while the run goes on; those that are there already are replaced."""
+        new = tuple(scores)
         with self._file.writing() as connection:
-            _write(connection, run_id, tuple(scores), {})
+            remove_questions(connection, run_id, [score.question.id for score in new])
+            _insert(connection, run_id, new, {})
 
     def finish(
         self, run: EvaluationRun, report: Report, summary: Mapping[str, Any], status: str = "complete"
@@ -107,7 +109,7 @@ class Warehouse:
         with self._file.writing() as connection:
             _enter(connection, run)
             remove_run(connection, run.run_id)
-            _write(connection, run.run_id, report.rows, positions)
+            _insert(connection, run.run_id, report.rows, positions)
             _leave(connection, run.run_id, report, summary, status)
 
     def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
@@ -248,7 +250,7 @@ def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
     return all(getattr(a, name) == getattr(b, name) for name in names)
 
 
-def _write(
+def _insert(
     connection: "DuckDBPyConnection",
     run_id: str,
     scores: Sequence[QuestionScore],
@@ -256,7 +258,7 @@ def _write(
 ) -> None:
     for first in range(0, len(scores), QUESTIONS_AT_A_TIME):
         rows = to_rows(run_id, scores[first : first + QUESTIONS_AT_A_TIME], positions)
-        replace_questions(connection, run_id, rows)
+        insert_questions(connection, rows)
 
 
 def _enter(connection: "DuckDBPyConnection", run: EvaluationRun) -> None:
