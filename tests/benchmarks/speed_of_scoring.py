@@ -5,23 +5,23 @@ r"""How fast SQL is executed and scored beside the plain way. A script, not a te
 - executor: a query through the sandbox's worker beside the same query with sqlite3 on one connection; how long after
   its deadline an endless query returns, and that the next one runs;
 - score: the command on a fresh working folder and once more, beside an evaluator in one process as BIRD's official one
-  works (for each pair a thread with a time limit, a new connection, both queries, and a comparison of the sets of
-  rows): BIRD's published predictions on superhero, golds of superhero changed in 4,829 ways, and 8,500 golds of Spider
-  against themselves;
+  works (`plain_evaluator.py`): BIRD's published predictions on superhero, golds of superhero changed in 4,829 ways, and
+  8,500 golds of Spider against themselves;
 - judging: pairs a second of the last ones, without the command around it.
 
-The command and the evaluator are whole processes, from their start to their end. Seconds depend on what else the machine does; compare the
-ratios.
+The command and the evaluator are whole processes, from their start to their end; Crosscheck's modules are compiled
+before, as pip does when it installs. Seconds depend on what else the machine does; compare the ratios.
 """
 
 import argparse
 import asyncio
+import compileall
 import json
+import resource
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,16 +30,17 @@ from typing import Any
 
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
 
 from tasks.database.database import Database, open_database
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tests.benchmarks.speed_of_an_evaluation import measure
 from tests.support.command_line import CommandLine
 
+EVALUATOR = Path(__file__).with_name("plain_evaluator.py")
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 QUERIES = 2_000
 DEADLINE_S = 0.5
@@ -67,26 +68,6 @@ async def executor(database: Database, path: Path) -> None:
     print(
         f"executor: {stopped.status} {late * 1000:.0f} ms after the deadline; the next query is {after.status}"
     )
-
-
-def evaluate_pairs(file: Path) -> None:
-    """Judge the pairs of a JSON file as BIRD's evaluator does, one after the other, and print how many are right."""
-
-    def judge(path: str, predicted: str, gold: str) -> None:
-        connection = sqlite3.connect(path)
-        try:
-            rows = connection.execute(predicted).fetchall()
-            right.append(set(rows) == set(connection.execute(gold).fetchall()))
-        except sqlite3.Error:
-            right.append(False)
-        connection.close()
-
-    right: list[bool] = []
-    for pair in json.loads(file.read_text()):
-        thread = threading.Thread(target=judge, args=pair, daemon=True)
-        thread.start()
-        thread.join(30)
-    print(sum(right))
 
 
 @dataclass(frozen=True)
@@ -163,24 +144,31 @@ def compare(pairs: Pairs, folder: Path, files: Mapping[str, Path], *more: str) -
     """Print the times of `score`, on a fresh working folder and once more, beside the evaluator's."""
     listed = folder / f"{pairs.name}-pairs.json"
     listed.write_text(json.dumps([(str(files[name]), sql, gold) for name, sql, gold in pairs.pairs]))
-    started = time.perf_counter()
-    ran = subprocess.run(
-        [sys.executable, __file__, "--evaluator", str(listed)], capture_output=True, text=True, check=True
-    )
-    plain = time.perf_counter() - started
+    plain, _, printed = timed([sys.executable, str(EVALUATOR), str(listed)])
     total = len(pairs.pairs)
     print(
-        f"{pairs.name}: evaluator in one process {plain:.2f} s, {total / plain:,.0f} pairs/s; right: {ran.stdout.strip()}"
+        f"{pairs.name}: evaluator in one process {plain:.2f} s, {total / plain:,.0f} pairs/s; right: {printed.strip()}"
     )
-    command = CommandLine(folder / f"{pairs.name}-home")
+    command = CommandLine(folder / f"{pairs.name}-home", {"PYTHONDONTWRITEBYTECODE": ""})
     score = ("score", "--benchmark", pairs.benchmark, "--data", str(pairs.data), "--json", *more)
+    words = command.command(*score, "--predictions", str(pairs.predictions))
     for what in ("cold", "again"):
-        scored = measure(command, *score, "--predictions", str(pairs.predictions))
+        seconds, cpu, _ = timed(words, command.all_of_environment, command.cwd)
         print(
-            f"{pairs.name}: {what} {scored.seconds:.2f} s (CPU {scored.cpu_s:.1f} s), {total / scored.seconds:,.0f} "
-            f"pairs/s: {scored.seconds / plain:.2f} of the evaluator's time, {scored.seconds - plain:+.2f} s",
+            f"{pairs.name}: {what} {seconds:.2f} s (CPU {cpu:.1f} s), {total / seconds:,.0f} "
+            f"pairs/s: {seconds / plain:.2f} of the evaluator's time, {seconds - plain:+.2f} s",
             flush=True,
         )
+
+
+def timed(
+    words: list[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> tuple[float, float, str]:
+    """Run a command; return its seconds, the processor seconds of all of its processes, and what it printed."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    ran = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=True)
+    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, ran.stdout
 
 
 async def judging(pairs: list[tuple[str, str, str]], files: Mapping[str, Path], folder: Path) -> None:
@@ -208,11 +196,9 @@ def main() -> None:
     options.add_argument("--data", type=Path, default=Path("data"), help="folder of the benchmarks' files")
     options.add_argument("--changed", type=int, default=4829)
     options.add_argument("--golds", type=int, default=8500)
-    options.add_argument("--evaluator", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
-    if given.evaluator:
-        evaluate_pairs(given.evaluator)
-        return
+    for package in ("flows", "tasks"):  # as pip does when it installs
+        compileall.compile_dir(str(ROOT / package), quiet=1)
     spider, bird = given.data / "spider", given.data / "bird"
     hero = bird / "dev_databases/superhero/superhero.sqlite"
     asyncio.run(executor(open_database(Location("sqlite", str(hero.resolve())), "superhero"), hero))
