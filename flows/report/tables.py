@@ -7,7 +7,6 @@ from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.syntax import Syntax
 from rich.table import Table
 
 from tasks.scoring.report import Cost, Ratio, StageScore
@@ -51,6 +50,8 @@ def print_sql(console: Console, sql: str | None) -> None:
         return
     text = visible(sql.strip())
     if console.is_terminal:
+        from rich.syntax import Syntax  # imports Pygments
+
         coloured = Syntax(text, "sql", background_color="default", word_wrap=True)
         console.print(Padding(coloured, (0, 0, 0, 4)), soft_wrap=False)
         return

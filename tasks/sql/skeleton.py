@@ -64,7 +64,7 @@ def read_skeleton(sql: str, dialect: str) -> SkeletonReading:
     if isinstance(parsed.tree, exp.Select) and not parsed.tree.expressions:
         return SkeletonReading(None, "it selects nothing")
     try:
-        text = _bare(parsed.tree).sql(dialect, comments=False, normalize_functions="lower")
+        text = _bare(parsed.tree).sql(dialect, comments=False, normalize_functions="lower", copy=False)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError) as error:
         return SkeletonReading(
             None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
@@ -90,13 +90,11 @@ def _bare(tree: "exp.Expr") -> "exp.Expr":
     from sqlglot import exp
 
     tree = tree.copy()
-    for values in list(tree.find_all(exp.In, exp.Tuple)):
-        if all(_is_value(one) for one in values.expressions):
-            values.set("expressions", values.expressions[:1])
-    for rows in list(tree.find_all(exp.Values)):
-        rows.set("expressions", rows.expressions[:1])
-    for alias in list(tree.find_all(exp.Alias)):
-        alias.replace(alias.this)
+    for node in list(tree.find_all(exp.In, exp.Tuple, exp.Values, exp.Alias)):
+        if isinstance(node, exp.Alias):
+            node.replace(node.this)
+        elif isinstance(node, exp.Values) or all(_is_value(one) for one in node.expressions):
+            node.set("expressions", node.expressions[:1])
     emptied = tree.transform(_emptied, copy=False)
     assert emptied is not None, "a query is not emptied away"
     return emptied.transform(_spelled_out, copy=False)
