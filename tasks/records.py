@@ -96,7 +96,7 @@ class Augmentation:
 Status = Literal["ok", "error", "timeout", "too_large"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: it comes from workers pickled, which slots make slower
 class Execution:
     """The outcome of executing one SQL.
 

@@ -22,7 +22,7 @@ from tasks.benchmarks.selection import select
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
-from tasks.records import Link, Outcome
+from tasks.records import Link, Outcome, Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Cost, Report
@@ -32,6 +32,8 @@ from tasks.tracking.mlflow.tracker import Tracker
 from tasks.wording import counted
 
 LINK = "predicted"
+AT_ONCE = 64
+"""Questions that are prepared while others are executed; with all at once, nothing would be executed at first."""
 
 
 @dataclass(frozen=True)
@@ -136,20 +138,17 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
 
 async def _score_all(selected: Selected, scorer: Scorer) -> None:
     """Score every prediction, ordered by database, so that workers keep a database open."""
-    questions = sorted(selected.scorable.questions, key=lambda question: question.database_id)
-    await asyncio.gather(
-        *(
-            scorer.score(
-                question,
-                Outcome(
-                    question.id,
-                    selected.predictions.sqls.get(question.id),
-                    links={LINK: selected.links[question.id]} if question.id in selected.links else {},
-                ),
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def score(question: Question) -> None:
+        async with places:
+            links = {LINK: selected.links[question.id]} if question.id in selected.links else {}
+            await scorer.score(
+                question, Outcome(question.id, selected.predictions.sqls.get(question.id), links=links)
             )
-            for question in questions
-        )
-    )
+
+    questions = sorted(selected.scorable.questions, key=lambda question: question.database_id)
+    await asyncio.gather(*map(score, questions))
 
 
 class _Judging(Progress):

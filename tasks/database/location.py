@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: it goes to workers pickled, which slots make slower
 class Location:
     """Where a database is. Safe to print and to log: the password is in no representation.
 

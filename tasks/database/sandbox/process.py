@@ -48,6 +48,7 @@ class WorkerProcess:
     def __init__(self) -> None:
         self.locations: set[Location] = set()
         self.functions: set[str] = set()
+        self._overran = False
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
         try:
@@ -106,29 +107,32 @@ class WorkerProcess:
         frame = framed(job)
         if job.function not in self.functions or job.location not in self.locations:
             timeout_s += START_S
-        self.functions.add(job.function)
-        self.locations.add(job.location)
+            self.functions.add(job.function)
+            self.locations.add(job.location)
+        sent = False
+        alarm = asyncio.get_running_loop().call_later(timeout_s, self._stop)
         try:
-            async with asyncio.timeout(timeout_s):
-                try:
-                    await self._send(frame)
-                except OSError as error:
-                    raise WorkerDiedError(self._ending(), started=False) from error
-                reply: Reply = await self._replies.next()
-                return reply
-        except TimeoutError as error:
-            raise WorkerOverranError from error
+            await self._send(frame)
+            sent = True
+            reply: Reply = await self._replies.next()
+            return reply
         except (OSError, EOFError) as error:
             await self._ended()
-            if self._process.poll() == -signal.SIGALRM:
+            if self._overran or self._process.poll() == -signal.SIGALRM:
                 raise WorkerOverranError from error
-            raise WorkerDiedError(self._ending(), started=True) from error
+            raise WorkerDiedError(self._ending(), started=sent) from error
+        finally:
+            alarm.cancel()
 
     def kill(self) -> None:
         """End it at once; a pending `ask` raises WorkerDiedError."""
         self._process.kill()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _stop(self) -> None:
+        self._overran = True
+        self.kill()
 
     async def wait_ended(self) -> None:
         """Wait until a killed process is reaped, and close its pipe."""

@@ -19,12 +19,16 @@ LARGEST_BYTES = MOST_BYTES // 16
 OVERHEAD = 512
 """Bytes of a result without rows."""
 
+_WORDS = r"random|randomblob|current_\w+|localtime|localtimestamp|utc_\w+|tablesample|using\s+sample"
+_CALLS = (
+    r"now|rand|sysdate|curdate|curtime|today|uuid\w*|gen_random_\w+|timeofday|get_current_\w+|txid_\w+"
+    r"|pg_current_\w+|connection_id|last_insert_id"
+)
+# one group after \b: most places of a SQL fail there at once
 _VOLATILE = re.compile(
-    r"\b(random|randomblob|current_\w+)\b|['\"](now|localtime)['\"]"
-    r"|\b(date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bstrftime\s*\([^,()]*\)"
-    r"|\b(localtime|localtimestamp|utc_\w+|tablesample|using\s+sample)\b"
-    r"|\b(now|rand|sysdate|curdate|curtime|today|uuid\w*|gen_random_\w+|\w+_timestamp|timeofday|get_current_\w+"
-    r"|unix_timestamp|txid_\w+|pg_current_\w+|connection_id|last_insert_id)\s*\(|\bage\s*\([^,()]*\)",
+    rf"\b(?:(?:{_WORDS})\b|(?:{_CALLS})\s*\("
+    r"|(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|(?:strftime|age)\s*\([^,()]*\))"
+    r"|_timestamp\s*\(|['\"](?:now|localtime)['\"]"
 )
 
 

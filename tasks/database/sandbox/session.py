@@ -8,13 +8,14 @@ the worker's memory limit, and its parent, which kills it.
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasks.database.engine import Connection, Cursor, Deadline, engine_of
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Location
+from tasks.database.sandbox.memory import address_space
 from tasks.database.sandbox.results import KeptResults, Result
 from tasks.errors import DatabaseUnavailableError, DataError
 from tasks.records import Execution
@@ -32,8 +33,7 @@ SHOWN_BYTES = 16 * MIB
 OUT_OF_MEMORY = "The query ran out of memory."
 
 
-@dataclass(frozen=True, slots=True)
-class _Query:
+class _Query(NamedTuple):
     """One run of one statement."""
 
     sql: str
@@ -51,7 +51,7 @@ class Session:
         alarm: called with seconds before each query, after which the process ends come what may, and with 0 after it.
 
     Attributes:
-        exhausted: whether memory ran out at some time, so that the process had better be replaced.
+        exhausted: whether memory ran out at some time.
     """
 
     def __init__(
@@ -64,6 +64,11 @@ class Session:
         self._connection: Connection | None = None
         self._kept: KeptResults | None = None if engine_of(location).server else KeptResults()
         self._budget_ends = float("inf")
+
+    @property
+    def spent(self) -> bool:
+        """Whether the process had better be replaced: memory ran out at some time, or half of its limit is mapped."""
+        return self.exhausted or address_space() > self.limits.memory_mb * MIB // 2
 
     def grant(self, seconds: float) -> None:
         """Limit the following queries to so many seconds together, beside the limit of each."""
@@ -110,7 +115,7 @@ class Session:
         )
         result = self._alarmed(connection, query, timeout)
         if result.ok and result.steps is not None and result.steps < EXACT_BELOW:
-            exactly = replace(query, deadline=Deadline(now + timeout, 1), keep_rows=0)
+            exactly = query._replace(deadline=Deadline(now + timeout, 1), keep_rows=0)
             again = self._alarmed(connection, exactly, timeout)
             return replace(result, steps=again.steps) if again.ok else again
         return result

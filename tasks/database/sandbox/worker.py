@@ -90,8 +90,7 @@ def _done(job: Job, sessions: "OrderedDict[Location, Session]", limits: Limits) 
         session = _session(job.location, sessions, limits)
         session.grant(job.budget_s)
         value = function(session, *job.args)
-        spent = session.exhausted or _address_space() > limits.memory_mb * MIB // 2
-        return Reply("returned", value, spent=spent)
+        return Reply("returned", value, spent=session.spent)
     except MemoryError:
         return Reply("exhausted", spent=True)
     except Exception as error:
@@ -99,10 +98,13 @@ def _done(job: Job, sessions: "OrderedDict[Location, Session]", limits: Limits) 
 
 
 def _session(location: Location, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Session:
-    session = sessions.pop(location, None) or Session(location, limits, _end_after)
-    sessions[location] = session
-    while len(sessions) > OPEN_DATABASES:
-        sessions.popitem(last=False)[1].close()
+    session = sessions.get(location)
+    if session is None:
+        session = sessions[location] = Session(location, limits, _end_after)
+        if len(sessions) > OPEN_DATABASES:
+            sessions.popitem(last=False)[1].close()
+    else:
+        sessions.move_to_end(location)
     return session
 
 
@@ -159,19 +161,6 @@ def _end_with_parent(pipe: int, parent: int) -> None:
     while not poll.poll(1000) and os.getppid() == parent:
         pass
     os._exit(0)
-
-
-@cache
-def _statm() -> int:
-    return os.open("/proc/self/statm", os.O_RDONLY)
-
-
-def _address_space() -> int:
-    """Return the bytes of memory mapped now; 0 where the system does not report it."""
-    try:
-        return int(os.pread(_statm(), 64, 0).split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
 
 
 if __name__ == "__main__":

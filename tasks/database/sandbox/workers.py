@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from functools import cache
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -12,6 +13,7 @@ from tasks.database.location import Location
 from tasks.database.sandbox.frames import Job, Reply
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
 from tasks.database.sandbox.session import first_rows
+from tasks.database.sandbox.together import CallsTogether
 from tasks.errors import CrosscheckError
 from tasks.records import Execution
 
@@ -35,12 +37,15 @@ class SqlWorkers:
     """Pool of N processes that run SQL on databases; one that exceeds its limits is killed and replaced.
 
     Use it as an async context manager, in any thread, from one loop at a time. Processes start with the
-    first query that finds none idle; queries are served in order of arrival. A query costs 0.1 to 0.15 ms on
-    top of its own time.
+    first query that finds none idle; queries are served in order of arrival. A query costs 0.1 ms on top of its
+    own time.
 
     Args:
         size: processes at most; None: one per CPU, at most 4.
         limits: what one query, and one process, may take.
+
+    Attributes:
+        together: calls that may share a message, for many short queries.
     """
 
     def __init__(self, size: int | None = None, *, limits: Limits | None = None) -> None:
@@ -50,6 +55,7 @@ class SqlWorkers:
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._reaping: set[asyncio.Task[None]] = set()
+        self.together = CallsTogether(self)
 
     async def __aenter__(self) -> Self:
         if self._places is not None:
@@ -154,13 +160,12 @@ class SqlWorkers:
 
     async def _worker(self, location: Location) -> WorkerProcess:
         """Take an idle worker, one that has the database open if there is one, else start another."""
-        for worker in [worker for worker in self._idle if not worker.alive]:
-            self._idle.remove(worker)
-            self._discard(worker)
-        if self._idle:
+        while self._idle:
             worker = next((w for w in reversed(self._idle) if location in w.locations), self._idle[-1])
             self._idle.remove(worker)
-            return worker
+            if worker.alive:
+                return worker
+            self._discard(worker)
         worker = WorkerProcess()
         self._busy.add(worker)
         try:
@@ -183,6 +188,7 @@ class SqlWorkers:
         return f"The query took more than the {self.limits.memory_mb} MiB of memory of its process."
 
 
+@cache
 def _name(function: Callable[..., Any]) -> str:
     qualname = getattr(function, "__qualname__", "")
     if not qualname or "<" in qualname or function.__module__ == "__main__":

@@ -146,7 +146,7 @@ async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Co
 
 async def _call(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:
     budget = job.timeout_s * job.executions + COMPARING_S
-    compared: Compared = await workers.call(compare, database, job, timeout_s=budget)
+    compared: Compared = await workers.together.call(compare, database, job, timeout_s=budget)
     return compared
 
 

@@ -1,6 +1,7 @@
 """Functions that the tests of the SQL workers run inside a worker process."""
 
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -93,3 +94,24 @@ def fail_awkwardly(session: Session) -> None:
 
 def unpicklable(session: Session) -> Any:
     return lambda: None
+
+
+def where(session: Session, _: None) -> str:
+    return session.location.address
+
+
+def slept(session: Session, seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def fail_at(session: Session, text: str) -> str:
+    if text == "wrong":
+        raise LookupError(text)
+    return text
+
+
+def die_at(session: Session, text: str) -> str:
+    if text == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return text

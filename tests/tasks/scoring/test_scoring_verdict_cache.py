@@ -83,7 +83,9 @@ UNDECISIVE = {
     "tasks/database/limits.py": "its values are part of the key",
     "tasks/database/sandbox/frame_reader.py": "receives messages of the workers",
     "tasks/database/sandbox/frames.py": "carries messages to the workers",
+    "tasks/database/sandbox/memory.py": "tells when a worker is to be replaced",
     "tasks/database/sandbox/process.py": "starts and stops workers; what a lost worker did is not kept",
+    "tasks/database/sandbox/together.py": "hands jobs to workers; each judges by itself",
     "tasks/database/sandbox/workers.py": "hands jobs to workers",
     "tasks/database/schema.py": "describes a schema",
     "tasks/database/servers/engine.py": "opens databases; their digest is part of the key",
@@ -229,6 +231,50 @@ def test_a_damaged_file_is_set_aside_and_begun_anew(
     (record,) = caplog.records
     assert aside.name in record.getMessage()
     assert "\n" not in record.getMessage()
+
+
+def in_file(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as database:
+        (found,) = database.execute("SELECT count(*) FROM verdict").fetchone()
+    return int(found)
+
+
+def test_verdicts_in_quick_succession_are_written_together_and_known_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(verdict_cache.time, "monotonic", lambda: now)
+    path = tmp_path / "verdicts.sqlite"
+    keys = [KEY._replace(sql=f"SELECT {number}") for number in range(verdict_cache.MOST_WAITING + 3)]
+    with VerdictCache(path) as cache:
+        cache[keys[0]] = VERDICT
+        assert in_file(path) == 1, "the first is written at once"
+        cache[keys[1]] = VERDICT
+        assert in_file(path) == 1
+        assert cache.get(keys[1]) == VERDICT
+        now += verdict_cache.LONGEST_WAIT_S
+        cache[keys[2]] = VERDICT
+        assert in_file(path) == 3, "half a second later all are"
+        for key in keys[3:]:
+            cache[key] = VERDICT
+        assert in_file(path) == len(keys), "and as soon as there are many"
+        now += 0.1
+        cache[KEY] = VERDICT
+    assert in_file(path) == len(keys) + 1, "the last when the file is closed"
+
+
+def test_verdicts_that_cannot_be_written_are_one_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    with VerdictCache(path) as cache:
+        cache[KEY] = VERDICT
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("DROP TABLE verdict")
+        cache[KEY._replace(sql="SELECT 8")] = VERDICT
+        cache[KEY._replace(sql="SELECT 9")] = VERDICT
+    (line,) = [each for each in caplog.messages if "does not keep" in each]
+    assert "does not keep 2 verdicts: no such table" in line
 
 
 def test_a_verdict_that_cannot_be_read_is_executed_again(tmp_path: Path) -> None:

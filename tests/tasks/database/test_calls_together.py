@@ -1,0 +1,159 @@
+"""Calls that wait for a worker go there in one message, and none loses its result to another."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import sql_worker_functions as functions
+
+from tasks.database.database import Database
+from tasks.database.limits import Limits
+from tasks.database.sandbox.together import LONGEST_S, MOST, call_each
+from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
+
+TIMEOUT_S = 5.0
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Messages(SqlWorkers):
+    """Workers that note how many calls each of their messages held."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, limits=Limits(timeout_s=5.0, grace_s=1.0, memory_mb=512))
+        self.held: list[int] = []
+
+    async def call(
+        self, function: Callable[..., Any], database: Database, *args: Any, timeout_s: float
+    ) -> Any:
+        """Note the message and send it."""
+        self.held.append(len(args[1]) if function is call_each else 1)
+        return await super().call(function, database, *args, timeout_s=timeout_s)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def pool() -> AsyncIterator[Messages]:
+    """Two workers."""
+    async with Messages(2) as workers:
+        yield workers
+
+
+async def together(
+    pool: SqlWorkers, function: Callable[..., Any], database: Database, *arguments: Any
+) -> list[Any]:
+    """Call a function with each argument at once; return values and exceptions."""
+    calls = (pool.together.call(function, database, argument, timeout_s=TIMEOUT_S) for argument in arguments)
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_each_call_gets_its_own_result(pool: Messages, concert: Database) -> None:
+    assert await together(pool, functions.noisy, concert, *map(str, range(100))) == [*map(str, range(100))]
+    assert sum(pool.held) == 100
+    assert 100 / MOST <= len(pool.held) <= 20
+    assert max(pool.held) == MOST
+
+
+async def test_a_call_that_finds_a_worker_free_goes_at_once_and_alone(
+    pool: Messages, concert: Database
+) -> None:
+    for number in range(5):
+        assert await together(pool, functions.noisy, concert, f"{number}") == [f"{number}"]
+    assert pool.held == [1] * 5
+
+
+async def test_what_waits_is_shared_among_the_workers(pool: Messages, concert: Database) -> None:
+    await together(pool, functions.noisy, concert, *"abcdefgh")
+    assert pool.held[0] == 4
+
+
+async def test_calls_on_another_database_go_in_another_message(
+    pool: Messages, concert: Database, build_database: Callable[[Path, str], Database], tmp_path: Path
+) -> None:
+    other = build_database(tmp_path / "other.sqlite", "CREATE TABLE other (id)")
+    names = "SELECT count(*) FROM sqlite_master WHERE name IN ('singer', 'other')"
+    databases = [concert, concert, other, concert, other, other]
+    found = await asyncio.gather(
+        *(
+            pool.together.call(functions.whole_result, each, f"{names} -- {n}", timeout_s=TIMEOUT_S)
+            for n, each in enumerate(databases)
+        )
+    )
+    assert [each.rows for each in found] == [[(1,)]] * 6
+    paths = await asyncio.gather(
+        *(pool.together.call(functions.where, each, None, timeout_s=TIMEOUT_S) for each in databases)
+    )
+    assert paths == [each.location.address for each in databases]
+
+
+async def test_a_slow_call_holds_up_none_that_waits_with_it(pool: Messages, concert: Database) -> None:
+    slow = 4 * LONGEST_S
+    assert await together(pool, functions.slept, concert, slow, *[0.0] * 7) == [slow, *[0.0] * 7]
+    first, *others = pool.held
+    assert first == 4
+    assert sum(others) == 7, "the three that the slow one was sent with went once more"
+
+
+async def test_what_one_call_raises_is_raised_to_it_alone(pool: Messages, concert: Database) -> None:
+    found = await together(pool, functions.fail_at, concert, "a", "wrong", "b", "c")
+    assert [each for each in found if isinstance(each, str)] == ["a", "b", "c"]
+    assert str(found[1]) == "wrong"
+    assert isinstance(found[1], LookupError)
+
+
+async def test_a_call_that_kills_its_worker_costs_no_other_its_result(
+    pool: Messages, concert: Database
+) -> None:
+    found = await together(pool, functions.die_at, concert, *"abc", "die", *"defgh")
+    assert isinstance(found.pop(3), WorkerLost)
+    assert found == [*"abcdefgh"]
+
+
+async def test_a_call_that_never_ends_costs_no_other_its_result(concert: Database) -> None:
+    async with SqlWorkers(1, limits=Limits(timeout_s=1.0, grace_s=0.5, memory_mb=512)) as workers:
+        # a worker has a minute more for its first call of a function, which it imports
+        await together(workers, functions.slept, concert, *[0.0] * 4)
+        await workers.call(functions.slept, concert, 0.0, timeout_s=TIMEOUT_S)
+        found = await asyncio.gather(
+            *(
+                workers.together.call(functions.slept, concert, seconds, timeout_s=0.5)
+                for seconds in (0.0, 300.0, 0.01)
+            ),
+            return_exceptions=True,
+        )
+    assert isinstance(found[1], WorkerLost)
+    assert found[1].status == "timeout"
+    assert (found[0], found[2]) == (0.0, 0.01)
+
+
+async def test_who_is_cancelled_while_waiting_is_not_executed(pool: Messages, concert: Database) -> None:
+    tasks = [
+        asyncio.create_task(pool.together.call(functions.noisy, concert, name, timeout_s=TIMEOUT_S))
+        for name in "abcdef"
+    ]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    tasks[4].cancel()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [each for each in found if isinstance(each, str)] == ["b", "c", "d", "f"]
+    assert sum(pool.held) == 4
+
+
+async def test_closed_workers_end_what_waits(concert: Database) -> None:
+    async with SqlWorkers(1) as workers:
+        waiting = [
+            asyncio.create_task(workers.together.call(functions.slept, concert, 300.0, timeout_s=400.0))
+            for _ in range(3)
+        ]
+        await asyncio.sleep(0.3)
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert ["closed" in str(each) or "open the SqlWorkers" in str(each) for each in found] == [True] * 3
+
+
+async def test_a_call_that_follows_a_result_at_once_is_sent(concert: Database) -> None:
+    async with SqlWorkers(1) as workers:
+        for number in range(50):
+            asked = workers.together.call(functions.noisy, concert, f"{number}", timeout_s=TIMEOUT_S)
+            assert await asyncio.wait_for(asked, 10) == f"{number}"
