@@ -1,8 +1,8 @@
 """Calls that go to a worker together, in one message.
 
 A message to another process and its reply take as long as a short query. So calls of one function on one database that
-wait for a worker go there together. None waits for others to come, or for a slow one that is not its own: a worker
-replies after `LONGEST_S`, and what it has not begun by then goes to the next.
+wait for a worker go there together. None waits for others to come. Behind a slow call, the others of its message wait
+for that one only: after `LONGEST_S` a worker begins no further one, and those that it has not begun go to the next.
 """
 
 import asyncio

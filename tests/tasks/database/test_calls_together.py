@@ -88,12 +88,12 @@ async def test_calls_on_another_database_go_in_another_message(
     assert paths == [each.location.address for each in databases]
 
 
-async def test_a_slow_call_holds_up_none_that_waits_with_it(pool: Messages, concert: Database) -> None:
+async def test_what_is_behind_a_slow_call_goes_with_the_next_message(pool: Messages, concert: Database) -> None:
     slow = 4 * LONGEST_S
     assert await together(pool, functions.slept, concert, slow, *[0.0] * 7) == [slow, *[0.0] * 7]
     first, *others = pool.held
     assert first == 4
-    assert sum(others) == 7, "the three that the slow one was sent with went once more"
+    assert sum(others) == 7, "the three behind the slow one went once more"
 
 
 async def test_what_one_call_raises_is_raised_to_it_alone(pool: Messages, concert: Database) -> None:
