@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SELDOM = (10_000, 50, 10)
-"""New objects after which they are searched instead of 700, and the number of such searches before all are."""
+"""New objects after which these are searched (Python's own: 700), such searches before the survivors of earlier ones
+are searched too, and searches of those before all objects are."""
 
 
 def collect_garbage_seldom() -> None:
