@@ -43,10 +43,11 @@ class FrameReader:
         return pickle.loads(memoryview(frame)[HEADER.size :])  # noqa: S301 - written by our own worker
 
     def close(self) -> None:
-        """Receive no more."""
+        """Receive no more; whoever waits for a frame is told that there is none."""
         if not self._ended:
             self._ended = True
             self._loop.remove_reader(self._socket)
+            self._wake()
 
     @property
     def _complete(self) -> bool:
@@ -63,5 +64,9 @@ class FrameReader:
         self._received += part
         if not part:
             self.close()
-        if self._changed and not self._changed.done() and (self._ended or self._complete):
+        elif self._complete:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._changed and not self._changed.done():
             self._changed.set_result(None)
