@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tasks.database.limits import Limits
@@ -18,6 +20,9 @@ from tasks.errors import CrosscheckError
 
 START_S = 60.0
 """Seconds that a process may take to start, or to import what a function needs."""
+HELD_UP_S = 0.2
+"""Seconds after a deadline from which on it is this process that stood still (stopped with Ctrl-Z, for instance); and
+those in which what the worker sent meanwhile is received."""
 
 ROOT = Path(__file__).resolve().parents[3]
 INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
@@ -43,12 +48,13 @@ class WorkerProcess:
     Attributes:
         locations: databases it has been asked about.
         functions: functions it has been asked for, so that it has them imported.
+        overran: whether it was killed at a deadline; its reply may have come at that moment.
     """
 
     def __init__(self) -> None:
         self.locations: set[Location] = set()
         self.functions: set[str] = set()
-        self._overran = False
+        self.overran = False
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
         try:
@@ -84,14 +90,15 @@ class WorkerProcess:
             CrosscheckError: it did not start.
         """
         try:
-            async with asyncio.timeout(START_S):
+            with self._deadline(START_S):
                 await self._send(framed(limits))
                 await self._replies.next()
-        except (TimeoutError, OSError, EOFError) as error:
+        except (OSError, EOFError) as error:
             await self._ended()
+            ending = f"not within {START_S:g} s" if self.overran else self._ending() or type(error).__name__
             raise CrosscheckError(
-                f"A worker process for SQL did not start ({self._ending() or type(error).__name__}); what it "
-                f"printed stands above. Its memory limit is {limits.memory_mb} MiB. "
+                f"A worker process for SQL did not start ({ending}); what it printed stands above. Its memory limit is "
+                f"{limits.memory_mb} MiB. "
                 f"Try it by hand: {sys.executable} -m tasks.database.sandbox.worker"
             ) from error
 
@@ -110,19 +117,17 @@ class WorkerProcess:
             self.functions.add(job.function)
             self.locations.add(job.location)
         sent = False
-        alarm = asyncio.get_running_loop().call_later(timeout_s, self._stop)
         try:
-            await self._send(frame)
-            sent = True
-            reply: Reply = await self._replies.next()
-            return reply
+            with self._deadline(timeout_s):
+                await self._send(frame)
+                sent = True
+                reply: Reply = await self._replies.next()
+                return reply
         except (OSError, EOFError) as error:
             await self._ended()
-            if self._overran or self._process.poll() == -signal.SIGALRM:
+            if self.overran or self._process.poll() == -signal.SIGALRM:
                 raise WorkerOverranError from error
             raise WorkerDiedError(self._ending(), started=sent) from error
-        finally:
-            alarm.cancel()
 
     def kill(self) -> None:
         """End it at once; a pending `ask` raises WorkerDiedError."""
@@ -130,18 +135,36 @@ class WorkerProcess:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _stop(self) -> None:
-        self._overran = True
+    @contextlib.contextmanager
+    def _deadline(self, seconds: float) -> Iterator[None]:
+        """Kill it unless the body ends within so many seconds."""
+        loop = asyncio.get_running_loop()
+        self._alarm = loop.call_later(seconds, self._stop, loop.time() + seconds)
+        try:
+            yield
+        finally:
+            self._alarm.cancel()
+
+    def _stop(self, due: float) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() > due + HELD_UP_S:
+            self._alarm = loop.call_later(HELD_UP_S, self._stop, math.inf)
+            return
+        self.overran = True
         self.kill()
 
     async def wait_ended(self) -> None:
-        """Wait until a killed process is reaped, and close its pipe."""
+        """Wait until a killed process is reaped, and close its pipe, even where the wait is cancelled."""
         pause = 0.001
-        while self.alive:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 0.05)
-        self._replies.close()
-        self._socket.close()
+        try:
+            while self.alive:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 0.05)
+        finally:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)
+            self._replies.close()
+            self._socket.close()
 
     async def _ended(self) -> None:
         """Give a process that closed its pipe a second to end, so that its exit code is known."""

@@ -75,7 +75,7 @@ class SqlWorkers:
             self._discard(worker)
         self._idle.clear()
         while reaping := tuple(self._reaping):
-            await asyncio.gather(*reaping)
+            await asyncio.shield(asyncio.gather(*reaping, return_exceptions=True))
             # From Python 3.12 on, awaiting tasks that are done does not let their callbacks run, which remove them.
             self._reaping.difference_update(reaping)
 
@@ -152,7 +152,7 @@ class SqlWorkers:
                 raise
             else:
                 self._busy.discard(worker)
-                if reply.spent or self._places is None:
+                if reply.spent or worker.overran or self._places is None:
                     self._discard(worker)
                 else:
                     self._idle.append(worker)

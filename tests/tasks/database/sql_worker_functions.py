@@ -72,6 +72,10 @@ def greedy(session: Session, megabytes: int) -> int:
     return len(bytearray(megabytes * 1024 * 1024))
 
 
+def large(session: Session, megabytes: int) -> str:
+    return "x" * (megabytes * 1024 * 1024)
+
+
 def environment(session: Session) -> dict[str, str]:
     return dict(os.environ)
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ import sql_worker_functions as functions
 
 from tasks.database.database import Database
 from tasks.database.limits import Limits
+from tasks.database.sandbox import process
 from tasks.database.sandbox.frame_reader import FrameReader
 from tasks.database.sandbox.frames import framed
 from tasks.database.sandbox.results import Result
@@ -42,6 +44,10 @@ def running(pid: int) -> bool:
 def children() -> set[int]:
     """Processes of ours, zombies too."""
     return {child.pid for child in psutil.Process().children()}
+
+
+def open_files() -> int:
+    return psutil.Process().num_fds()
 
 
 async def until_gone(pid: int) -> bool:
@@ -228,6 +234,55 @@ async def test_hundreds_of_waiters_are_served_in_the_order_they_came(concert: Da
         await asyncio.gather(*(ask(pool, number) for number in range(400)))
     assert len(served) == 400
     assert all(abs(number - position) <= 40 for position, number in enumerate(served))
+
+
+async def test_queries_that_ended_while_this_process_stood_still_are_no_timeouts(concert: Database) -> None:
+    limits = Limits(timeout_s=0.2, grace_s=0.2)
+    async with SqlWorkers(2, limits=limits) as pool:
+        assert (await pool.execute(concert, NAMES)).status == "ok"
+        for _ in range(5):
+            asked = [asyncio.create_task(pool.execute(concert, NAMES)) for _ in range(8)]
+            await asyncio.sleep(0.001)  # the first ones are sent
+            time.sleep(1)  # as after Ctrl-Z and `fg`, or behind a call that holds the loop up
+            assert {execution.status for execution in await asyncio.gather(*asked)} == {"ok"}
+
+
+async def test_a_result_that_is_still_being_received_after_a_standstill_is_no_timeout(
+    concert: Database,
+) -> None:
+    limits = Limits(timeout_s=0.2, grace_s=0.2)
+    async with SqlWorkers(1, limits=limits) as pool:
+        await pool.call(functions.large, concert, 1, timeout_s=5)
+        asked = asyncio.create_task(pool.call(functions.large, concert, 20, timeout_s=0.2))
+        await asyncio.sleep(0.001)
+        time.sleep(1)
+        assert len(await asked) == 20 * 1024 * 1024
+
+
+async def test_a_worker_that_starts_while_this_process_stands_still_has_started(
+    concert: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "START_S", 2.0)
+    async with SqlWorkers(1) as pool:
+        asked = asyncio.create_task(pool.execute(concert, NAMES))
+        await asyncio.sleep(0.001)
+        time.sleep(3)
+        assert (await asked).status == "ok"
+
+
+async def test_a_close_that_is_cancelled_leaves_no_process(concert: Database) -> None:
+    before, files = children(), open_files()
+    pool = SqlWorkers(2)
+    async with pool:
+        await asyncio.gather(*(pool.call(functions.slept, concert, 0.1, timeout_s=5) for _ in range(2)))
+        assert len(children() - before) == 2
+        closing = asyncio.create_task(pool.close())
+        await asyncio.sleep(0)  # the processes are killed, and not yet reaped
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+    assert children() <= before
+    assert open_files() <= files
 
 
 async def test_workers_start_only_when_they_are_needed(concert: Database) -> None:
