@@ -6,7 +6,7 @@ from statistics import fmean
 
 from tasks.database.schema import Schema
 from tasks.records import Link
-from tasks.scoring.report import LinkingScore, QuestionScore, Ratio
+from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, is_right
 from tasks.sql.elements import GoldElements, elements
 
 
@@ -29,18 +29,10 @@ def score_links(
 
     Questions whose database has no schema here, or that have no gold SQL, are left out.
     """
-    scored = [s for s in scores if s.question.database_id in schemas and s.gold_sql]
+    scored = _scored_for_links(scores, schemas)
     names = dict.fromkeys(name for score in scored for name in score.outcome.links)
     return tuple(
-        score_link(
-            name,
-            [
-                LinkedQuestion(s.gold_sql, schemas[s.question.database_id], s.outcome.links.get(name))
-                for s in scored
-            ],
-            gold_elements=gold_elements,
-        )
-        for name in names
+        score_link(name, _linked(scored, schemas, name), gold_elements=gold_elements) for name in names
     )
 
 
@@ -84,3 +76,34 @@ def strict_recall_or_correct(questions: Sequence[LinkedQuestion], correct: Seque
         gold = set(elements(question.gold_sql, question.schema).columns)
         counted += right or (question.link is not None and gold <= set(question.link.columns))
     return Ratio(counted, len(questions))
+
+
+def printed_recall(
+    scores: Iterable[QuestionScore], schemas: Mapping[str, Schema], *, link: str, stage: str, rule: str
+) -> Ratio:
+    """Return `strict_recall_or_correct` of a link, over the questions that `score_links` counts.
+
+    Args:
+        scores: the questions.
+        schemas: full schema by database.
+        link: name of the link.
+        stage: the stage whose SQL was made from the link; "" for the final answer.
+        rule: the rule that says which SQL is right.
+    """
+    scored = _scored_for_links(scores, schemas)
+    correct = [is_right(s.stages.get(stage) if stage else s.final, rule) for s in scored]
+    return strict_recall_or_correct(_linked(scored, schemas, link), correct)
+
+
+def _scored_for_links(
+    scores: Iterable[QuestionScore], schemas: Mapping[str, Schema]
+) -> tuple[QuestionScore, ...]:
+    return tuple(s for s in scores if s.question.database_id in schemas and s.gold_sql)
+
+
+def _linked(
+    scored: Sequence[QuestionScore], schemas: Mapping[str, Schema], link: str
+) -> tuple[LinkedQuestion, ...]:
+    return tuple(
+        LinkedQuestion(s.gold_sql, schemas[s.question.database_id], s.outcome.links.get(link)) for s in scored
+    )

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from tasks.scoring.linking import LinkedQuestion, score_links
-from tasks.scoring.linking import strict_recall_or_correct as count_recall_or_correct
+from tasks.scoring.linking import printed_recall, score_links
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import LinkingScore, Measurement, Ratio, Value, is_right
+from tasks.scoring.report import LinkingScore, Measurement, Ratio, Value
 from tasks.tables import TextTable
 from tasks.wording import counts, percent
 
@@ -20,7 +19,7 @@ class RecallOrCorrect:
     Attributes:
         link: name of the link.
         stage: the stage whose SQL was made from it; "" for the final answer.
-        ratio: such questions of all scored.
+        ratio: such questions of all scored ones that have a gold SQL and a known schema.
     """
 
     link: str
@@ -35,13 +34,8 @@ def recall_or_correct(run: ScoredRun) -> RecallOrCorrect | None:
         return None
     link = "both" if "both" in links else links[-1]
     stage = next((s.name for s in run.report.stages if s.name.endswith(FROM_LINK)), "")
-    rows = [row for row in run.scored if row.question.database_id in run.schemas]
-    questions = [
-        LinkedQuestion(row.gold_sql, run.schemas[row.question.database_id], row.outcome.links.get(link))
-        for row in rows
-    ]
-    correct = [is_right(row.stages.get(stage) if stage else row.final, run.rule) for row in rows]
-    return RecallOrCorrect(link, stage, count_recall_or_correct(questions, correct))
+    ratio = printed_recall(run.scored, run.schemas, link=link, stage=stage, rule=run.rule)
+    return RecallOrCorrect(link, stage, ratio)
 
 
 def resolved_linking(run: ScoredRun) -> tuple[LinkingScore, ...]:

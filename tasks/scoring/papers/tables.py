@@ -5,12 +5,11 @@ from typing import Any, Literal
 
 from tasks.records import Call
 from tasks.scoring.build_report import stage_names
-from tasks.scoring.linking import LinkedQuestion, score_links, strict_recall_or_correct
+from tasks.scoring.linking import printed_recall, score_links
 from tasks.scoring.papers.cells import Cell, PaperTable, count, figure, share, table, text, unknown
 from tasks.scoring.papers.dac_tables import dac_tables
 from tasks.scoring.papers.run import TOTAL, PaperRun, grades_of
 from tasks.scoring.papers.sea_figures import ADJUSTMENT, ELIMINATION, sea_figures
-from tasks.scoring.report import is_right
 from tasks.wording import DASH, points
 
 Paper = Literal["rsl-sql", "sea-sql", "dac"]
@@ -137,13 +136,7 @@ def _printed_srr(run: PaperRun, link: str) -> Cell:
         return unknown(
             f"SQL2 was generated from the link {used}; for another: --set pipeline.linking.directions={link}"
         )
-    known = [row for row in run.rows if row.question.database_id in run.schemas]
-    questions = [
-        LinkedQuestion(row.gold_sql, run.schemas[row.question.database_id], row.outcome.links.get(link))
-        for row in known
-    ]
-    right = [is_right(row.stages.get(stage), run.rule) for row in known]
-    return share(strict_recall_or_correct(questions, right))
+    return share(printed_recall(run.rows, run.schemas, link=link, stage=stage, rule=run.rule))
 
 
 def refinements(runs: tuple[PaperRun, ...]) -> PaperTable:

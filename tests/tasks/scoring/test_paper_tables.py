@@ -66,6 +66,14 @@ def test_both_strict_recalls_are_printed_and_the_printed_one_only_for_the_link_i
     assert forward["NSR"].share == Ratio(4, 8)
 
 
+def test_both_strict_recalls_leave_out_a_question_without_gold_sql(shop: Database) -> None:
+    rows = run(shop).rows
+    found = tables_of(run(shop, rows=(*rows, replace(rows[3], gold_sql=""))))["Schema linking"]
+    both = cells(found, "both")
+    assert both["strict recall"].share == Ratio(2, 4)
+    assert both["SRR as the paper prints it"].share == Ratio(3, 4)
+
+
 def test_what_is_missing_is_unknown_with_its_reason_and_never_0(shop: Database) -> None:
     without = run(shop, schemas={}, schemas_missing="the files are gone")
     found = tables_of(without)

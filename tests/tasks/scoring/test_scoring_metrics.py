@@ -146,6 +146,16 @@ def test_strict_recall_or_correct_looks_at_the_sql_that_was_made_from_the_link()
     assert (final.stage, final.ratio) == ("", Ratio(1, 3))
 
 
+def test_a_question_without_gold_sql_is_in_no_recall_of_links() -> None:
+    part = Link(("item",), (ColumnName("item", "name"),))
+    accepted = [score(name, gold_sql="", links={"both": part}) for name in ("1", "2")]
+    run = run_of(*accepted, score("3", gold_sql="SELECT price FROM item", links={"both": part}))
+    found = recall_or_correct(run)
+    assert found is not None
+    assert run.report.linking[0].strict_recall == Ratio(0, 1)
+    assert found.ratio == Ratio(0, 1)
+
+
 def test_links_are_scored_against_resolved_gold_as_well() -> None:
     schema = Schema(
         "shop", (Table("a", (Column("id"),)), Table("b", (Column("id"), Column("x")))), dialect="sqlite"
