@@ -131,6 +131,7 @@ class SqlWorkers:
     async def _answer(self, job: Job, timeout_s: float) -> Reply:
         while True:
             worker = await self._worker(job.location)
+            new = not worker.functions
             self._busy.add(worker)
             try:
                 reply = await worker.ask(job, timeout_s + self.limits.grace_s)
@@ -143,7 +144,7 @@ class SqlWorkers:
                 self._discard(worker)
                 if self._places is None:
                     raise RuntimeError(CLOSED) from None
-                if error.started:
+                if error.started or new:  # one that had jobs before may have died while it was idle
                     raise WorkerLost(
                         "too_large", f"{self._memory_message()} (It ended with {error}.)"
                     ) from None

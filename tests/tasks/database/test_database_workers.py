@@ -15,7 +15,7 @@ import pytest
 import sql_worker_functions as functions
 
 from tasks.database.database import Database
-from tasks.database.limits import Limits
+from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
 from tasks.database.sandbox.frame_reader import FrameReader
 from tasks.database.sandbox.frames import framed
@@ -176,6 +176,16 @@ async def test_a_worker_that_died_while_idle_costs_no_query(workers: SqlWorkers,
     assert await until_ended(pid)
     assert (await workers.execute(concert, NAMES)).row_count == 3
     assert await until_gone(pid)
+
+
+async def test_a_job_that_kills_each_worker_while_it_is_sent_is_given_up(concert: Database) -> None:
+    huge = "SELECT 1 --" + "x" * (150 * MIB)
+    async with SqlWorkers(1, limits=Limits(memory_mb=128)) as pool:
+        async with asyncio.timeout(60):
+            execution = await pool.execute(concert, huge, timeout_s=1)
+        assert execution.status == "too_large"
+        assert "128 MiB" in execution.error
+        assert (await pool.execute(concert, NAMES)).row_count == 3
 
 
 async def test_ctrl_c_reaches_the_parent_only(workers: SqlWorkers, concert: Database) -> None:
