@@ -87,11 +87,10 @@ async def answer_in_shards(
     control.progress.step(f"Launching {settings.shards} shards")
     await watch_over_flow_runs()
     await open_shards(results, run.run_id, run.question_sha256)
-    launched = [
-        await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards))
-        for number in range(1, settings.shards + 1)
-    ]
+    launched: list[_Launched] = []
     try:
+        for number in range(1, settings.shards + 1):
+            launched.append(await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards)))
         return await _wait(launched, settings, results, control)
     except BaseException:
         # Otherwise they and a repetition of the command would ask the same questions.

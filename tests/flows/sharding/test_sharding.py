@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
-from prefect.states import Completed, Failed, Pending, Scheduled, State
+from prefect.states import Completed, Failed, Pending, Running, Scheduled, State
 
 from flows.orchestration.stage_results import PersistedResults
 from flows.runtime.control import Control
@@ -45,14 +45,16 @@ async def state_of(id_: UUID) -> str:
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch, prefect_home: Home) -> Callable[..., list[UUID]]:
-    """Has launching give flow runs in these states, one after the other; those that completed have handed over."""
+    """Has launching give flow runs in these states, one after the other, or fail; those that completed handed over."""
     monkeypatch.setattr(sharding, "LOOK_EVERY_S", 0.05)
 
-    def launch_as(*states: State[Any]) -> list[UUID]:
+    def launch_as(*states: State[Any] | Exception) -> list[UUID]:
         waiting, made = list(states), []
 
         async def launch(deployment: str, parameters: dict[str, Any], name: str) -> UUID:
             state = waiting.pop(0)
+            if isinstance(state, Exception):
+                raise state
             made.append(await flow_run(state))
             if state.is_completed():
                 answers = ShardAnswers(failed={FAILED.question_id: FAILED}, task_runs=5, recorded=4)
@@ -131,6 +133,15 @@ async def test_a_hand_over_that_was_lost_and_an_error_leave_no_answer_and_no_sha
     with pytest.raises(StoreError):
         await answered(prefect_home, shards=2)
     assert await state_of(made[1]) == "CANCELLED"
+
+
+async def test_shards_are_cancelled_when_a_later_one_cannot_be_launched(
+    prefect_home: Home, launched: Callable[..., list[UUID]]
+) -> None:
+    made = launched(Scheduled(), Running(), ConnectionError("the server is away"))
+    with pytest.raises(ConnectionError, match="the server is away"):
+        await answered(prefect_home, shards=3)
+    assert [await state_of(each) for each in made] == ["CANCELLED", "CANCELLING"]
 
 
 async def test_one_shard_that_fails_is_left_to_the_evaluation_and_when_all_do_that_is_why(
