@@ -2,15 +2,16 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from tasks.errors import ConfigurationError
 from tasks.settings.evaluation import EvaluationSettings
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 SHARDS = "answer-shard/shard"
 """The deployment that answers shards."""
@@ -102,6 +103,7 @@ async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
         FlowRunFilter,
         FlowRunFilterId,
     )
+    from prefect.client.schemas.sorting import ArtifactSort, FlowRunSort
 
     if not flow_runs:
         return {}
@@ -109,11 +111,14 @@ async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
     kind = ArtifactFilter(type=ArtifactFilterType(any_=["progress"]))
     try:
         async with get_client() as client:
-            states = {run.id: run.state for run in await client.read_flow_runs(flow_run_filter=chosen)}
-            artifacts = await client.read_artifacts(artifact_filter=kind, flow_run_filter=chosen)
+            runs = await _read_all(client.read_flow_runs, flow_run_filter=chosen, sort=FlowRunSort.ID_DESC)
+            artifacts = await _read_all(
+                client.read_artifacts, artifact_filter=kind, flow_run_filter=chosen, sort=ArtifactSort.ID_DESC
+            )
     except httpx.HTTPError as error:
         log.warning("The states of %d flow runs cannot be read from Prefect: %s", len(flow_runs), error)
         return {}
+    states = {run.id: run.state for run in runs}
     percents = {each.flow_run_id: float(str(each.data or 0)) for each in artifacts}
     gone = FlowRunState("CRASHED", "It was deleted.")
     return {
@@ -150,8 +155,17 @@ async def cancel_launched_by(flow_run: UUID) -> None:
     """Cancel the deployed child runs of a flow run whose process has ended."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
+    from prefect.client.schemas.sorting import FlowRunSort
 
     launched = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]))
     async with get_client() as client:
-        runs = await client.read_flow_runs(flow_run_filter=launched)
+        runs = await _read_all(client.read_flow_runs, flow_run_filter=launched, sort=FlowRunSort.ID_DESC)
     await cancel([run.id for run in runs if run.deployment_id])
+
+
+async def _read_all(read: Callable[..., Awaitable[Sequence[T]]], **filters: Any) -> list[T]:
+    """Return all that a sorted query of Prefect's client finds; the server gives 200 at a time unless set otherwise."""
+    found: list[T] = []
+    while page := await read(**filters, offset=len(found)):
+        found += page
+    return found
