@@ -12,6 +12,7 @@ from flows.report.result import EvaluationResult, Unsearched
 from flows.rerun.merge import Merge
 from flows.rerun.plan import RerunPlan, check_questions
 from flows.runtime.control import Control
+from tasks.scoring.cost import FAILED_ATTEMPT
 from tasks.settings.evaluation import RerunSettings
 
 
@@ -73,7 +74,10 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
         f"became right, {facts['broken']:,} wrong); all others are as they were."
     ]
     if facts["kept"]:
-        sentences.append(f"{facts['kept']:,} questions failed now and keep the answer that they had.")
+        sentences.append(
+            f"{facts['kept']:,} questions failed now and keep the answer that they had; what they cost is counted "
+            f"under {FAILED_ATTEMPT}."
+        )
     if facts["rerolled"]:
         sentences.append(
             "This run is rerolled: questions that had an answer were asked again, which ones being decided by looking "

@@ -6,7 +6,8 @@ from typing import Any
 
 from flows.questions.runner import RerunSpec
 from flows.scoring.scorer import Scorer
-from tasks.records import Outcome, Question
+from tasks.records import Outcome, Question, StageRecord
+from tasks.scoring.cost import FAILED_ATTEMPT
 from tasks.scoring.report import QuestionScore, is_right
 
 
@@ -47,7 +48,9 @@ class Merge:
         if outcome.failure and old.outcome.failure is None:
             self.kept.append(question.id)
             kept = paid_before(old)
-            await self.scorer.add_scored(replace(kept, outcome=replace(kept.outcome, attempts=attempts)))
+            stages = (*kept.outcome.stages, *failed_attempt(outcome, attempts))
+            merged = replace(kept.outcome, stages=stages, attempts=attempts)
+            await self.scorer.add_scored(replace(kept, outcome=merged))
             return
         samples = old.outcome.samples
         if again.attempt not in samples:
@@ -78,9 +81,32 @@ class Merge:
 
 
 def paid_before(score: QuestionScore) -> QuestionScore:
-    """Return an old answer with every stage marked as restored: its calls were paid by an earlier run."""
-    stages = tuple(replace(record, restored=True) for record in score.outcome.stages)
-    return replace(score, outcome=replace(score.outcome, stages=stages))
+    """Return an old answer with every stage marked as restored: its calls were paid by an earlier run.
+
+    Failed attempts are left out: no part of the answer is from them.
+    """
+    stages = (record for record in score.outcome.stages if record.stage != FAILED_ATTEMPT)
+    restored = tuple(replace(record, restored=True) for record in stages)
+    return replace(score, outcome=replace(score.outcome, stages=restored))
+
+
+def failed_attempt(outcome: Outcome, number: int) -> tuple[StageRecord, ...]:
+    """Return the calls of a failed attempt as one stage beside those of the kept answer; () if it made none.
+
+    Only calls of this attempt: those of stages that it restored are of an earlier run.
+    """
+    made = [record for record in outcome.stages if not record.restored]
+    calls = tuple(
+        replace(call, round=place)
+        for place, call in enumerate(call for record in made for call in record.calls)
+    )
+    if not calls or outcome.failure is None:
+        return ()
+    seconds, label = sum(record.seconds for record in made), f"{FAILED_ATTEMPT} {number}"
+    error = outcome.failure.message
+    return (
+        StageRecord(FAILED_ATTEMPT, label, None, restored=False, calls=calls, seconds=seconds, error=error),
+    )
 
 
 def _answer(score: QuestionScore) -> tuple[str | None, bool]:

@@ -15,6 +15,7 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.selection import select
 from tasks.errors import ConfigurationError, DataError, did_you_mean
 from tasks.records import Outcome
+from tasks.scoring.cost import FAILED_ATTEMPT
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.evaluation import EvaluationSettings, Only, RerunSettings
 from tasks.settings.home import Home
@@ -191,8 +192,9 @@ def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
 
 
 def _check_stage(stage: str, parent: StoredRun) -> None:
+    records = [record for row in parent.rows for record in row.outcome.stages]
     known = {
-        name for row in parent.rows for record in row.outcome.stages for name in (record.stage, record.label)
+        name for record in records if record.stage != FAILED_ATTEMPT for name in (record.stage, record.label)
     }
     if stage not in known:
         raise ConfigurationError(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from tasks.backbone.pricing import cost
 from tasks.records import Call, StageRecord
+from tasks.scoring.cost import FAILED_ATTEMPT
 from tasks.settings.backbone import Prices
 from tasks.trail import split_label
 
@@ -55,9 +56,11 @@ class CandidateBill:
 
 
 def bill_of(records: Iterable[StageRecord], setup: CandidateSetup) -> CandidateBill:
-    """Return what the stages of a question cost."""
+    """Return what the stages of a question cost, without failed attempts of a re-run."""
     total = CandidateBill()
     for record in records:
+        if record.stage == FAILED_ATTEMPT:
+            continue
         candidate = split_label(record.label)[1]
         prices = setup.own_prices if candidate is None else setup.prices[(candidate - 1) % len(setup.prices)]
         # a stage that was retried after an error has received its first replies again

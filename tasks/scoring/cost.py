@@ -8,6 +8,9 @@ from tasks.scoring.report import Cost
 
 N = TypeVar("N", int, float)
 
+FAILED_ATTEMPT = "failed_attempt"
+"""Stage that holds the calls of an attempt of a re-run that failed, beside the stages of the answer that was kept."""
+
 
 def total_cost(stages: Iterable[StageRecord]) -> Cost:
     """Add up the calls of stages.

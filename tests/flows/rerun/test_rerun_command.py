@@ -152,6 +152,46 @@ def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
     assert "keep the answer that they had" in stays.err
 
 
+def test_what_a_failed_attempt_paid_is_in_the_cost_of_its_re_run_and_of_no_other(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "2", "--json")
+    assert first.code == 0, first.err
+    warehouse = Warehouse(demo.home / "warehouse.duckdb")
+    before = warehouse.read_run(first.json["run_id"]).rows
+    ordinary, answered = model.answer, len(model.requests) + 2
+
+    def fail_after_two(body: Body) -> str:
+        if len(model.requests) > answered:
+            raise ConnectionError
+        return ordinary(body)
+
+    model.answer = fail_after_two
+    again = ("--questions", before[0].question.id, "--fresh", "--set", "backbone.retries=0", "--json")
+    ran = demo.run("rerun", "latest", *again)
+    assert (ran.code, ran.json["rerun"]["kept"]) == (0, 1), ran.err
+    assert (ran.json["calls"], ran.json["cost_usd"] > 0) == (2, True)
+    assert "what they cost is counted under failed_attempt" in ran.err
+    kept, *others = warehouse.read_run(ran.json["run_id"]).rows
+    *old, failed = kept.outcome.stages
+    assert [record.label for record in old] == [record.label for record in before[0].outcome.stages]
+    assert all(record.restored for row in others for record in (*old, *row.outcome.stages))
+    assert (failed.label, failed.restored, len(failed.calls)) == ("failed_attempt 2", False, 2)
+    assert "connection failed" in failed.error
+
+    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
+    shown = in_process.run("show", "latest", kept.question.id)
+    assert shown.code == 0, shown.err
+    assert "failed_attempt 2  2 calls" in shown.out
+    assert in_process.run("rerun", "latest", "--from", "failed_attempt", *again).code == 2
+
+    model.answer = ordinary
+    later = demo.run("rerun", "latest", "--questions", others[0].question.id, "--fresh", "--json")
+    assert later.code == 0, later.err
+    stages = warehouse.read_run(later.json["run_id"]).rows[0].outcome.stages
+    assert [record.label for record in stages] == [record.label for record in old]
+
+
 def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:

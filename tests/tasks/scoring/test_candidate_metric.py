@@ -129,6 +129,12 @@ def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
     assert report.stage_cost["initial_sql"].calls + report.stage_cost["initial_sql"].cached_calls == N
 
 
+def test_a_failed_attempt_of_a_re_run_is_no_cost_of_candidates() -> None:
+    records = [written("initial_sql (candidate 1)"), written("failed_attempt 2")]
+    setup = CandidateSetup(2, "vote", (PRICES,), PRICES)
+    assert bill_of(records, setup) == bill_of(records[:1], setup)
+
+
 def test_the_backbones_prices_are_taken_in_their_turns() -> None:
     dear = PRICES.model_copy(update={"input": 20.0, "output": 40.0})
     records = [written(f"initial_sql (candidate {number})", cached=True) for number in (1, 2, 3)]
