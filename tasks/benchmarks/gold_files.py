@@ -44,25 +44,23 @@ class Golds:
 def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None = None) -> Golds:
     """Read the gold of a split, or of a file in Spider's form, one `SQL<tab>database` per line.
 
+    A file that holds the gold of the evaluated questions, in their order, gets their ids.
+
     "dev" are the evaluated questions, "train" the training questions: from the benchmark's `train_gold` file if it has
     one, else from `train`.
 
     Raises:
         DataError: the file is missing or invalid, or the benchmark has no such split.
     """
-    if file is not None:
-        golds = read_gold_file(file)
-        return Golds(str(file), golds, tuple(gold.sql for gold in golds) == tuple(benchmark.gold.values()))
     settings = benchmark.settings
+    if file is not None:
+        golds, evaluated = read_gold_file(file), _evaluated(benchmark)
+        same = [(g.database_id, g.sql) for g in golds] == [(g.database_id, g.sql.strip()) for g in evaluated]
+        return Golds(str(file), evaluated if same else golds, same)
     if split == "dev":
         if not benchmark.gold:
             raise DataError(f"{settings.name} has no gold SQL, so there is none to run.")
-        evaluated = tuple(
-            Gold(q.id, q.database_id, benchmark.gold[q.id])
-            for q in benchmark.questions
-            if q.id in benchmark.gold
-        )
-        return Golds(", ".join(map(str, benchmark.question_files)), evaluated, True)
+        return Golds(", ".join(map(str, benchmark.question_files)), _evaluated(benchmark), True)
     if settings.train_gold:
         path = benchmark.folder / settings.train_gold
         return Golds(str(path), read_gold_file(path), False)
@@ -74,6 +72,12 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
     shown = enumerate(benchmark.demonstrations)
     return Golds(
         str(benchmark.train_file), tuple(Gold(str(place), d.database_id, d.sql) for place, d in shown), False
+    )
+
+
+def _evaluated(benchmark: Benchmark) -> tuple[Gold, ...]:
+    return tuple(
+        Gold(q.id, q.database_id, benchmark.gold[q.id]) for q in benchmark.questions if q.id in benchmark.gold
     )
 
 

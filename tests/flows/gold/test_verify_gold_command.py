@@ -114,6 +114,17 @@ def test_a_file_of_golds_runs_on_the_benchmarks_databases(settings_file: str, tm
     assert "positions" in printed
 
 
+def test_a_file_of_the_benchmarks_own_golds_names_its_questions(settings_file: str, tmp_path: Path) -> None:
+    file = tmp_path / "gold.sql"
+    lines = [f"{sql}\t{database}" for database, sql in GOLDS.values()]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = run("verify-gold", "--benchmark", settings_file, "--gold", str(file), "--json").json
+    assert found["suggested_quarantine"] == ["2", "3", "4", "6"], "ids of questions, which count from 1 here"
+    file.write_text("\n".join(lines).replace("\tgone", "\tshop"), encoding="utf-8")
+    printed = run("verify-gold", "--benchmark", settings_file, "--gold", str(file)).out
+    assert "positions" in printed, "one gold is meant for another database than the question's"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
