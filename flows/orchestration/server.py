@@ -23,7 +23,7 @@ from flows.orchestration.settings import OWN_SERVER, apply, local_settings
 from flows.runtime.folder_use import FolderUse
 from flows.runtime.garbage import collect_garbage_seldom, importing
 from flows.runtime.running_servers import find_running_servers
-from tasks.database.sqlite.damage import damage, set_aside
+from tasks.database.sqlite.damage import renew_if_damaged
 from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 
@@ -55,12 +55,10 @@ class LocalServer:
             self._start()
 
     def _start(self) -> None:
-        if what := damage(database := self.log.with_name("prefect.db")):
-            set_aside(
-                database,
-                what,
-                "it lacks the task runs of earlier evaluations; scores and replies are elsewhere",
-            )
+        database = self.log.with_name("prefect.db")
+        renew_if_damaged(
+            database, "it lacks the task runs of earlier evaluations; scores and replies are elsewhere"
+        )
         create_database(database)
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}/api"

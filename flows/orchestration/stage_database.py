@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tasks.database.sqlite.damage import damage, is_damage, set_aside
+from tasks.database.sqlite.damage import file_id, is_damage, renew_if_damaged, set_aside
 from tasks.errors import ConfigurationError, StoreError
 
 log = logging.getLogger(__name__)
@@ -51,8 +51,7 @@ class StageDatabase:
         self._used: set[str] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if what := damage(path):
-                set_aside(path, what, _LOSS)
+            renew_if_damaged(path, _LOSS)
             self._open()
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(
@@ -62,7 +61,9 @@ class StageDatabase:
             ) from error
 
     def _open(self) -> None:
+        file = file_id(self.path)
         self._connection = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        self._file = file or file_id(self.path)
         with closing(self._connection.execute("PRAGMA user_version")) as found:
             (layout,) = found.fetchone()
         if layout > LAYOUT:
@@ -121,11 +122,11 @@ class StageDatabase:
         self._connection.close()
 
     def _begin_anew(self, error: sqlite3.Error) -> None:
-        """Set a file aside whose damage shows only now; raise StoreError for any other error."""
+        """Open a new file in place of one whose damage shows only now; raise StoreError for any other error."""
         if not is_damage(error):
             raise self._unusable(error) from error
         self._connection.close()
-        set_aside(self.path, str(error), _LOSS)
+        set_aside(self.path, self._file, str(error), _LOSS)
         self._open()
 
     def _unusable(self, error: sqlite3.Error) -> StoreError:

@@ -18,7 +18,7 @@ from flows.orchestration.stage_database import StageDatabase
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.database.database import Database, open_database
-from tasks.database.sqlite.damage import damage, set_aside
+from tasks.database.sqlite.damage import renew_if_damaged
 from tasks.errors import CrosscheckError
 from tasks.records import Call, Usage
 from tasks.retrieval.values.index import DatabaseValues
@@ -139,8 +139,7 @@ def fill_night(path: Path) -> None:
 
 
 def use_prefect(path: Path) -> None:
-    if what := damage(path):
-        set_aside(path, what, "it lacks earlier task runs")
+    renew_if_damaged(path, "it lacks earlier task runs")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 

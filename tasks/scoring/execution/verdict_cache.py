@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from tasks.database.limits import Limits
 from tasks.database.sandbox.results import is_volatile
-from tasks.database.sqlite.damage import is_damage, set_aside
+from tasks.database.sqlite.damage import file_id, is_damage, set_aside
 from tasks.errors import CrosscheckError
 from tasks.files import digest_of_files
 from tasks.scoring.execution.accuracy import VerdictKey
@@ -92,12 +92,13 @@ class VerdictCache:
         self._written = 0.0
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = file_id(self.path)
             try:
                 self._database = _opened(self.path)
             except sqlite3.DatabaseError as error:
                 if not is_damage(error):
                     raise
-                set_aside(self.path, str(error), "queries are executed again")
+                set_aside(self.path, file, str(error), "queries are executed again")
                 self._database = _opened(self.path)
         except (OSError, sqlite3.Error) as error:
             raise CrosscheckError(

@@ -233,6 +233,30 @@ def test_a_damaged_file_is_set_aside_and_begun_anew(
     assert "\n" not in record.getMessage()
 
 
+def test_the_file_that_another_process_has_begun_anew_meanwhile_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    with VerdictCache(path) as cache:
+        cache[KEY] = VERDICT
+    damaged_by_random_bytes(path)
+    opened, others = verdict_cache._opened, list[VerdictCache]()
+
+    def opened_after_another(path: Path) -> sqlite3.Connection:
+        monkeypatch.setattr(verdict_cache, "_opened", opened)
+        try:
+            return opened(path)
+        except sqlite3.DatabaseError:
+            others.append(VerdictCache(path))
+            raise
+
+    monkeypatch.setattr(verdict_cache, "_opened", opened_after_another)
+    with VerdictCache(path) as cache, others[0] as other:
+        other[KEY] = VERDICT
+        assert cache.get(KEY) == VERDICT
+    assert len(list(tmp_path.glob("verdicts.sqlite.damaged-*"))) == 1
+
+
 def in_file(path: Path) -> int:
     with closing(sqlite3.connect(path)) as database:
         (found,) = database.execute("SELECT count(*) FROM verdict").fetchone()
