@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import Pipeline
+from flows.pipelines.together import together
 from tasks.backbone.metered import MeteredBackbone
 from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError
@@ -144,7 +145,7 @@ class Selection:
         Ties are the vote's. The paper also compares candidates with equal results, which decides nothing.
         """
         pairs = list(permutations(groups, 2))
-        preferred = await asyncio.gather(*(self._better(*pair, view) for pair in pairs))
+        preferred = await together(*(self._better(*pair, view) for pair in pairs))
         wins = {group: sum(better == group for better in preferred) for group in groups}
         return max(groups, key=lambda group: wins[group])
 

@@ -1,12 +1,12 @@
 """DAC: initial SQL, entity linking, skeleton parsing, correction by what they find missing (arXiv 2408.08779)."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
+from flows.pipelines.together import together
 from tasks.dac_records import (
     CANDIDATE,
     AlignedToken,
@@ -117,7 +117,7 @@ class Decomposition:
         samples = [
             Sample(index, self.settings.warm if index else None) for index in range(self.settings.consistency)
         ]
-        answers = await asyncio.gather(
+        answers = await together(
             *(initial_sql(self.question, view, demonstrations, one, self.context.backbone) for one in samples)
         )
         if len(answers) == 1:
@@ -133,7 +133,7 @@ class Decomposition:
             sql = await self.until_satisfied(lambda sql: error if sql == failing else None, sql)
             record.sql(f"{CANDIDATE}execution", sql)
 
-        linked, parsed = await asyncio.gather(self.link(sql), self.parse())
+        linked, parsed = await together(self.link(sql), self.parse())
 
         if settings.second_generation and linked.entities:
             sql = record.sql(f"{CANDIDATE}second_generation", await self.generate_again(sql, linked.entities))

@@ -28,7 +28,7 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PipelineSettings
 from tasks.stages.candidates.vote import vote
-from tests.support.fake_openai import Body, FakeOpenAI, error
+from tests.support.fake_openai import Body, FakeOpenAI, error, reply
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.support.stage_bench import ENDLESS, Bench
 
@@ -189,6 +189,24 @@ async def test_every_way_to_select_asks_what_it_has_to_and_a_repetition_asks_not
     for how in calls:
         await answered(select(how), museum)
     assert len(model.server.requests) == requests
+
+
+async def test_a_comparison_that_fails_leaves_no_other_unrecorded(
+    settings_of: Callable[..., EvaluationSettings],
+    model: Model,
+    museum: Database,
+    prefect_home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_runs, "TASK_RETRY_DELAYS_S", ())
+    refusal = error(400, "too long", code="context_length_exceeded")
+    model.server.script(*[reply(json.dumps({"sql": sql})) for sql in (THREE, TWO, NONE)], refusal)
+    model.server.delay = lambda body: 0.3 * ('"better"' in str(body["messages"][-1]["content"]))
+    failed, _ = await answered(settings_of(n(3), WARM, "pipeline.candidates.select=pairwise"), museum)
+    compared = [record for record in failed.stages if record.stage == "compare_candidates"]
+    assert failed.failure is not None
+    assert len(compared) == 6
+    assert sum(len(record.calls) for record in compared) == 5
 
 
 async def test_a_judge_that_cannot_be_read_leaves_the_votes_choice(

@@ -1,5 +1,6 @@
 """DAC as a whole: what is asked in which order, what is fed back, what is rejected, and what every switch changes."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.dac import decompose
 from tasks.dac_records import Entities, Oracle, ParsedSkeleton
-from tasks.errors import ConfigurationError
+from tasks.errors import BackboneError, ConfigurationError
 from tasks.records import ColumnName, Question
 from tasks.settings.dac import DacCorrectionSettings
 from tasks.settings.pipeline import FewShotSettings
 from tasks.trail import Trail, on_trail
 from tests.support.dac_prompts import GROUNDED
+from tests.support.fake_openai import Body, dropped, reply
 from tests.support.guide import Guide, Walk
 from tests.support.stage_bench import ENDLESS, QUESTION, Bench
 
@@ -455,6 +457,40 @@ async def test_rsl_sql_is_followed_by_the_correction(walk: Guide) -> None:
     assert found.sql == OF_LYON
     off = await walk("rsl-sql", grounded=GROUNDED)
     assert list(off.candidates)[-1] == "4_self_correction"
+
+
+@pytest.mark.parametrize("part", ["entity_linking", "skeleton_parsing"])
+async def test_a_part_that_fails_leaves_the_other_recorded(bench: Bench, part: str) -> None:
+    def asked(body: Body) -> str:
+        return "entity_linking" if '"alignment"' in body["messages"][-1]["content"] else "skeleton_parsing"
+
+    def answer(body: Body) -> str:
+        if asked(body) == part:
+            raise ConnectionError
+        return json.dumps(replies()[asked(body)])
+
+    bench.server.answer = answer
+    bench.server.delay = lambda body: 0.2 * (asked(body) != part)
+    context = Context(FewShotSettings(), bench.runner, (), bench.backbone, PipelineRecord())
+    with on_trail(Trail(QUESTION)) as trail:
+        view = await context.view_for(QUESTION, descriptions=False)
+        decomposition = await decompose(QUESTION, view, DacCorrectionSettings(), context)
+        with pytest.raises(BackboneError):
+            await decomposition.correct(OF_LYON)
+    recorded = {record.stage: len(record.calls) for record in trail.records if record.calls or record.error}
+    assert recorded == {"entity_linking": 1, "skeleton_parsing": 1} | {part: 0}
+
+
+async def test_a_sql_that_is_not_written_leaves_the_others_recorded(bench: Bench) -> None:
+    bench.server.script(dropped(), *[reply(json.dumps({"sql": FIRST}), delay=0.2)] * 4)
+    context = Context(FewShotSettings(), bench.runner, (), bench.backbone, PipelineRecord())
+    with on_trail(Trail(QUESTION)) as trail:
+        view = await context.view_for(QUESTION, descriptions=False)
+        settings = DacCorrectionSettings(consistency=5, values=0)
+        decomposition = await decompose(QUESTION, view, settings, context)
+        with pytest.raises(BackboneError):
+            await decomposition.generate(view)
+    assert sorted(len(record.calls) for record in trail.records) == [0, 1, 1, 1, 1]
 
 
 async def test_any_pipelines_sql_can_be_corrected(bench: Bench) -> None:
