@@ -45,6 +45,16 @@ def atomic_write(path: Path) -> Iterator[Path]:
         draft.replace(path)
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a text in UTF-8, whole or not at all: where that fails, as on a full disk, the file stays as it was.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with atomic_write(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def atomic_create(path: Path) -> Iterator[Path]:
     """Yield a draft beside a file, which becomes the file when the block ends, unless there is one by then.

@@ -25,6 +25,7 @@ from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
 from flows.storage.folder import clean, open_folder
 from tasks.errors import CrosscheckError
+from tasks.files import write_whole
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
 from tasks.tracking.evaluation import NIGHT
@@ -221,7 +222,7 @@ def _write_page(found: Night, page: Path, home: Home) -> Path:
     warehouse = Warehouse(home.warehouse)
     board = write_leaderboard(leaderboard(warehouse), home)
     address = os.path.relpath(board, page.parent)
-    page.write_text(render(found, warehouse, address), encoding="utf-8")
+    write_whole(page, render(found, warehouse, address))
     return page
 
 

@@ -16,6 +16,7 @@ from tasks.database.engine import engine_of
 from tasks.database.location import Location
 from tasks.database.urls import database_name, locate
 from tasks.errors import ConfigurationError, DataError
+from tasks.files import write_whole
 
 SQL_NAMES = ("sql", "query", "gold_sql", "gold", "gold_query")
 ID_NAMES = ("question_id", "id")
@@ -73,9 +74,7 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
         target = folder / "dev_databases" / identity / f"{identity}.sqlite"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(location.path, target)
-    (folder / "dev.json").write_text(
-        json.dumps(questions, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-    )
+    write_whole(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
     settings = {
         "description": f"{len(questions)} questions of {wanted.pairs.name}",
         "layout": "bird",
@@ -87,7 +86,7 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
         "rule": wanted.rule,
     }
     file = wanted.folder / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    write_whole(file, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     return Made(file, len(questions), len(databases))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import ConfigurationError, DataError
-from tasks.files import atomic_write
+from tasks.files import write_whole
 from tasks.finetuning.encoding import Encoded, encode
 from tasks.finetuning.libraries import require_libraries
 from tasks.finetuning.models import device, dtype_of, linear_modules, open_model, open_tokenizer
@@ -155,8 +155,7 @@ class Record:
 
     def _write(self, output: Path, more: Mapping[str, Any]) -> None:
         content = {"settings": self.settings, "pairs": self.pairs, **more}
-        with atomic_write(output / RECORD) as draft:
-            draft.write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
+        write_whole(output / RECORD, json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def last_checkpoint(output: Path) -> Path | None:

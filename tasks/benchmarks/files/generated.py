@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.benchmarks.files.readers import read_json
 from tasks.database.schema import ColumnDescription
 from tasks.errors import DataError
-from tasks.files import atomic_write
+from tasks.files import write_whole
 
 
 class GeneratedColumn(BaseModel, frozen=True):
@@ -75,6 +75,5 @@ def write_generated(
         for (table, column), described in descriptions.items()
     )
     content = GeneratedFile(database_id=database_id, made_by=made_by, columns=tuple(columns))
-    with atomic_write(path) as draft:
-        draft.write_text(content.model_dump_json(indent=1), encoding="utf-8")
+    write_whole(path, content.model_dump_json(indent=1))
     return path

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tasks.files import write_whole
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board
 from tasks.tracking.pages.template import Scale, fill
@@ -26,12 +27,11 @@ def render(boards: Sequence[Board], page_of: Callable[[str], str] = lambda run_i
 def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
     """Write the page beside the pages of runs, to which it links, and return its path."""
     file = home.reports / FILE_NAME
-    file.parent.mkdir(parents=True, exist_ok=True)
 
     def page_of(run_id: str) -> str:
         return f"{run_id}.html" if (home.reports / f"{run_id}.html").exists() else ""
 
-    file.write_text(render(boards, page_of), encoding="utf-8")
+    write_whole(file, render(boards, page_of))
     return file
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tasks.files import write_whole
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import find_or_create
 from tasks.tracking.mlflow.store import attempt, find_store, ui_url
@@ -47,8 +48,7 @@ class FinetuningTracker:
             self._run_id = client.create_run(self._experiment_id, run_name=name, tags=dict(tags)).info.run_id
             params = [Param(key, value) for key, value in flatten(dict(settings)).items()]
             client.log_batch(self._run_id, params=params)
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._file.write_text(self._run_id, encoding="utf-8")
+            write_whole(self._file, self._run_id)
 
         self._attempt(begin)
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.errors import DataError
-from tasks.files import atomic_write
+from tasks.files import write_whole
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.figures import change_figure, stage_figure
@@ -117,8 +117,7 @@ def closing(
 def keep(package: Package, folder: Path) -> Path:
     """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
     file = folder / f"{package.run.run_id}.json"
-    with atomic_write(file) as draft:
-        draft.write_text(json.dumps(TypeAdapter(Package).dump_python(package, mode="json")), encoding="utf-8")
+    write_whole(file, json.dumps(TypeAdapter(Package).dump_python(package, mode="json")))
     return file
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tasks.errors import DataError, did_you_mean
+from tasks.files import write_whole
 from tasks.scoring.report import Ratio
 from tasks.settings.home import Home
 from tasks.tracking.night.night import CONFIDENCE, Judged, Night
@@ -29,8 +30,7 @@ def place(home: Home, name: str) -> Path:
 def write(night: Night, home: Home) -> Path:
     """Write the file of a nightly run and return its path."""
     file = place(home, night.name)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(storable(json.dumps(as_object(night), ensure_ascii=False, indent=1)), encoding="utf-8")
+    write_whole(file, storable(json.dumps(as_object(night), ensure_ascii=False, indent=1)))
     return file
 
 

@@ -12,6 +12,7 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.trend import Trend
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
+from tasks.tracking.leaderboard.page import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Entry, Night, judge
@@ -22,9 +23,12 @@ from tasks.tracking.night.sentences import decline, facts
 from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tasks.wording import duration
+from tests.support.disk import Disk, disk
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs
 from tests.tasks.tracking.night_samples import START, a_night, entry_of, keep, unanswered
 from tests.tasks.tracking.page_parts import EVIL, hostile_runs
+
+__all__ = ["disk"]
 
 REFUSED = Entry(
     "demo",
@@ -279,6 +283,21 @@ def test_nights_are_read_the_latest_first(tmp_path: Path) -> None:
         write(night, Home(tmp_path))
     assert [night.name for night in all_nights(Home(tmp_path))] == ["c", "a", "b"]
     assert all_nights(Home(tmp_path / "elsewhere")) == ()
+
+
+def test_a_night_on_a_full_disk_leaves_the_earlier_ones_readable(disk: Disk) -> None:
+    home = Home(disk.folder)
+    earlier, tonight = nights("2026-11-22", "2026-11-21")[::-1]
+    write(earlier, home)
+    with disk.full(), pytest.raises(OSError, match="No space left"):
+        write(tonight, home)
+    assert [night.name for night in all_nights(home)] == [earlier.name]
+
+
+def test_the_leaderboard_on_a_full_disk_leaves_no_half_page(disk: Disk) -> None:
+    with disk.full(), pytest.raises(OSError, match="No space left"):
+        write_leaderboard((), Home(disk.folder))
+    assert list((disk.folder / "reports").iterdir()) == []
 
 
 def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
