@@ -62,7 +62,7 @@ def pin_history(home: Home) -> tuple[Pin, ...]:
     if not file.exists():
         return ()
     found = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):  # text has further line separators
         try:
             found.append(_pins().validate_json(line))
         except ValidationError as error:

@@ -18,7 +18,7 @@ from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Entry, Night, judge
 from tasks.tracking.night.night_file import all_nights, as_object, find_night, place, read, write
 from tasks.tracking.night.page import render
-from tasks.tracking.night.pins import Pin
+from tasks.tracking.night.pins import Pin, pin_history, pins_file, write_pin
 from tasks.tracking.night.sentences import decline, facts
 from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
@@ -373,3 +373,19 @@ def test_the_facts_say_when_what_and_how(warehouse: Warehouse) -> None:
 ])  # fmt: skip
 def test_durations_are_told_as_people_do(seconds: float | None, told: str) -> None:
     assert duration(seconds) == told
+
+
+@pytest.mark.parametrize("line", [b'{"name": "a\xff"}', b"\xff\xfe", b""])
+def test_a_damaged_line_of_the_pinned_baselines_is_named(tmp_path: Path, line: bytes) -> None:
+    home = Home(tmp_path)
+    write_pin(Pin("a | b | c", "r1", "Release 4", START), home)
+    with pins_file(home).open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(DataError, match="line 2, is no pinned baseline"):
+        pin_history(home)
+
+
+def test_a_reason_may_hold_any_separator_of_lines(tmp_path: Path) -> None:
+    pin = Pin("a | b | c", "r1", "Release 4\u2028agreed\x85\r\nby all", START)
+    write_pin(pin, Home(tmp_path))
+    assert pin_history(Home(tmp_path)) == (pin,)
