@@ -83,9 +83,8 @@ def print_judged(judged: Judged, problem: str, stream: TextIO) -> None:
     )
     if judged.other:
         console.print(f"wrong by EX, right in its opinion: {escape(shorten(judged.other, MOST_IDS))}")
-    spent = money(cost.cost_usd if cost.calls else 0.0)
     console.print(
-        f"{cost.calls:,} calls paid, {cost.cached_calls:,} from the cache, {spent}; "
+        f"{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, {money(cost.cost_usd)}; "
         f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out"
     )
     for name, why in list(judged.failures.items())[:MOST_IDS]:

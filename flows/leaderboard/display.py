@@ -61,5 +61,5 @@ def _beside(board: Board) -> dict[str, Callable[[Standing], Ratio | None]]:
 
 
 def _cost(each: Standing) -> tuple[str, ...]:
-    paid = each.cost_usd if each.calls else 0.0
-    return money(paid), *map(number, (each.calls, each.cached_calls, each.input_tokens, each.output_tokens))
+    counted = (each.calls, each.cached_calls, each.input_tokens, each.output_tokens)
+    return money(each.cost_usd), *map(number, counted)

@@ -150,7 +150,7 @@ def command_seconds() -> float:
 
 
 def _cost(cost: Cost) -> tuple[str, ...]:
-    if not cost.calls:
+    if cost.calls == 0:
         return ("0", number(cost.cached_calls), *5 * DASH)
     return cost_cells(cost, cost.input_tokens, cost.output_tokens)
 

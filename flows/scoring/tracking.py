@@ -11,14 +11,12 @@ from tasks.benchmarks.predictions.pairing import Predictions
 from tasks.database.database import product_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report
-from tasks.tracking.evaluation import EvaluationRun, describe
+from tasks.tracking.evaluation import PREDICTIONS, EvaluationRun, describe
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.warehouse.run_names import run_before
 from tasks.tracking.warehouse.runs import Warehouse
-
-PIPELINE = "predictions"
 
 
 def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> EvaluationRun:
@@ -28,8 +26,8 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
     run = describe(
         {
             "benchmark": settings.benchmark.model_dump(mode="json"),
-            "backbone": {"name": settings.name, "kind": PIPELINE, **_describe_file(file)},
-            "pipeline": {"name": PIPELINE, "kind": PIPELINE, "rules": list(settings.rules), **linking},
+            "backbone": {"name": settings.name, "kind": PREDICTIONS, **_describe_file(file)},
+            "pipeline": {"name": PREDICTIONS, "kind": PREDICTIONS, "rules": list(settings.rules), **linking},
         },
         scorable.benchmark.question_files,
         engine=product_of(scorable.databases),

@@ -131,8 +131,8 @@ def _bill(view: RunView) -> list[str]:
     report, cost = view.report, view.report.cost
     took = "" if view.seconds is None else f", {duration(view.seconds)} in all"
     lines = [
-        f"\n{cost.calls:,} calls paid, {cost.cached_calls:,} from the cache, "
-        f"{money(cost.cost_usd if cost.calls else 0.0)}{took}"
+        f"\n{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, "
+        f"{money(cost.cost_usd)}{took}"
     ]
     if cost.calls:
         lines.append(f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out")

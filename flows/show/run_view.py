@@ -1,7 +1,7 @@
 """A finished or interrupted run as `crosscheck show` prints it: its facts, and the questions that are not right."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from flows.results.paper_runs import schemas_of
@@ -12,7 +12,7 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.error_classes import classify
 from tasks.scoring.metrics.causes import NOT_ASKED
 from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
-from tasks.scoring.report import QuestionScore, Ratio, Report, is_right
+from tasks.scoring.report import Cost, QuestionScore, Ratio, Report, is_right
 from tasks.scoring.significance import wilson
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.tracking.evaluation import KINDS
@@ -109,6 +109,8 @@ def view_run(stored: StoredRun, folders: Folders) -> RunView:
     rule = stored.run.rule
     # Only Spider's difficulties are computed from schemas; the linking scores, which take seconds, are not shown.
     report = build_report(stored.rows, rule=rule, schemas=schemas if rule == "spider" else {})
+    if stored.run.made_elsewhere:
+        report = replace(report, cost=Cost())
     return RunView(stored, report, schemas, problem, _changes(stored))
 
 

@@ -175,18 +175,20 @@ class LinkingScore:
 class Cost:
     """Cost of a run. Tokens and money are of paid calls only; cached calls are counted separately.
 
+    `Cost()` is that of predictions made elsewhere: all of it is unknown.
+
     Attributes:
-        calls: calls paid for in this run.
-        cached_calls: calls answered from the reply cache, or part of a restored stage result.
-        retries: attempts beyond the first.
+        calls: calls paid for in this run; None if unknown.
+        cached_calls: calls answered from the reply cache, or part of a restored stage result; None if unknown.
+        retries: attempts beyond the first; None if unknown.
         input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None if the API did not report them.
-        cost_usd: None when any paid call has no price.
+        cost_usd: None when any paid call has no price, and where the calls are unknown.
         p50_s, p95_s: seconds per paid call; None without one.
     """
 
-    calls: int = 0
-    cached_calls: int = 0
-    retries: int = 0
+    calls: int | None = None
+    cached_calls: int | None = None
+    retries: int | None = None
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
     output_tokens: int | None = None

@@ -23,6 +23,8 @@ KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
 """Kinds of settings that an evaluation has."""
 REROLLED, ORACLE, TRANSLATED = "rerolled", "oracle", "gold_translated"
 """Tags of runs that must not be ranked, as flows write them."""
+PREDICTIONS = "predictions"
+"""Kind and name of the pipeline of a run that scores a file of predictions made elsewhere."""
 NIGHT = "night"
 """Tag of the runs of a nightly run: its name."""
 Unfinished = Literal["interrupted", "failed", "killed"]
@@ -94,6 +96,11 @@ class EvaluationRun:
 
     def _translation(self, key: str) -> bool:
         return bool((self.settings.get("benchmark") or {}).get(key))
+
+    @property
+    def made_elsewhere(self) -> bool:
+        """Whether its answers were read from a file of predictions; what they cost is then unknown."""
+        return (self.settings.get("pipeline") or {}).get("kind") == PREDICTIONS
 
     @property
     def label(self) -> str:

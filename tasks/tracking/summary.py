@@ -9,8 +9,8 @@ from tasks.scoring.report import LinkingScore, Report
 from tasks.settings.evaluation import labels_in_words
 from tasks.tables import TextTable
 from tasks.tracking.evaluation import EvaluationRun
+from tasks.wording import number, signed
 from tasks.wording import percent_and_counts as percent
-from tasks.wording import signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,5 +183,6 @@ def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Itera
         yield f"- linking ({link.name}): NSR {percent(link.nsr)}, strict recall {percent(link.strict_recall)}"
     money = "unknown" if report.cost.cost_usd is None else f"{report.cost.cost_usd:.4f} USD"
     duration = "" if seconds is None else f", {seconds:.1f} s"
-    yield f"- {report.cost.calls} calls paid, {report.cost.cached_calls} from the cache, cost {money}{duration}"
+    calls, cached = number(report.cost.calls), number(report.cost.cached_calls)
+    yield f"- {calls} calls paid, {cached} from the cache, cost {money}{duration}"
     yield f"- run `{run.run_id}`, questions sha256 `{run.question_sha256[:12]}`, {run.engine}"

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tasks.errors import ConfigurationError
 from tasks.scoring.cost import total_cost
-from tasks.scoring.report import QuestionScore, Ratio, is_right
+from tasks.scoring.report import Cost, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs, wilson
 from tasks.tracking.comparison.comparability import common_rule, warnings, why_not_ranked
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
@@ -107,7 +107,8 @@ def _side(
     ex = Ratio(result.right_a if letter == "A" else result.right_b, result.questions)
     low, high = wilson(ex.correct, ex.total, result.confidence)
     records = [record for row in rows for record in row.outcome.stages]
-    uncached = total_cost(
+    unknown = Cost() if stored.run.made_elsewhere else None
+    uncached = unknown or total_cost(
         replace(record, restored=False, calls=tuple(replace(call, cached=False) for call in record.calls))
         for record in records
     )
@@ -118,7 +119,7 @@ def _side(
         ex,
         low,
         high,
-        total_cost(records),
+        unknown or total_cost(records),
         uncached.input_tokens,
         uncached.output_tokens,
         only,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 
 from tests.support.command_line import ROOT, Ran
 from tests.support.in_process import run
@@ -116,6 +117,40 @@ def test_in_every_format_the_gold_is_right_and_what_is_missing_is_wrong_and_list
     assert found["errors"]["no_answer"] == 1
     assert found["cost_usd"] is None
     assert found["tokens"] == {"input": None, "output": None}
+
+
+def test_what_predictions_cost_is_unknown_on_every_display(
+    home: Path, demo: list[Question], tmp_path: Path
+) -> None:
+    file = tmp_path / "elsewhere.txt"
+    file.write_text(as_lines(demo, gold(demo)), encoding="utf-8")
+    found = score("--predictions", str(file))
+    again = score("--predictions", str(file))["run_id"]
+    assert (found["calls"], found["cached_calls"], found["retries"]) == (None, None, None)
+    pages = [tmp_path / name for name in ("compared.html", "ranked.html", "run.html")]
+    printed = {
+        "score": run("score", "--predictions", str(file), "--details"),
+        "show": run("show", again),
+        "compare": run("compare", found["run_id"], again, "--html", str(pages[0])),
+        "leaderboard": run("leaderboard", "--benchmark", "demo", "--html", str(pages[1])),
+        "report": run("report", again, "--html", str(pages[2])),
+    }
+    for name, ran in printed.items():
+        assert ran.code == 0, (name, ran.err)
+        assert "$0.0000" not in ran.out, name
+    assert "unknown calls paid, unknown from the cache, unknown" in printed["show"].out
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert "$0.0000" not in text and "0 paid call" not in text, page.name
+    assert "(predictions made elsewhere)" in pages[2].read_text(encoding="utf-8")
+    compared = run("compare", found["run_id"], again, "--json").json["a"]["cost"]
+    assert (compared["calls"], compared["cost_usd"]) == (None, None)
+    assert compared["tokens"] == compared["paid_tokens"] == {"input": None, "output": None}
+    shown = run("show", again, "--json").json
+    assert (shown["calls"], shown["cost_usd"]) == (None, None)
+    client = MlflowClient(found["mlflow"]["tracking_uri"])
+    logged = client.get_run(found["mlflow"]["run_id"]).data.metrics
+    assert {name for name in logged if name.startswith("usage/")} == {"usage/seconds"}
 
 
 def test_predictions_that_fail_alike_are_remarked_on_unless_the_headline_rule_reads_them(
