@@ -90,13 +90,20 @@ class _Counting(Progress):
         left = self._seconds_left()
         parts = (
             f"{self.calls:,} calls",
-            f"EX {100 * self.correct / self.scored:.1f} %" if self.scored else "",
+            self._ex,
             _cost(self.cost_usd),
             f"{duration(left)} left" if left is not None else "",
             f"{self.failed:,} failed" if self.failed else "",
             f"{counted(self.retries, 'request')} repeated" if self.retries else "",
         )
         return " · ".join(part for part in parts if part)
+
+    @property
+    def _ex(self) -> str:
+        """The accuracy of the questions scored so far, which are fewer than those answered; "" before the first."""
+        if not self.scored:
+            return ""
+        return f"EX {100 * self.correct / self.scored:.1f} % ({self.correct:,} of {self.scored:,} scored)"
 
     def _seconds_left(self) -> float | None:
         """Return how long the questions that are left take at the present speed; None while that is not known."""

@@ -152,9 +152,10 @@ def test_progress_without_a_terminal_is_plain_lines_each_step_once(monkeypatch: 
         "Building (2 of 7)",
         "1,200 questions, 1,000 of them restored from earlier runs",
         "1,002 of 1,200 questions · 10 calls · $2.50 · 2 h 45 min left · 1 failed · 2 requests repeated",
-        "1,003 of 1,200 questions · 10 calls · EX 50.0 % · $2.50 · 1 h 49 min left · 1 failed · 2 requests repeated",
-        "1,004 of 1,200 questions · 11 calls · EX 50.0 % · cost unknown · 1 h 21 min left · 1 failed · "
+        "1,003 of 1,200 questions · 10 calls · EX 50.0 % (1 of 2 scored) · $2.50 · 1 h 49 min left · 1 failed · "
         "2 requests repeated",
+        "1,004 of 1,200 questions · 11 calls · EX 50.0 % (1 of 2 scored) · cost unknown · 1 h 21 min left · "
+        "1 failed · 2 requests repeated",
         "Building (4 of 7)",
     ]
     assert seen.notes == ["Kept for later."]
