@@ -85,7 +85,7 @@ class Crosscheck(Results):
         self,
         run: Run | str = "latest",
         *,
-        only: Only = "errors",
+        only: Only | None = None,
         questions: Ids | None = None,
         from_stage: str | None = None,
         fresh: bool = False,
@@ -99,7 +99,8 @@ class Crosscheck(Results):
         Args:
             run: a run, or what names one, as in `compare`.
             only: "errors": the questions that failed and can be asked again; "wrong": those that are scored wrong;
-                "empty": those whose SQL returned no row; "timeouts": those whose SQL exceeded the time limit.
+                "empty": those whose SQL returned no row; "timeouts": those whose SQL exceeded the time limit;
+                None: "errors", and with `from_stage` every question that went through that stage.
             questions: these instead, as in `evaluate`.
             from_stage: run this stage and the later ones again; None: only stages without a result.
             fresh: whether the model is asked anew, and paid again, where its replies are cached.

@@ -76,9 +76,10 @@ class Rerun(Labels):
 
     run: str = "latest"
     """The run: its id or the beginning of it, MLflow's id, or `latest`, `latest~1`, ..."""
-    only: Only = "errors"
+    only: Only | None = None
     """errors: failed, and can be retried; wrong: scored wrong, which changes what the score means; empty: the SQL
-    returned no row; timeouts: the SQL exceeded the time limit."""
+    returned no row; timeouts: the SQL exceeded the time limit; left out: errors, and with a stage every question that
+    went through it."""
     questions: str | None = None
     """Questions to ask instead: ids and ranges of ids, `717-845,900`."""
     from_stage: str | None = None

@@ -17,12 +17,12 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     """Options of `crosscheck rerun`."""
 
     run: str = options.argument(metavar="RUN")
-    only: str = options.option(
+    only: str | None = options.option(
         "--only",
         type=click.Choice(["errors", "wrong", "empty", "timeouts"]),
-        default="errors",
         help="Questions to ask again. errors: failed, and can be retried; wrong: scored wrong; empty: the SQL returned "
-        "no row; timeouts: the SQL exceeded the time limit.",
+        "no row; timeouts: the SQL exceeded the time limit.  [default: errors; with --from every question that went "
+        "through STAGE]",
     )
     questions: str | None = options.option(
         "--questions",
@@ -54,6 +54,8 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "  crosscheck rerun latest\n"
     "      retries the failed questions of the last run and keeps its other answers\n"
     "  crosscheck rerun 20261121-020000 --questions 717-720 --from binary_selection\n"
+    "  crosscheck rerun latest --from vote\n"
+    "      selects among the candidates of every question again\n"
     "  crosscheck rerun latest --only wrong --fresh\n"
     "\b\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
     "backbone.max_wait_s and backbone.api_key_env, which do not influence the score.\n"

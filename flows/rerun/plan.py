@@ -1,7 +1,7 @@
 """Plan of a re-run: its parent run, the questions to ask again, and the settings."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,10 @@ class RerunPlan:
     def selection(self) -> str:
         """Option that selects the questions to ask again."""
         wanted = self.asked_for
-        return f"--questions {wanted.questions}" if wanted.questions else f"--only {wanted.only}"
+        if wanted.questions:
+            return f"--questions {wanted.questions}"
+        only = _only(wanted)
+        return f"--only {only}" if only else f"--from {wanted.from_stage}"
 
     @property
     def tags(self) -> dict[str, str]:
@@ -174,7 +177,14 @@ def _selected(wanted: RerunSettings, parent: StoredRun) -> dict[str, QuestionSco
     if wanted.questions is not None:
         meant = select([row.question for row in parent.rows], limit=None, ids=wanted.questions)
         return {question.id: rows[question.id] for question in meant if question.id in rows}
-    return {name: row for name, row in rows.items() if _is_of(wanted.only, row, parent.run.rule)}
+    if only := _only(wanted):
+        return {name: row for name, row in rows.items() if _is_of(only, row, parent.run.rule)}
+    return {name: row for name, row in rows.items() if wanted.from_stage in _stages([row])}
+
+
+def _only(wanted: RerunSettings) -> Only | None:
+    """Return which answers are asked for again; None: those of every question that went through the stage."""
+    return wanted.only or (None if wanted.from_stage else "errors")
 
 
 def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
@@ -192,15 +202,18 @@ def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
 
 
 def _check_stage(stage: str, parent: StoredRun) -> None:
-    records = [record for row in parent.rows for record in row.outcome.stages]
-    known = {
-        name for record in records if record.stage != FAILED_ATTEMPT for name in (record.stage, record.label)
-    }
+    known = _stages(parent.rows)
     if stage not in known:
         raise ConfigurationError(
             f"--from {stage}: no question of run {parent.run.run_id} went through such a stage. "
             f"{did_you_mean(stage, known)}"
         )
+
+
+def _stages(rows: Iterable[QuestionScore]) -> set[str]:
+    """Return the names and labels of the stages that questions went through."""
+    records = (record for row in rows for record in row.outcome.stages if record.stage != FAILED_ATTEMPT)
+    return {name for record in records for name in (record.stage, record.label)}
 
 
 def _again(old: Outcome, wanted: RerunSettings, attempt: int) -> RerunSpec:

@@ -138,9 +138,10 @@ class RerunSettings(Settings):
 
     run: str
     """The run: its id or the beginning of it, MLflow's id, or `latest`, `latest~1`, ..."""
-    only: Only = "errors"
+    only: Only | None = None
     """errors: no answer, after a retryable failure or a bug; wrong: an answer that is not right; empty: an
-    answer that returned no row; timeouts: an answer that was stopped."""
+    answer that returned no row; timeouts: an answer that was stopped; None: errors, and with `from_stage` every
+    question that went through that stage."""
     questions: str | None = None
     """These instead: ids and ranges of ids, `717-845,900`, or `@file`; None: those that `only` names."""
     from_stage: str | None = None

@@ -39,6 +39,7 @@ CASES: dict[str, dict[str, Any]] = {
     "refused": failed("backbone_error", mendable=False),
     "bug": failed("internal_error", mendable=False),
     "no-database": failed("missing_database", mendable=False, executable=False),
+    "never-there": {"final": Verdict(RIGHT, "ok", row_count=3), "stages": ()},
 }
 
 
@@ -48,6 +49,7 @@ def score(name: str, case: dict[str, Any]) -> QuestionScore:
     outcome = replace(
         base.outcome, question_id=name, failure=failure, sql=None if failure else "SELECT 1",
         attempts=case.get("attempts", 1), samples=case.get("samples", (0,)),
+        stages=case.get("stages", base.outcome.stages),
     )  # fmt: skip
     return replace(
         base, question=Question(name, "?", "db"), outcome=outcome, final=case["final"],
@@ -104,6 +106,14 @@ def test_only_means_what_it_says_and_asking_answered_questions_again_is_a_reroll
 
 def test_questions_take_the_place_of_only_and_those_without_a_database_are_never_asked(night: Night) -> None:
     assert set(night.plan(questions="right,no-database,refused").again) == {"right", "refused"}
+
+
+def test_a_stage_alone_means_every_question_that_went_through_it(night: Night) -> None:
+    plan = night.plan(from_stage="augmented_sql")
+    assert set(plan.again) == set(CASES) - {"no-database", "never-there"}
+    assert plan.selection == plan.tags["rerun"] == "--from augmented_sql"
+    assert set(night.plan(from_stage="augmented_sql", only="errors").again) == {"rate-limited", "bug"}
+    assert set(night.plan(from_stage="augmented_sql", questions="right").again) == {"right"}
 
 
 def test_the_settings_are_the_parents_over_all_of_its_questions(night: Night) -> None:
@@ -192,7 +202,7 @@ def test_what_is_kept_of_a_question_follows_from_its_samplings(
 ) -> None:
     parent = replace(night.run, run_id="29990101-000000-ffffff")
     night.finish(parent, {"bug": {**CASES["bug"], "samples": (0, 2)}})
-    assert night.plan(parent.run_id, **wanted).again == {"bug": again}
+    assert night.plan(parent.run_id, only="errors", **wanted).again == {"bug": again}
 
 
 def test_a_trail_keeps_earlier_samplings_up_to_the_stage_that_is_dropped() -> None:
