@@ -62,7 +62,8 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "\b\nThe result is a new run with all questions of RUN; RUN is not changed. If a question that had an answer\n"
     "was asked again, the new run has the tag rerolled: its score is not comparable with that of a single run.\n"
     "\b\nExit codes: 0 finished, or no question to ask again; 2 bad input or configuration; 3 some questions still\n"
-    "failed and can be retried; 130 interrupted, all answers are kept.",
+    "failed and can be retried, or the endpoint cannot be reached and there is no new run; 130 interrupted, all\n"
+    "answers are kept.",
 )
 @options.record(RerunOptions)
 def command(given: RerunOptions) -> int:
