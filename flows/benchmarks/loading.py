@@ -89,7 +89,7 @@ def _row_display(about: str, progress: Progress) -> Callable[[int, int], None]:
 
     def show(rows: int, total: int) -> None:
         nonlocal shown
-        if time.monotonic() - shown > EVERY_S:
+        if time.monotonic() - shown > EVERY_S or rows == total:
             shown = time.monotonic()
             progress.step(f"Copying {about}: {rows:,} of {total:,} rows")
 

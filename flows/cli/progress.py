@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -29,7 +29,11 @@ def open_progress(stream: TextIO, title: str = "") -> "Iterator[Progress]":
     """
     prefix = f"{title}: " if title else ""
     if not stream.isatty():
-        yield LineProgress(stream, prefix)
+        lines = LineProgress(stream, prefix)
+        try:
+            yield lines
+        finally:
+            lines.end_step()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -148,34 +152,51 @@ class LiveProgress(_Counting):
 
 
 class LineProgress(_Counting):
-    """Progress display that prints a line per step, and one every 15 seconds while only numbers change."""
+    """Progress display that prints the first and last state of each step, and one every 15 seconds between them."""
 
     def __init__(self, stream: TextIO, prefix: str = "") -> None:
         super().__init__()
         self._stream = stream
         self._prefix = prefix
-        self._last_step = ""
+        self._kind = ""
+        self._printed = ""
+        self._state: Callable[[], str] = str
         self._next_line = 0.0
 
     def step(self, text: str) -> None:
         """Print a step; one that differs from the last only in its numbers when the last line is old enough."""
         kind = re.sub(r"[\d,]+", "#", text)
-        if kind != self._last_step or time.monotonic() >= self._next_line:
-            self._last_step = kind
-            self._print(text)
+        self._show(kind, lambda: text)
 
     def questions(self, total: int, restored: int) -> None:
         """Print the number of questions."""
         self.begin(total, restored)
-        self._print(f"{total:,} questions, {restored:,} of them restored from earlier runs")
+        self._show(
+            "questions", lambda: f"{total:,} questions, {restored:,} of them restored from earlier runs"
+        )
 
     def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
         """Count an answered or failed question, and print the counts if the last line is old enough."""
         super().answered(failed=failed, calls=calls)
-        if time.monotonic() >= self._next_line:
-            self._print(f"{self.done:,} of {self.total:,} questions · {self.text}")
+        self._show("questions", lambda: f"{self.done:,} of {self.total:,} questions · {self.text}")
+
+    def end_step(self) -> None:
+        """Print the last state of the current step, unless it is printed already."""
+        text = self._state()
+        if text != self._printed:
+            self._print(text)
+
+    def _show(self, kind: str, state: "Callable[[], str]") -> None:
+        """Print the state of a step where the step is new or the last line is old enough; else keep it."""
+        new = kind != self._kind
+        if new:
+            self.end_step()
+        self._kind, self._state = kind, state
+        if new or time.monotonic() >= self._next_line:
+            self._print(state())
 
     def _print(self, text: str) -> None:
+        self._printed = text
         self._next_line = time.monotonic() + LINE_EVERY_S
         print(f"{self._prefix}{text}", file=self._stream, flush=True)
 

@@ -86,7 +86,7 @@ def run_verify_gold(settings: GoldSettings, folders: Folders, progress: Progress
     def count(check: GoldCheck) -> None:
         nonlocal done
         done += 1
-        if done % 10 == 0:
+        if done % 10 == 0 or done == len(golds.golds):
             progress.step(f"Running gold {done:,} of {len(golds.golds):,}")
 
     async def run() -> tuple[GoldCheck, ...]:

@@ -150,6 +150,7 @@ def test_progress_without_a_terminal_is_plain_lines_each_step_once(monkeypatch: 
     assert stream.getvalue().splitlines() == [
         "Reading demo",
         "Building (2 of 7)",
+        "Building (3 of 7)",
         "1,200 questions, 1,000 of them restored from earlier runs",
         "1,002 of 1,200 questions · 10 calls · $2.50 · 2 h 45 min left · 1 failed · 2 requests repeated",
         "1,003 of 1,200 questions · 10 calls · EX 50.0 % (1 of 2 scored) · $2.50 · 1 h 49 min left · 1 failed · "
@@ -159,6 +160,29 @@ def test_progress_without_a_terminal_is_plain_lines_each_step_once(monkeypatch: 
         "Building (4 of 7)",
     ]
     assert seen.notes == ["Kept for later."]
+
+
+def test_without_a_terminal_the_last_state_of_every_step_is_printed() -> None:
+    stream = io.StringIO()
+    with open_progress(stream) as seen:
+        for done in range(1, 10):
+            seen.step(f"Judging {done} of 9 predictions")
+        seen.questions(3, 1)
+        seen.answered(failed=False, calls=[])
+        seen.answered(failed=False, calls=[])
+        seen.judged(correct=True)
+        seen.step("Logging to MLflow")
+        for recorded in range(3):
+            seen.step(f"Prefect has recorded {recorded} of 2 task runs")
+    lines = stream.getvalue().splitlines()
+    assert lines[:2] == ["Judging 1 of 9 predictions", "Judging 9 of 9 predictions"]
+    assert lines[2].startswith("3 questions, 1 of them restored")
+    assert lines[3].startswith("3 of 3 questions · 0 calls · EX 100.0 %")
+    assert lines[4:] == [
+        "Logging to MLflow",
+        "Prefect has recorded 0 of 2 task runs",
+        "Prefect has recorded 2 of 2 task runs",
+    ]
 
 
 def test_a_title_stands_before_every_line() -> None:
