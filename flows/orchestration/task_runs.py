@@ -31,7 +31,7 @@ async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control
     async with get_client() as client:
         while recorded < executed and time.monotonic() - since < RECORDING_S and not control.stop.is_set():
             now = await _count(client, flow_run_id)
-            if now != recorded:
+            if now > recorded:
                 recorded, since = now, time.monotonic()
             control.progress.step(f"Prefect has recorded {recorded:,} of {executed:,} task runs")
             if recorded < executed:
@@ -43,24 +43,36 @@ class RecorderBackpressure:
     """Backpressure from Prefect's recorder of task runs.
 
     The server drops events once 10,000 of them are queued (a task run is three), which happens with a fast backbone on
-    a busy machine. With a slow model this never waits.
+    a busy machine. Dropped ones never arrive, and are waited for once. With a slow model this never waits.
     """
 
     def __init__(self, flow_run_id: UUID) -> None:
         self._flow_run_id = flow_run_id
         self._recorded = 0
+        self._dropped = 0
         self._counting = asyncio.Lock()
 
     async def wait(self, executed: int) -> None:
-        """Wait while more than MOST_UNRECORDED of the executed task runs are not recorded yet."""
-        if executed - self._recorded <= MOST_UNRECORDED:
+        """Wait while more than MOST_UNRECORDED of the executed task runs may still be recorded.
+
+        If none is for RECORDING_S seconds, those that are missing count as dropped.
+        """
+        if not self._too_many(executed):
             return
         async with self._counting:
             since = time.monotonic()
-            while executed - self._recorded > MOST_UNRECORDED and time.monotonic() - since < RECORDING_S:
-                self._recorded = await count_finished_task_runs(self._flow_run_id)
-                if executed - self._recorded > MOST_UNRECORDED:
+            while self._too_many(executed):
+                found = await count_finished_task_runs(self._flow_run_id)
+                if found > self._recorded:
+                    self._recorded, since = found, time.monotonic()
+                    self._dropped = min(self._dropped, max(0, executed - found))
+                elif time.monotonic() - since >= RECORDING_S:
+                    self._dropped = executed - self._recorded
+                if self._too_many(executed):
                     await asyncio.sleep(0.5)
+
+    def _too_many(self, executed: int) -> bool:
+        return executed - self._recorded - self._dropped > MOST_UNRECORDED
 
 
 async def count_finished_task_runs(flow_run_id: UUID) -> int:
