@@ -4,8 +4,8 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ class StageDatabase:
         """Return the result under a key; None if there is none, or if it cannot be read as one.
 
         Raises:
-            StoreError: the file cannot be read, though it is not damaged.
+            StoreError: the file cannot be read, and if it is damaged, no new one can be begun.
         """
         try:
             with closing(self._connection.execute(_GET, (key,))) as found:
@@ -101,7 +101,7 @@ class StageDatabase:
         """Store a result under a key.
 
         Raises:
-            StoreError: the file cannot be written.
+            StoreError: the file cannot be written, and if it is damaged, no new one either.
         """
         content = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         row = (key, time.time(), content)
@@ -109,7 +109,8 @@ class StageDatabase:
             self._connection.execute(_PUT, row).close()
         except sqlite3.Error as error:
             self._begin_anew(error)
-            self._connection.execute(_PUT, row).close()
+            with self._usable():
+                self._connection.execute(_PUT, row).close()
 
     def close(self) -> None:
         """Note which earlier results were used, for `crosscheck clean`, and close the file."""
@@ -122,15 +123,26 @@ class StageDatabase:
         self._connection.close()
 
     def _begin_anew(self, error: sqlite3.Error) -> None:
-        """Open a new file in place of one whose damage shows only now; raise StoreError for any other error."""
-        if not is_damage(error):
-            raise self._unusable(error) from error
-        self._connection.close()
-        set_aside(self.path, self._file, str(error), _LOSS)
-        self._open()
+        """Open a new file in place of one whose damage shows only now.
 
-    def _unusable(self, error: sqlite3.Error) -> StoreError:
-        return StoreError(
-            f"The results of stages in {self.path} cannot be used: {error}. Nothing more is asked. When the disk has "
-            "room and the file can be written, the same command continues; replies that were paid for are kept."
-        )
+        Raises:
+            StoreError: the file is not damaged, or no new one can be begun.
+        """
+        with self._usable():
+            if not is_damage(error):
+                raise error
+            self._connection.close()
+            set_aside(self.path, self._file, str(error), _LOSS)
+            self._open()
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Raise StoreError where the block shows that the file cannot be used."""
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(
+                f"The results of stages in {self.path} cannot be used: {error}. Nothing more is asked. When the "
+                "disk has room and the file can be written, the same command continues; replies that were paid for "
+                "are kept."
+            ) from error

@@ -1,13 +1,16 @@
 """Stage results in a SQLite file that two use at once: damaged while it is open, or locked when it is begun anew."""
 
 import random
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from flows.orchestration import stage_database
 from flows.orchestration.stage_database import StageDatabase
+from tasks.errors import StoreError
 
 
 @pytest.fixture
@@ -42,3 +45,27 @@ async def test_damage_that_two_meet_renews_the_file_once(
             {"value": 1}, {"value": 2}, {"value": 3}
         ]  # fmt: skip
     assert len(list(path.parent.glob("stages.sqlite.damaged-*"))) == 1
+
+
+@pytest.mark.parametrize("use", ["read", "write"])
+async def test_a_new_file_that_cannot_be_written_either_is_one_message(
+    two: tuple[StageDatabase, StageDatabase], path: Path, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    monkeypatch.setattr(stage_database, "BUSY_TIMEOUT_S", 0.1)
+    one, other = two
+    assert await one.read("s/1") is None
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="cannot be used: database is locked"):
+            await (other.read("s/1") if use == "read" else other.write("s/1", {"value": 1}))
+    await other.write("s/1", {"value": 1})
+    assert await one.read("s/1") == {"value": 1}
+
+
+async def test_a_damaged_file_that_cannot_be_renamed_is_one_message(
+    two: tuple[StageDatabase, StageDatabase], path: Path
+) -> None:
+    path.parent.rename(moved := path.parent.with_name("moved"))
+    with pytest.raises(StoreError, match=r"cannot be used: .*No such file"):
+        await two[0].write("s/1", {"value": 1})
+    moved.rename(path.parent)
