@@ -123,8 +123,8 @@ def _with_oracles(
     databases: Mapping[str, Database],
     settings: EvaluationSettings,
 ) -> dict[str, QuestionExtras]:
-    """Add the parts of the gold SQL that the settings ask for, for analysis only."""
-    return {
+    """Add the parts of the gold SQL that the settings ask for, for analysis only, to the questions that have a gold."""
+    given = {
         question.id: replace(
             extras[question.id],
             oracle=make_oracle(
@@ -134,3 +134,4 @@ def _with_oracles(
         for question in questions
         if question.database_id in databases and question.id in benchmark.gold
     }
+    return {**extras, **given}

@@ -21,6 +21,7 @@ from tasks.records import Failure, Outcome, Question
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
+from tasks.settings.pipeline import oracle_settings
 from tasks.sql.parsing import remarks
 from tasks.stages.schema_pruning import schema_room
 from tasks.task_runs import TaskRuns
@@ -30,6 +31,12 @@ log = logging.getLogger(__name__)
 
 INTERNAL = "internal_error"
 """Failure kind of a bug in this program; its traceback is in the log."""
+MISSING_GOLD = "missing_gold"
+"""Failure kind of a question without a gold SQL whose pipeline is to be given parts of it."""
+
+
+class MissingGold(Exception):  # noqa: N818 - a signal, not an error
+    """Signal that a question has no gold SQL, parts of which the settings ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +150,7 @@ class QuestionRunner:
         except NotCached:
             return None
         # A question that cannot be restored is asked; errors are reported then.
-        return None if outcome.failure and outcome.failure.kind == INTERNAL else outcome
+        return None if outcome.failure and outcome.failure.kind in (INTERNAL, MISSING_GOLD) else outcome
 
     def trail(self, question: Question) -> Trail:
         """Return a trail for `run` on which stages run in Prefect's task runs where they cannot be restored."""
@@ -160,11 +167,11 @@ class QuestionRunner:
             NotCached: the trail only restores, and a stage has no persisted result.
             StoreError: the trail only restores, and the persisted results cannot be read.
         """
-        context = self._context(trail.question)
+        record = PipelineRecord()
         sql, failure = None, None
         with on_trail(trail):
             try:
-                sql = await self._answer(trail.question, context)
+                sql = await self._answer(trail.question, self._context(trail.question, record))
             except (NotCached, Stopped):
                 raise
             except Exception as error:
@@ -172,7 +179,6 @@ class QuestionRunner:
                 if isinstance(error, StoreError) and trail.only_restores:
                     raise
                 failure = failure_of(error, trail)
-        record = context.record
         return Outcome(
             question_id=trail.question.id,
             sql=sql,
@@ -191,8 +197,13 @@ class QuestionRunner:
             return pipeline.answer
         return Candidates(pipeline, writers, self.settings.benchmark.rule, self.tools.temperature).answer
 
-    def _context(self, question: Question) -> Context[Any]:
+    def _context(self, question: Question, record: PipelineRecord) -> Context[Any]:
         database, extras = self.inputs.databases[question.database_id], self.inputs.extras[question.id]
+        given = oracle_settings(self.settings.pipeline)
+        if given and extras.oracle is None:
+            raise MissingGold(
+                f"it has no gold SQL, parts of which {' and '.join(given)} gives to the pipeline"
+            )
         backbone = self.settings.backbone
         return Context(
             settings=self.settings.pipeline,
@@ -202,7 +213,7 @@ class QuestionRunner:
             aligned=extras.aligned,
             oracle=extras.oracle,
             backbone=self.tools.backbone,
-            record=PipelineRecord(),
+            record=record,
             values=DatabaseValues(database, Home(File(self.settings.home)).values),
             eliminator=self.tools.eliminator,
             schema_room=schema_room(backbone.context_tokens, backbone.reply_tokens)
@@ -224,6 +235,8 @@ def failure_of(error: Exception, trail: Trail) -> Failure:
                 ends_run=error.fatal,
                 passing=error.transient,
             )
+        case MissingGold():
+            return Failure(MISSING_GOLD, stage, str(error), mendable=False)
         case NotExecutable():
             return schema_only.failure(error)
         case StoreError():

@@ -7,11 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.own_benchmark import OwnBenchmark
 
 CHEAP = ("--pipeline", "zero-shot")
+WITHOUT_FIRST_GOLD = """
+from dataclasses import replace
+
+from tasks.benchmarks.layouts.base import Layout
+
+
+class WithoutFirstGold(Layout):
+    def read_split(self, path):
+        split = super().read_split(path)
+        return replace(split, gold=dict(list(split.gold.items())[1:]))
+"""
 
 
 def benchmark_of(own: OwnBenchmark) -> tuple[str, ...]:
@@ -45,6 +57,23 @@ def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_th
     assert again.code == 0
     assert (again.json["questions"], again.json["ex"]["total"], again.json["calls"]) == (12, 6, 0)
     assert again.json["ex"]["rule"] == "strict"
+
+
+def test_a_question_without_gold_fails_alone_where_parts_of_the_gold_are_given(
+    crosscheck: CommandLine, own_benchmark: OwnBenchmark
+) -> None:
+    own_benchmark.file.with_name("layout.py").write_text(WITHOUT_FIRST_GOLD, encoding="utf-8")
+    settings = own_benchmark.file.read_text(encoding="utf-8")
+    layout = settings.replace("layout: bird", "layout: layout.py:WithoutFirstGold")
+    own_benchmark.file.write_text(layout, encoding="utf-8")
+    options = ("--pipeline", "rsl-sql", "--set", "pipeline.linking.directions=gold", "--limit", "3", "--json")
+    ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark), *options)
+    assert ran.code == 0, ran.err
+    assert (ran.json["questions"], ran.json["scored"], ran.json["answered"]) == (3, 2, 2)
+    assert ran.json["without_gold"] == 1
+    lost = Warehouse(crosscheck.home / "warehouse.duckdb").read_run(ran.json["run_id"]).rows[0].outcome
+    assert lost.failure is not None and lost.failure.kind == "missing_gold"
+    assert lost.stages == (), "nothing was asked for an answer that cannot be given"
 
 
 def test_without_any_database_there_is_one_message_that_says_where_they_would_be(
