@@ -289,7 +289,7 @@ def _demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]
     absent = [
         name
         for name, paths in zip(named, found, strict=True)
-        if not any(path.exists() for path in paths) or not all(path.exists() for path in paths)
+        if not paths or not all(path.exists() for path in paths)
     ]
     absent += [path.name for path in (*tables, *folders) if not path.exists()]
     if folder.is_dir() and not absent:
