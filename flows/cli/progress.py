@@ -57,6 +57,7 @@ class _Counting(Progress):
 
     def __init__(self) -> None:
         super().__init__()
+        self.noun = ""
         self.total = 0
         self.done = 0
         self.failed = 0
@@ -68,8 +69,9 @@ class _Counting(Progress):
         self._restored = 0
         self._began = 0.0
 
-    def begin(self, total: int, restored: int) -> None:
+    def begin(self, total: int, restored: int, noun: str) -> None:
         """Begin counting, with the restored questions as completed."""
+        self.noun = noun
         self.total, self.done, self._restored = total, restored, restored
         self._began = time.monotonic()
 
@@ -131,9 +133,9 @@ class LiveProgress(_Counting):
         """Show a step beside the spinner."""
         self._bars.update(self._step, description=f"{self._prefix}{text}")
 
-    def questions(self, total: int, restored: int) -> None:
+    def questions(self, total: int, restored: int, noun: str = "question") -> None:
         """Show the bar, with the restored questions as completed."""
-        self.begin(total, restored)
+        self.begin(total, restored, noun)
         self._bars.columns = tuple(self._counting)
         self._bars.update(self._step, total=total, completed=restored, description=f"{self._prefix}Asking")
 
@@ -168,17 +170,15 @@ class LineProgress(_Counting):
         kind = re.sub(r"[\d,]+", "#", text)
         self._show(kind, lambda: text)
 
-    def questions(self, total: int, restored: int) -> None:
+    def questions(self, total: int, restored: int, noun: str = "question") -> None:
         """Print the number of questions."""
-        self.begin(total, restored)
-        self._show(
-            "questions", lambda: f"{total:,} questions, {restored:,} of them restored from earlier runs"
-        )
+        self.begin(total, restored, noun)
+        self._show(noun, lambda: f"{counted(total, noun)}, {restored:,} restored from earlier runs")
 
     def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
         """Count an answered or failed question, and print the counts if the last line is old enough."""
         super().answered(failed=failed, calls=calls)
-        self._show("questions", lambda: f"{self.done:,} of {self.total:,} questions · {self.text}")
+        self._show(self.noun, lambda: f"{self.done:,} of {counted(self.total, self.noun)} · {self.text}")
 
     def end_step(self) -> None:
         """Print the last state of the current step, unless it is printed already."""

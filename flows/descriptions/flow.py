@@ -74,7 +74,7 @@ def describing(
             if _undescribed(table)
         ]
         prepared = Prepared(len(databases), undescribed=sum(len(_undescribed(table)) for _, table in work))
-        control.progress.questions(len(work), 0)
+        control.progress.questions(len(work), 0, "table")
         async with Session.open(settings, control) as session:
             describer = _Describer(session, prepared)
             await until_done_or_stopped(

@@ -105,7 +105,7 @@ def run_eliminator_evaluation(
 
     async def judged() -> EliminatorScore:
         async with SqlWorkers() as workers, _opened(eliminator, home) as backbone:
-            progress.questions(len(pairs), 0)
+            progress.questions(len(pairs), 0, "pair")
             return await judge_pairs(
                 pairs,
                 backbone,

@@ -32,8 +32,8 @@ class Progress:
     def step(self, text: str) -> None:
         """Show the current step in one line."""
 
-    def questions(self, total: int, restored: int) -> None:
-        """Show the number of questions, and of completely restored ones."""
+    def questions(self, total: int, restored: int, noun: str = "question") -> None:
+        """Show the number of questions, or of what else the noun names, and of completely restored ones."""
 
     def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
         """Count a question that has its outcome, with its paid calls."""

@@ -151,7 +151,7 @@ def test_progress_without_a_terminal_is_plain_lines_each_step_once(monkeypatch: 
         "Reading demo",
         "Building (2 of 7)",
         "Building (3 of 7)",
-        "1,200 questions, 1,000 of them restored from earlier runs",
+        "1,200 questions, 1,000 restored from earlier runs",
         "1,002 of 1,200 questions · 10 calls · $2.50 · 2 h 45 min left · 1 failed · 2 requests repeated",
         "1,003 of 1,200 questions · 10 calls · EX 50.0 % (1 of 2 scored) · $2.50 · 1 h 49 min left · 1 failed · "
         "2 requests repeated",
@@ -176,13 +176,25 @@ def test_without_a_terminal_the_last_state_of_every_step_is_printed() -> None:
             seen.step(f"Prefect has recorded {recorded} of 2 task runs")
     lines = stream.getvalue().splitlines()
     assert lines[:2] == ["Judging 1 of 9 predictions", "Judging 9 of 9 predictions"]
-    assert lines[2].startswith("3 questions, 1 of them restored")
+    assert lines[2].startswith("3 questions, 1 restored")
     assert lines[3].startswith("3 of 3 questions · 0 calls · EX 100.0 %")
     assert lines[4:] == [
         "Logging to MLflow",
         "Prefect has recorded 0 of 2 task runs",
         "Prefect has recorded 2 of 2 task runs",
     ]
+
+
+def test_what_is_counted_is_named_in_singular_or_plural() -> None:
+    stream = io.StringIO()
+    with open_progress(stream) as seen:
+        seen.questions(1, 0)
+        seen.questions(23, 0, "table")
+        seen.answered(failed=False, calls=[])
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "1 question, 0 restored from earlier runs"
+    assert lines[1] == "23 tables, 0 restored from earlier runs"
+    assert lines[2].startswith("1 of 23 tables")
 
 
 def test_a_title_stands_before_every_line() -> None:
