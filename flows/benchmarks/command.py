@@ -69,8 +69,7 @@ def command(given: InitOptions) -> None:
 
     def show(stream: TextIO) -> None:
         click.echo(
-            f"{counted(made.questions, 'question')} on {counted(made.databases, 'database')} are in "
-            f"{made.file.parent}.\n"
+            f"{made.file.parent} has {counted(made.questions, 'question')} on {counted(made.databases, 'database')}.\n"
             f"Check the SQL:  {verify}\nEvaluate:       {evaluate}",
             stream,
         )

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import click
 
 from flows.cli import options
+from tasks.wording import counted
 
 MENDABLE = 3
 
@@ -40,14 +41,14 @@ def command(given: options.Evaluation) -> int:
     given.emit(
         asdict(prepared),
         lambda stream: click.echo(
-            f"{prepared.databases} databases; {prepared.undescribed} columns had no description, "
-            f"{prepared.described} have one now; {prepared.calls} model calls.",
+            f"{counted(prepared.databases, 'database')}; {counted(prepared.undescribed, 'column')} without a "
+            f"description, {prepared.described:,} described; {counted(prepared.calls, 'model call')}.",
             stream,
         ),
     )
     if prepared.left_out:
         click.echo(
-            f"  {prepared.left_out} columns are left out of the model's replies: try another --backbone.",
+            f"  Left out of the model's replies: {counted(prepared.left_out, 'column')}. Try another --backbone.",
             err=True,
         )
     for name, why in prepared.failures.items():

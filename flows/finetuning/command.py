@@ -9,6 +9,7 @@ import click
 
 from flows.cli import options
 from flows.finetuning.options import DatasetOptions, JudgeOptions, MergeOptions, TrainOptions
+from tasks.wording import counted
 
 if TYPE_CHECKING:
     from tasks.finetuning.models import Precision
@@ -60,9 +61,9 @@ def dataset(given: DatasetOptions) -> int:
     found = run_dataset(settings, evaluated, given.output, given.held_out)
 
     def show(stream: TextIO) -> None:
-        click.echo(f"{found.pairs:,} training pairs in {given.output}", stream)
+        click.echo(f"{counted(found.pairs, 'training pair')} in {given.output}", stream)
         if given.held_out:
-            click.echo(f"{found.held_out:,} held-out pairs in {held_out_file(given.output)}", stream)
+            click.echo(f"{counted(found.held_out, 'held-out pair')} in {held_out_file(given.output)}", stream)
         click.echo(
             f"Of {found.questions:,} questions: {found.right:,} preliminary SQLs are correct, "
             f"{found.pairs + found.held_out - found.right:,} wrong; left out: {found.like_evaluated:,} equal "

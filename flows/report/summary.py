@@ -173,8 +173,8 @@ def _remarks(evaluated: EvaluationResult) -> list[str]:
     if report.gold_faults:
         faults = shorten([f"{name} ({status})" for name, status in report.gold_faults.items()], MAX_IDS)
         lines.append(
-            f"[yellow]![/] the gold of {len(report.gold_faults)} questions does not run, a fault of the benchmark; "
-            f"they count as wrong: {escape(faults)}"
+            f"[yellow]![/] the gold of {counted(len(report.gold_faults), 'question')} does not run, a fault of the "
+            f"benchmark; counted as wrong: {escape(faults)}"
         )
     if evaluated.fatal:
         lines.append(f"[red]✗[/] stopped asking: {escape(evaluated.fatal)}")

@@ -8,7 +8,7 @@ from tasks.benchmarks.predictions.formats import Entry, PredictionFile, sql_or_n
 from tasks.benchmarks.predictions.wrapping import about_wrapping, unwrapped
 from tasks.errors import DataError
 from tasks.records import Question
-from tasks.wording import shorten
+from tasks.wording import counted, shorten
 
 MOST_GOLD, FEWEST = 0.6, 5
 """Share of predictions that may be the gold's text, and number of predictions, before it is remarked on."""
@@ -184,6 +184,6 @@ def _about_unknown(unknown: Sequence[str], benchmark: Benchmark) -> Sequence[str
     if not unknown:
         return ()
     return (
-        f"{len(unknown):,} predictions are for no question of {benchmark.settings.name} and were left out: "
-        f"{shorten(unknown, 10)}.",
+        f"Left out, for {benchmark.settings.name} has no such question: {counted(len(unknown), 'prediction')} "
+        f"({shorten(unknown, 10)}).",
     )

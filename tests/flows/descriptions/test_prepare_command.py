@@ -60,8 +60,9 @@ def test_only_undescribed_columns_are_asked_for_once_a_table_and_the_next_evalua
     assert sorted(others) == [["born"], ["title"]]
     count = len(branch) + 2
     assert first.out == (
-        f"2 databases; {count} columns had no description, {count} have one now; 3 model calls.\n"
+        f"2 databases; {count} columns without a description, {count} described; 3 model calls.\n"
     )
+    assert "3 tables, 0 restored from earlier runs" in first.err
     assert "Traceback" not in first.err
 
     second = crosscheck.run("prepare", *arguments, "--json")
@@ -159,5 +160,5 @@ def test_columns_that_the_model_leaves_out_are_counted(
         "prepare", "--benchmark", str(gaps.file), "--data", str(gaps.folder.parent), "--backbone", backbone_file
     )  # fmt: skip
     assert ran.code == 0
-    assert "1 have one now" in ran.out
-    assert "columns are left out of the model's replies" in ran.err
+    assert ", 1 described;" in ran.out
+    assert "Left out of the model's replies: 6 columns." in ran.err

@@ -35,6 +35,7 @@ def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -
     )
     assert ran.code == 0, ran.err
     assert f"crosscheck evaluate --benchmark {folder / 'mine.yaml'}" in ran.out
+    assert ran.out.startswith(f"{folder} has 2 questions on 1 database.\n")
     benchmark = loaded(folder / "mine.yaml", tmp_path)
     assert [(q.id, q.text, q.evidence, q.database_id) for q in benchmark.questions] == [
         ("0", "How many?", "all of them", "shop"),
