@@ -106,7 +106,10 @@ def _databases(named: Sequence[str]) -> dict[str, Location]:
                 f"--database {location}: is of {location.engine}, and {first} of {first.engine}. One benchmark has the "
                 "databases of one engine."
             )
-        engine_of(location).require(location, name)
+        engine = engine_of(location)
+        if not engine.server and not location.path.exists():
+            raise DataError(f"--database {location}: {location.path} does not exist. Check the path.")
+        engine.require(location, name)
         found[name] = location
     return found
 

@@ -49,6 +49,21 @@ def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -
     assert (again.code, "not empty" in again.err) == (2, True)
 
 
+@pytest.mark.parametrize("name", ["nope.sqlite", "nope.duckdb"])
+def test_a_database_that_is_missing_is_named_without_options_of_other_commands(
+    name: str, tmp_path: Path
+) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text(CSV, encoding="utf-8")
+    place = str(tmp_path / name)
+    ran = run(
+        "init-benchmark", "--pairs", str(pairs), "--database", place, "--output", str(tmp_path / "mine")
+    )
+    assert ran.code == 2
+    assert place in ran.err and "does not exist. Check the path." in ran.err
+    assert "--data " not in ran.err
+
+
 def test_json_lines_may_name_ids_and_one_of_several_databases(bird: Files, tmp_path: Path) -> None:
     other = tmp_path / "mall.db"
     other.write_bytes(bird.database.read_bytes())
