@@ -104,7 +104,7 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
     try:
         return kind, keys, yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"--set {text}: the value is not YAML ({error}).") from None
+        raise ConfigurationError(f"--set {text}: the value is not YAML: {_yaml_problem(error)}.") from None
 
 
 def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterable[str]) -> Any:
@@ -184,11 +184,24 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path} is not YAML: {_yaml_problem(error)}.") from None
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} cannot be read as YAML: {error}") from None
+    if content is None:
+        raise ConfigurationError(f"{path} is empty. Write keys and values into it.")
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{path} must hold keys and values, not {type(content).__name__}.")
+        found = "a list" if isinstance(content, list) else "a single value"
+        raise ConfigurationError(f"{path} must hold keys and values, not {found}.")
     return content
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    """Return what is wrong and where, without PyYAML's name for a text that it did not read from a file."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        mark = error.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    return " ".join(str(error).replace(' in "<unicode string>",', " at").split())
 
 
 def _put(content: dict[str, Any], keys: list[str], value: Any, override: str) -> None:

@@ -157,7 +157,7 @@ def test_an_override_is_kind_key_and_a_yaml_value(text: str, expected: tuple[str
         ("", "write kind.key=value"),
         ("pipelin.demonstrations.k=3", 'Did you mean "pipeline"?'),
         ("demonstrations.k=3", 'not "demonstrations"'),
-        ("pipeline.demonstrations.k=[", "the value is not YAML"),
+        ("pipeline.demonstrations.k=[", "the value is not YAML: line 1, column 2: expected the node content"),
     ],
 )
 def test_an_override_of_another_form_says_how_to_write_one(text: str, said: str) -> None:
@@ -275,9 +275,10 @@ def test_a_wrong_override_is_named_with_what_it_may_have_meant(override: str, sa
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "must hold keys and values, not NoneType"),
-        ("- rsl-sql", "must hold keys and values, not list"),
-        ("a: [", "cannot be read as YAML"),
+        ("", "own.yaml is empty. Write keys and values into it."),
+        ("- rsl-sql", "must hold keys and values, not a list"),
+        ("5", "must hold keys and values, not a single value"),
+        ("a: [", "own.yaml is not YAML: line 1, column 5: expected the node content"),
         ("kind: foo", 'key kind: there is no pipeline "foo"'),
         ("description: x", "key kind: which pipeline this is about is missing"),
         ("kind: rsl-sql\nselection:", "key selection: None is not keys and values"),
