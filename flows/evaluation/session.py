@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from flows.evaluation.artifact import show_in_prefect
@@ -23,6 +24,8 @@ from tasks.records import Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.settings.home import Home
+
+NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,20 @@ class ScoredSession:
         return answer_all(questions, runner, self.session.control, score or self.scorer.score, given)
 
     async def finish(
-        self, answers: Answers, *, facts: Mapping[str, Any], elsewhere: int = 0, recorded: int = 0
+        self,
+        answers: Answers,
+        *,
+        facts: Mapping[str, Any],
+        tags: Mapping[str, str] = NO_TAGS,
+        elsewhere: int = 0,
+        recorded: int = 0,
     ) -> EvaluationResult:
         """Wait for Prefect, log the run, and return its result.
 
         Args:
             answers: outcomes of all questions.
             facts: further keys of the summary, which MLflow and the warehouse get as well.
+            tags: further tags of the run, which are known only at its end.
             elsewhere: task runs of other flow runs (shards), included in `answers.task_runs`.
             recorded: how many of these Prefect has recorded.
         """
@@ -114,7 +124,9 @@ class ScoredSession:
             candidates=candidate_setup(self.preparation.settings),
         )
         seconds = time.monotonic() - self.started
-        result = await self.tracking.finish(report, answers, recorded=recorded, seconds=seconds, facts=facts)
+        result = await self.tracking.finish(
+            report, answers, recorded=recorded, seconds=seconds, facts=facts, tags=tags
+        )
         await show_in_prefect(self.tracking.run, result)
         return result
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from prefect.runtime import flow_run
@@ -116,7 +117,14 @@ class Tracking:
         self._tracing.scored(score)
 
     async def finish(
-        self, report: Report, answers: Answers, *, recorded: int, seconds: float, facts: Mapping[str, Any]
+        self,
+        report: Report,
+        answers: Answers,
+        *,
+        recorded: int,
+        seconds: float,
+        facts: Mapping[str, Any],
+        tags: Mapping[str, str],
     ) -> EvaluationResult:
         """Log the run, and return its result.
 
@@ -126,11 +134,13 @@ class Tracking:
             recorded: task runs that Prefect has recorded.
             seconds: wall time.
             facts: further keys of the summary.
+            tags: further tags of the run.
         """
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
         if self._starting:
             await self._starting
+        self.run = replace(self.run, tags={**self.run.tags, **tags})
         status = "partial" if answers.fatal else "complete"
         same = await asyncio.to_thread(self._same, report) if "rerun" not in facts else ""
         traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
@@ -142,6 +152,7 @@ class Tracking:
                 seconds=seconds,
                 prefect=TaskRuns(answers.task_runs, recorded),
                 facts={**facts, "same_as": same or None},
+                tags=tags,
                 remarks=(traced,),
                 genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
             ),

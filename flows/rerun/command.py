@@ -59,8 +59,9 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "  crosscheck rerun latest --only wrong --fresh\n"
     "\b\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
     "backbone.max_wait_s and backbone.api_key_env, which do not influence the score.\n"
-    "\b\nThe result is a new run with all questions of RUN; RUN is not changed. If a question that had an answer\n"
-    "was asked again, the new run has the tag rerolled: its score is not comparable with that of a single run.\n"
+    "\b\nThe result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts and\n"
+    "settings are restored, unless --fresh or --from is given. If a question that had an answer was asked again, the\n"
+    "new run has the tag rerolled: its score is not comparable with that of a single run.\n"
     "\b\nExit codes: 0 finished, or no question to ask again; 2 bad input or configuration; 3 some questions still\n"
     "failed and can be retried, or the endpoint cannot be reached and there is no new run; 130 interrupted, all\n"
     "answers are kept.",
@@ -81,7 +82,8 @@ def command(given: RerunOptions) -> int:
     plan = plan_rerun(given.settings())
     if not plan.again:
         name = plan.parent.run.run_id
-        facts = {"parent": name, "selection": plan.selection, "selected": 0, "asked": 0, "changed": 0}
+        none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
+        facts = {"parent": name, "selection": plan.selection, **none}
         given.emit(
             dict(plan.parent.summary or {}) | {"rerun": facts},
             lambda stream: click.echo(f"Run {name} has no question to ask again ({plan.selection}).", stream),

@@ -14,6 +14,7 @@ from flows.rerun.plan import RerunPlan, check_questions
 from flows.runtime.control import Control
 from tasks.scoring.cost import FAILED_ATTEMPT
 from tasks.settings.evaluation import RerunSettings
+from tasks.tracking.evaluation import REROLLED
 
 
 def rerunning(
@@ -49,30 +50,38 @@ def rerunning(
             facts = _facts(plan, merge)
             for line in summary(facts, len(old)):
                 control.progress.note(line)
-            return Unsearched(await session.finish(answers, facts={"rerun": facts}))
+            tags = {REROLLED: "true"} if facts["rerolled"] else {}
+            return Unsearched(await session.finish(answers, facts={"rerun": facts}, tags=tags))
 
     return rerun
 
 
 def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
+    merged = merge.facts()
     return {
         "parent": plan.parent.run.run_id,
         "selection": plan.selection,
         "from": plan.asked_for.from_stage,
         "fresh": plan.asked_for.fresh,
         "attempt": plan.attempt,
-        "rerolled": plan.rerolled,
-        **merge.facts(),
+        **merged,
+        "rerolled": merged["rerolled"] or REROLLED in plan.tags,
     }
 
 
 def summary(facts: dict[str, Any], questions: int) -> list[str]:
     """Return the counts of a re-run in sentences."""
     sentences = [
-        f"Re-run of {facts['parent']} ({facts['selection']}): {facts['asked']:,} of {questions:,} questions were asked "
-        f"again, {facts['changed']:,} answers changed ({facts['mended']:,} failures resolved; {facts['fixed']:,} "
+        f"Re-run of {facts['parent']} ({facts['selection']}): {facts['selected']:,} of {questions:,} questions were "
+        f"selected; {facts['asked']:,} were asked again, {facts['restored']:,} restored from earlier results. "
+        f"{facts['changed']:,} answers changed ({facts['mended']:,} failures resolved; {facts['fixed']:,} "
         f"became right, {facts['broken']:,} wrong); all others are as they were."
     ]
+    if facts["restored"] and not facts["asked"]:
+        sentences.append(
+            "Nothing was asked again: every answer was restored. --fresh requests new replies; --from STAGE runs that "
+            "stage and the later ones again."
+        )
     if facts["kept"]:
         sentences.append(
             f"{facts['kept']:,} questions failed now and keep the answer that they had; what they cost is counted "
@@ -80,7 +89,7 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
         )
     if facts["rerolled"]:
         sentences.append(
-            "This run is rerolled: questions that had an answer were asked again, which ones being decided by looking "
-            "at the answers. Its score is not comparable with that of a run that asked every question once."
+            "This run is rerolled: questions that had an answer were asked again. Its score is not comparable with "
+            "that of a run that asked every question once."
         )
     return sentences

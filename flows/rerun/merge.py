@@ -22,6 +22,7 @@ class Merge:
         rule: the headline rule.
         kept: ids of questions that failed now and keep the answer that they had.
         not_asked: ids of questions that were not asked, because the run was ended.
+        restored: ids of questions whose every stage was restored from earlier results: the model was not asked.
     """
 
     scorer: Scorer
@@ -30,6 +31,7 @@ class Merge:
     rule: str
     kept: list[str] = field(default_factory=list)
     not_asked: list[str] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
 
     async def carry_over(self) -> None:
         """Add the old score of every question that is not asked again."""
@@ -44,7 +46,9 @@ class Merge:
             self.not_asked.append(question.id)
             await self.scorer.add_scored(paid_before(old))
             return
-        attempts = old.outcome.attempts + 1
+        if outcome.stages and all(record.restored for record in outcome.stages):
+            self.restored.append(question.id)
+        attempts = old.outcome.attempts + (question.id not in self.restored)
         if outcome.failure and old.outcome.failure is None:
             self.kept.append(question.id)
             kept = paid_before(old)
@@ -61,10 +65,16 @@ class Merge:
         """Return the counts of the re-run as plain JSON."""
         new = {score.question.id: score for score in self.scorer.scores}
         pairs = [(self.old[name], new[name]) for name in self.again if name in new]
+        asked = self.again.keys() - {*self.not_asked, *self.restored}
+        had_answer = [(old, now) for old, now in pairs if not old.outcome.failure]
         right = [(self._right(old), self._right(now)) for old, now in pairs]
         return {
             "selected": len(self.again),
-            "asked": len(self.again) - len(self.not_asked),
+            "restored": len(self.restored),
+            "asked": len(asked),
+            "rerolled": any(
+                old.question.id in asked or _answer(old) != _answer(now) for old, now in had_answer
+            ),
             "changed": sum(_answer(old) != _answer(now) for old, now in pairs),
             "mended": sum(bool(old.outcome.failure) and not now.outcome.failure for old, now in pairs),
             "fixed": sum(now and not before for before, now in right),

@@ -58,7 +58,6 @@ class RerunPlan:
         settings: the parent's settings, over all of its questions.
         again: how each selected question is asked, by id.
         attempt: which sampling of the model `fresh` asks for; 0 without it.
-        rerolled: whether a question is asked again that had an answer, now or in the parent already.
     """
 
     asked_for: RerunSettings
@@ -67,7 +66,6 @@ class RerunPlan:
     settings: EvaluationSettings
     again: Mapping[str, RerunSpec] = field(repr=False)
     attempt: int
-    rerolled: bool
 
     @property
     def selection(self) -> str:
@@ -80,14 +78,13 @@ class RerunPlan:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tags of the run in MLflow."""
+        """Tags of the run in MLflow; that it is rerolled is known at its end, or of its parent."""
         wanted, run = self.asked_for, self.parent.run
         inherited = {name: value for name, value in run.tags.items() if name not in _OWN_TAGS}
         tags = inherited | {"parent_run_id": run.run_id, "rerun": self.selection}
         tags |= {"parent_mlflow_run_id": self.mlflow_parent} if self.mlflow_parent else {}
         tags |= {"rerun_from": wanted.from_stage} if wanted.from_stage else {}
-        tags |= {"attempt": str(self.attempt)} if wanted.fresh else {}
-        return tags | ({"rerolled": "true"} if self.rerolled else {})
+        return tags | ({"attempt": str(self.attempt)} if wanted.fresh else {})
 
 
 def plan_rerun(wanted: RerunSettings) -> RerunPlan:
@@ -113,7 +110,6 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
             "--fresh: a recording answers as it was recorded; only a model can be asked anew."
         )
     attempt = warehouse.last_sample(parent.run) + 1 if wanted.fresh else 0
-    had_answer = any(score.outcome.failure is None for score in selected.values())
     return RerunPlan(
         asked_for=wanted,
         parent=parent,
@@ -121,7 +117,6 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
         settings=settings,
         again={name: _again(score.outcome, wanted, attempt) for name, score in selected.items()},
         attempt=attempt,
-        rerolled=had_answer or "rerolled" in parent.run.tags,
     )
 
 

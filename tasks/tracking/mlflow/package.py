@@ -66,6 +66,7 @@ class Completion:
         seconds: wall time; None when unknown.
         prefect: its Prefect task runs.
         facts: further keys of `summary.json`.
+        tags: further tags of the run.
         remarks: further sentences of the description.
         genai_evaluation: whether MLflow lists the run among its evaluation runs.
     """
@@ -74,6 +75,7 @@ class Completion:
     seconds: float | None = None
     prefect: TaskRuns | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     genai_evaluation: bool = False
 

@@ -103,6 +103,7 @@ class Tracker:
     def finish(self, report: Report, completion: Completion = COMPLETE) -> Tracked:
         """Log metrics, description and artifacts in bulk and close the run."""
         run = self._started()
+        run = self._run = replace(run, tags={**run.tags, **completion.tags})
         problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
         known = summary(
             run, report, seconds=completion.seconds, prefect=completion.prefect, mlflow=self._tracked

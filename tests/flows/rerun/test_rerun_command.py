@@ -93,7 +93,10 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
     assert facts["asked"] == facts["changed"] == facts["mended"] == failed
     assert facts["rerolled"] is False
     assert list(facts["attempts"].values()) == [2] * failed
-    assert f"{failed} of 12 questions were asked again, {failed} answers changed" in mended.err
+    assert (
+        f"{failed} of 12 questions were selected; {failed} were asked again, 0 restored from earlier results. "
+        f"{failed} answers changed" in mended.err
+    )
     assert sum(row["attempts"] == 2 for row in table(mended, tmp_path)) == failed
     assert tags(mended)["parent_run_id"] == broken.json["run_id"]
     assert tags(mended)["parent_mlflow_run_id"] == broken.json["mlflow"]["run_id"]
@@ -239,3 +242,25 @@ def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.Te
     ran = served(home, prefect_server).run("evaluate", "--limit", "3", "--json")
     assert ran.code == 0, ran.err
     return home
+
+
+def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rerolled(
+    evaluated: Path, prefect_server: str
+) -> None:
+    line = served(evaluated, prefect_server)
+    ran = line.run("rerun", "latest", "--questions", "0-1", "--json")
+    assert ran.code == 0, ran.err
+    facts = ran.json["rerun"]
+    assert (facts["selected"], facts["restored"], facts["asked"], facts["changed"]) == (2, 2, 0, 0)
+    assert (facts["rerolled"], facts["attempts"], ran.json["calls"]) == (False, {}, 0)
+    assert "2 of 3 questions were selected; 0 were asked again, 2 restored" in ran.err
+    assert "Nothing was asked again" in ran.err and "--fresh" in ran.err
+    assert "not comparable" not in ran.err
+    assert "rerolled" not in tags(ran) and "rerolled" not in ran.json["tags"]
+    again = line.run("rerun", "latest", "--questions", "0", "--from", "forward_link", "--json")
+    assert (again.json["rerun"]["asked"], again.json["rerun"]["rerolled"]) == (1, True)
+    assert tags(again)["rerolled"] == again.json["tags"]["rerolled"] == "true"
+    stored = Warehouse(evaluated / "warehouse.duckdb").read_run(again.json["run_id"])
+    assert stored.run.tags["rerolled"] == "true"
+    inherited = line.run("rerun", again.json["run_id"], "--questions", "1", "--json")
+    assert (inherited.json["rerun"]["asked"], inherited.json["rerun"]["rerolled"]) == (0, True)
