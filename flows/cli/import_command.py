@@ -13,7 +13,12 @@ from tasks.errors import ConfigurationError
 class ImportOptions(options.Data):
     """Options of `crosscheck import rsl-sql`."""
 
-    output: Path = options.path("--output", required=True, metavar="FILE", help="File for the recording.")
+    output: Path = options.path(
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="File for the recording; not one that is there already.",
+    )
     outputs: Path | None = options.path(
         "--outputs", metavar="FOLDER", help="Folder of the outputs. [default: the authors', below --data]"
     )
@@ -56,6 +61,10 @@ def rsl_sql(given: ImportOptions) -> None:
         )
     path, folder = given.output.absolute(), find_data(given.data)
     check_writable(path, "--output")
+    if path.exists():
+        raise ConfigurationError(
+            f"--output {path}: the file is there already. Name another one, or remove it."
+        )
     release = read_release(given.outputs or folder / FOLDER)
     settings = load_benchmark_settings(find_conf(), "bird-dev")
     questions = (

@@ -66,10 +66,13 @@ def evaluation(
 
 
 def _note(session: ScoredSession, answers: Answers) -> dict[str, Any]:
-    """Write the recording, add notes on recorded replies, and return their counts for the summary."""
+    """Write the recording, add notes on recorded replies, and return facts on both for the summary."""
+    facts: dict[str, Any] = {}
     prepared, progress, served = session.preparation, session.session.control.progress, session.session.served
     if recorder := session.session.recorder:
-        progress.note(recorder.write(prepared.asked, answers.outcomes))
+        recorded = recorder.write(prepared.asked, answers.outcomes)
+        progress.note(recorded.said)
+        facts |= recorded.facts
     if served:
         restored = (
             f"; {answers.restored:,} questions were restored from an earlier replay"
@@ -84,4 +87,4 @@ def _note(session: ScoredSession, answers: Answers) -> dict[str, Any]:
     }
     if by_schema:
         progress.note(schema_only.summary(by_schema, len(prepared.asked)))
-    return {"replay": asdict(served)} if served else {}
+    return facts | ({"replay": asdict(served)} if served else {})

@@ -80,7 +80,6 @@ def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
     eliminator_settings(settings.pipeline)
     check_candidates(settings)
     prompts.check()
-    check_record(settings)
     home = Path(settings.home)
     progress.step("Opening MLflow's store")
     check_store(find_store(Home(home)))
@@ -89,6 +88,7 @@ def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
         settings.benchmark, data=Path(settings.data), home=home, conf=find_conf(), progress=progress.step
     )
     questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+    check_record(settings, {question.id for question in questions})
     wanted = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in wanted if name not in benchmark.missing]
     replayed = kind_of(settings.backbone).replays

@@ -1,17 +1,28 @@
 """Recordings of evaluations: every reply to their questions, those of restored stages included."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.protocol import digest_of_canonical
-from tasks.backbone.recordings.file import Place, RecordedReply, check_writable, write_recording
+from tasks.backbone.recordings.file import (
+    Place,
+    RecordedReply,
+    check_writable,
+    read_recording,
+    write_recording,
+)
 from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.errors import ConfigurationError
+from tasks.files import file_digest
 from tasks.records import Call, Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
+from tasks.tracking.evaluation import KINDS, stored_settings
+from tasks.tracking.warehouse.runs import Warehouse
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,26 @@ class _RecordedText:
     request: str
     text: str
     truncated: bool
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recording that was written.
+
+    Attributes:
+        file: its path.
+        sha256: of its content.
+        said: a sentence on it.
+    """
+
+    file: str
+    sha256: str
+    said: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the summary has of it, by which a repetition of the evaluation knows its own recording."""
+        return {"recorded": {"file": self.file, "sha256": self.sha256}}
 
 
 @dataclass(frozen=True)
@@ -40,8 +71,8 @@ class Recorder:
     backbone: ObservedBackbone
     cache: ReplyCache
 
-    def write(self, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> str:
-        """Write the recording and return a sentence on it.
+    def write(self, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> "Recorded":
+        """Write the recording.
 
         Raises:
             CrosscheckError: the file cannot be written, or the reply cache cannot be read.
@@ -49,13 +80,13 @@ class Recorder:
         lost: list[Place] = []
         asked = [question for question in questions if question.id in outcomes]
         count = write_recording(self.path, self._replies(asked, outcomes, lost))
-        result = f"{count:,} replies to {len(asked):,} questions are recorded in {self.path}."
+        said = f"{count:,} replies to {len(asked):,} questions are recorded in {self.path}."
         if lost:
-            result += (
+            said += (
                 f" {len(lost):,} are missing, the first at {lost[0]}: their stages were restored, and the reply "
                 "cache no longer has them."
             )
-        return result
+        return Recorded(str(self.path), file_digest(self.path), said)
 
     def _replies(
         self, questions: Sequence[Question], outcomes: Mapping[str, Outcome], lost: list[Place]
@@ -92,11 +123,16 @@ class Recorder:
         return _RecordedText(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
 
 
-def check_record(settings: EvaluationSettings) -> None:
-    """Check, before the first paid call, that the recording can be written.
+def check_record(settings: EvaluationSettings, asked: Collection[str]) -> None:
+    """Check, before the first paid call, that the recording can be written and takes no reply from an earlier one.
+
+    Args:
+        settings: settings of the evaluation.
+        asked: ids of its questions.
 
     Raises:
-        ConfigurationError: it cannot be written there, or would replace the one that is replayed.
+        ConfigurationError: it cannot be written there, or the file is there already and is not what an earlier run
+            of this evaluation has recorded of these questions.
     """
     if settings.record is None:
         return
@@ -107,3 +143,22 @@ def check_record(settings: EvaluationSettings) -> None:
         raise ConfigurationError(
             f"--record {path}: this is the recording that is replayed. Name another file."
         )
+    if path.exists() and not _is_own(path, settings, asked):
+        raise ConfigurationError(
+            f"--record {path}: the file is there already. Only an evaluation with the settings that it was recorded "
+            "with, in this working folder and with its questions among those asked, writes it anew. Name another "
+            "file, or remove this one."
+        )
+
+
+def _is_own(path: Path, settings: EvaluationSettings, asked: Collection[str]) -> bool:
+    """Return whether a file is the recording of an earlier run with these settings, of questions that are asked."""
+    try:
+        sha256 = file_digest(path)
+    except OSError:
+        return False
+    own = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
+    return any(
+        ((stored.summary or {}).get("recorded") or {}).get("sha256") == sha256 and stored.run.settings == own
+        for stored in Warehouse(Home(Path(settings.home)).warehouse).finished_runs()
+    ) and all(reply.question in asked for reply in read_recording(path).replies)

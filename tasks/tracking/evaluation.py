@@ -160,13 +160,12 @@ def describe(
     benchmark, backbone, pipeline = (settings[kind] for kind in KINDS)
     digest = files_digest(question_files)
     translated = {TRANSLATED: str(benchmark.get("dialect"))} if benchmark.get("transpile_gold") else {}
-    key_name = str(backbone.get("api_key_env") or "")
     return EvaluationRun(
         run_id=new_run_id(),
         benchmark=str(benchmark["name"]),
         backbone=str(backbone["name"]),
         pipeline=str(pipeline["name"]),
-        settings=redact(json.loads(json.dumps(settings, default=str)), os.environ.get(key_name, "")),
+        settings=stored_settings(settings),
         rule=str(benchmark["rule"]),
         revision=str(benchmark["revision"]),
         question_file=", ".join(map(str, question_files)),
@@ -181,6 +180,13 @@ def describe(
         golds_sha256=golds_sha256,
         tags={**(tags or {}), **translated},
     )
+
+
+def stored_settings(settings: Mapping[Kind, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the settings of benchmark, backbone and pipeline as a run stores them: plain JSON, without secrets."""
+    secret = os.environ.get(str(settings["backbone"].get("api_key_env") or ""), "")
+    stored: Mapping[str, Any] = redact(json.loads(json.dumps(settings, default=str)), secret)
+    return stored
 
 
 def _version() -> str | None:

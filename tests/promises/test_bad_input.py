@@ -149,6 +149,8 @@ def cases() -> Iterator[Case]:
     yield evaluate("recording", "--backbone", "replay")
     yield evaluate("missing.jsonl", "--backbone", "replay", "--set", "backbone.recording=missing.jsonl")
     yield evaluate("OPENAI_API_KEY", "--backbone", "openai")
+    yield evaluate("taken.jsonl", "--record", "taken.jsonl", taken__jsonl="{}")
+    yield Case("taken.jsonl", ("import", "rsl-sql", "--output", "taken.jsonl"), {"taken.jsonl": "{}"})
     yield Case("evalute", ("evalute",))
     for command in ("show", "compare", "rerun", "export", "tables", "log"):
         more = {

@@ -13,7 +13,7 @@ from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_openai import FakeOpenAI, error
 
 SAME = ("ex", "rules", "stages", "links", "by_difficulty", "answered")
 
@@ -164,7 +164,32 @@ def test_a_recording_is_not_replaced_by_its_own_replay(tmp_path: Path) -> None:
         record=str(path),
     )
     with pytest.raises(ConfigurationError, match="this is the recording that is replayed"):
-        check_record(evaluation_settings(choice))
+        check_record(evaluation_settings(choice), ())
+
+
+def test_a_recording_is_completed_by_its_own_evaluation_and_kept_from_any_other(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.jsonl"
+    command = ("evaluate", "--pipeline", "zero-shot", "--backbone", backbone_file, "--record", str(path))
+    model.script(error(400, "not today", code="content_filter"))
+    first = demo.run(*command, "--limit", "2")
+    assert first.code in (0, 3) and len(lines(path)) == 1, first.err
+    refuses_to_replace(path, demo, model, *command, "--limit", "2", "--set", "backbone.temperature=0.5")
+    refuses_to_replace(path, demo, model, *command, "--limit", "2", "--pipeline", "few-shot")
+
+    completed = demo.run(*command, "--limit", "3", "--json")
+    assert completed.code == 0, completed.err
+    assert [line["question"] for line in lines(path)] == ["0", "1", "2"]
+    assert completed.json["recorded"]["file"] == str(path)
+    refuses_to_replace(path, demo, model, *command, "--limit", "2")
+
+
+def refuses_to_replace(path: Path, demo: CommandLine, model: FakeOpenAI, *command: str) -> None:
+    before, asked = path.read_bytes(), len(model.requests)
+    ran = demo.run(*command)
+    assert ran.code == 2 and f"--record {path}: the file is there already" in ran.err, ran.err
+    assert path.read_bytes() == before and len(model.requests) == asked
 
 
 def test_without_a_database_the_stages_that_execute_nothing_run_and_linking_counts_them(
