@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.api import work
-from flows.api.inputs import Ids, Settings, as_file, grid_axes, ids, overrides, text
+from flows.api.inputs import Ids, Settings, arguments_named, as_file, grid_axes, ids, overrides, text
 from flows.api.records import Answer, Run, Sweep
 from flows.api.results import Results
 from flows.api.threads import in_thread, restored_environment
@@ -116,16 +116,17 @@ class Crosscheck(Results):
         from flows.rerun.plan import plan_rerun
         from tasks.settings.evaluation import RerunSettings
 
-        wanted = RerunSettings(
-            run=self._find(run),
-            only=only,
-            questions=ids(questions),
-            from_stage=from_stage,
-            fresh=fresh,
-            overrides=overrides(settings),
-            data=str(find_data(text(self.data))),
-            home=str(self._home.path),
-        )
+        with arguments_named():
+            wanted = RerunSettings(
+                run=self._find(run),
+                only=only,
+                questions=ids(questions),
+                from_stage=from_stage,
+                fresh=fresh,
+                overrides=overrides(settings),
+                data=str(find_data(text(self.data))),
+                home=str(self._home.path),
+            )
         plan = plan_rerun(wanted)
         if not plan.again:
             return Run.stored(plan.parent, f"There is no question to ask again ({plan.selection}).")

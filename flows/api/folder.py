@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.api.inputs import Settings, overrides, text
+from flows.api.inputs import Settings, arguments_named, overrides, text
 from flows.api.records import Run
 from flows.runtime.control import Progress
 from tasks.settings.home import Home, find_home
@@ -62,17 +62,17 @@ class Folder:
     ) -> "EvaluationSettings":
         from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 
-        return evaluation_settings(
-            EvaluationChoice(
-                benchmark=str(benchmark),
-                backbone=str(backbone),
-                pipeline=str(pipeline),
-                overrides=(*overrides(settings), *varied),
-                data=text(self.data),
-                home=text(self.home),
-                **more,
-            )
+        choice = EvaluationChoice(
+            benchmark=str(benchmark),
+            backbone=str(backbone),
+            pipeline=str(pipeline),
+            overrides=(*overrides(settings), *varied),
+            data=text(self.data),
+            home=text(self.home),
+            **more,
         )
+        with arguments_named():
+            return evaluation_settings(choice)
 
     def _labels(self) -> Mapping[str, str]:
         from tasks.settings.evaluation import labels

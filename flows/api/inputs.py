@@ -7,6 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from tasks.errors import ConfigurationError
+
 Settings = Mapping[str, Any]
 Ids = str | Iterable[str | int]
 
@@ -35,6 +39,23 @@ def ids(questions: Ids | None) -> str | None:
 def text(path: str | Path | None) -> str | None:
     """Return a path as text."""
     return None if path is None else str(path)
+
+
+@contextmanager
+def arguments_named() -> Iterator[None]:
+    """Say which argument is not valid.
+
+    Raises:
+        ConfigurationError: in the place of pydantic's ValidationError.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(
+            f"{name}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}."
+        ) from None
 
 
 @contextmanager

@@ -99,11 +99,13 @@ def plan_sweep(
 
 
 def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
-    """Check that the cost of every cell is known if there is a budget.
+    """Check a budget: that it is an amount, and that the cost of every cell is known.
 
     Raises:
-        ConfigurationError: a backbone without a price, or an eliminator.
+        ConfigurationError: a negative amount, a backbone without a price, or an eliminator.
     """
+    if budget_usd is not None and not budget_usd >= 0:
+        raise ConfigurationError(f"--budget {budget_usd:g}: it must be 0 or more US dollars.")
     second = next((cell for cell in cells if getattr(cell.settings.pipeline, "eliminator", None)), None)
     if budget_usd is not None and second:
         raise ConfigurationError(

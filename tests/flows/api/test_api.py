@@ -83,6 +83,12 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
         (lambda c: c.sweep(backbones=["ofline"]), 'Did you mean "offline"'),
         (lambda c: c.sweep(grid={"benchmark.rule": ["bird", "strict"]}), "the same for a whole sweep"),
         (lambda c: c.sweep(pipelines=[]), "at least one"),
+        (lambda c: c.evaluate(limit=0), "limit=0: Input should be greater"),
+        (
+            lambda c: c.rerun(c.score({1: "SELECT 1"}, questions=[1]), only="bad"),
+            "only='bad': Input should be",
+        ),
+        (lambda c: c.sweep(budget_usd=-1), "--budget -1: "),
         (lambda c: c.runs(), "crosscheck evaluate"),
         (lambda c: Crosscheck(home=c.home, tags={"sweep": "x"}).evaluate(limit=1), "--tag"),
     ],
