@@ -5,10 +5,13 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Annotated
 from uuid import UUID
+
+from pydantic import BaseModel, Field, ValidationError
 
 from flows.runtime.control import Control
 from flows.runtime.folder_use import FolderUse
@@ -16,8 +19,31 @@ from tasks.settings.home import Home
 
 log = logging.getLogger(__name__)
 
-FLOW_RUNS = ("flow_run", "parent", "nightly", "night")
-"""Keys of flow runs in these files, from the innermost out; `night` is what earlier releases wrote for the last two."""
+
+class Left(BaseModel):
+    """What a process notes of its runs.
+
+    Attributes:
+        host: name of its machine.
+        pid: its id there.
+        flow_run: Prefect's id of the innermost flow run.
+        parent: of the deployed flow run around it.
+        nightly: of the nightly flow run around it.
+        night: what earlier releases wrote for the last two.
+        run: the run in the warehouse.
+        mlflow_run: the run in MLflow.
+        tracking_uri: MLflow's store.
+    """
+
+    host: str
+    pid: Annotated[int, Field(gt=0, lt=2**31)]
+    flow_run: UUID | None = None
+    parent: UUID | None = None
+    nightly: UUID | None = None
+    night: UUID | None = None
+    run: str | None = None
+    mlflow_run: str | None = None
+    tracking_uri: str | None = None
 
 
 class RunFile:
@@ -30,7 +56,7 @@ class RunFile:
         self.note()
 
     def note(self, **ids: str) -> None:
-        """Add ids of what is running: `run`, `mlflow_run`, `tracking_uri`, or a key of FLOW_RUNS."""
+        """Add ids of what is running: those of `Left`."""
         with self._lock:
             self._content |= ids
             _write(self._path, self._content)
@@ -53,7 +79,10 @@ def registered(home: Home, control: Control) -> Iterator[RunFile]:
 
 
 async def clear_leftovers(home: Home) -> int:
-    """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were."""
+    """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were.
+
+    A file that is damaged is renamed, one that cannot be read is skipped; both are logged.
+    """
     from flows.orchestration.flow_runs import cancel_launched_by
     from flows.orchestration.task_runs import crash_flow_run
     from tasks.tracking.mlflow.tracker import kill_mlflow_run
@@ -64,23 +93,21 @@ async def clear_leftovers(home: Home) -> int:
         left = _read(path)
         if left is None or not await _gone(left):
             continue
-        for flow_run in FLOW_RUNS:
-            if flow_run in left:
-                await crash_flow_run(
-                    UUID(left[flow_run]), "Its process was killed. The same command continues it."
-                )
-        if "flow_run" in left:
-            await cancel_launched_by(UUID(left["flow_run"]))
-        if "mlflow_run" in left:
-            kill_mlflow_run(left["tracking_uri"], left["mlflow_run"])
-        if "run" in left:
-            Warehouse(home.warehouse).abandon(left["run"], "killed")
+        for flow_run in (left.flow_run, left.parent, left.nightly, left.night):
+            if flow_run:
+                await crash_flow_run(flow_run, "Its process was killed. The same command continues it.")
+        if left.flow_run:
+            await cancel_launched_by(left.flow_run)
+        if left.mlflow_run and left.tracking_uri:
+            kill_mlflow_run(left.tracking_uri, left.mlflow_run)
+        if left.run:
+            Warehouse(home.warehouse).abandon(left.run, "killed")
         path.unlink(missing_ok=True)
         cleared += 1
     return cleared
 
 
-async def _gone(left: Mapping[str, str]) -> bool:
+async def _gone(left: Left) -> bool:
     """Return whether the process of a file has ended.
 
     A process of another machine or an earlier container cannot be checked: it has ended if Prefect has marked its flow
@@ -88,9 +115,9 @@ async def _gone(left: Mapping[str, str]) -> bool:
     """
     from flows.orchestration.task_runs import has_crashed
 
-    if left.get("host") == socket.gethostname():
-        return not _alive(int(left["pid"]))
-    return "flow_run" in left and await has_crashed(UUID(left["flow_run"]))
+    if left.host == socket.gethostname():
+        return not _alive(left.pid)
+    return left.flow_run is not None and await has_crashed(left.flow_run)
 
 
 def _alive(pid: int) -> bool:
@@ -105,13 +132,22 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _read(path: Path) -> dict[str, str] | None:
+def _read(path: Path) -> Left | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
+        return Left.model_validate_json(path.read_bytes())
+    except OSError as error:
         log.warning("%s cannot be read and is skipped: %s", path, error)
-        return None
-    return content if isinstance(content, dict) and "pid" in content else None
+    except ValidationError as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        wrong = error.errors()[0]
+        what = ": ".join([*map(str, wrong["loc"]), wrong["msg"]])
+        log.warning(
+            "%s is damaged (%s) and is renamed to %s. If the run of this file was killed, Prefect and MLflow may still "
+            "show it as running.", path, what, aside.name,
+        )  # fmt: skip
+        with suppress(OSError):
+            path.rename(aside)
+    return None
 
 
 def _write(path: Path, content: dict[str, object]) -> None:

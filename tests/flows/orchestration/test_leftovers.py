@@ -129,12 +129,51 @@ async def test_what_another_machine_left_is_cleared_once_prefect_has_it_as_crash
     assert not list(home.runs.iterdir())
 
 
-async def test_a_file_that_says_nothing_is_left_alone(home: Home) -> None:
-    paths = [home.runs / name for name in ("cut.json", "list.json", "empty.json")]
-    for path, text in zip(paths, ('{"pid": 1', "[1]", "{}"), strict=True):
-        path.write_text(text, encoding="utf-8")
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b'{"pid": 1',
+        b"\xff\xfe{",
+        b"[1]",
+        b"{}",
+        b'{"host": "HERE", "pid": "x"}',
+        b'{"host": "HERE", "pid": null}',
+        b'{"host": "HERE", "pid": -1}',
+        b'{"host": "HERE", "pid": 99999999999999999999}',
+        b'{"host": "elsewhere", "pid": 1, "flow_run": "x"}',
+        b'{"host": "elsewhere", "pid": 1, "parent": 5}',
+        b'{"host": "HERE", "pid": 1, "run": ["x"]}',
+    ],
+)
+async def test_a_damaged_file_is_set_aside_and_the_others_are_cleared(
+    home: Home, dead: int, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = content.replace(b"HERE", HOST.encode())
+    (home.runs / "0.json").write_bytes(content)
+    leave(home, HOST, dead)
+    assert await clear_leftovers(home) == 1
+    (aside,) = home.runs.iterdir()
+    assert (aside.name, aside.read_bytes()) == ("0.json.damaged", content)
+    (line,) = caplog.messages
+    assert str(home.runs / "0.json") in line and "0.json.damaged" in line and "\n" not in line
     assert await clear_leftovers(home) == 0
-    assert all(path.exists() for path in paths)
+
+
+async def test_what_cannot_be_read_is_left_alone(
+    home: Home, dead: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    (home.runs / "0.json").mkdir()
+    leave(home, HOST, dead)
+    assert await clear_leftovers(home) == 1
+    assert [path.name for path in home.runs.iterdir()] == ["0.json"]
+    assert "Is a directory" in caplog.text
+
+
+async def test_what_a_later_release_adds_to_a_file_does_not_matter(home: Home, dead: int) -> None:
+    leave(home, HOST, dead, colour="red", mlflow_run="without its store")
+    assert await clear_leftovers(home) == 1
+    assert not list(home.runs.iterdir())
 
 
 async def test_a_run_that_prefect_never_heard_of_is_cleared_all_the_same(home: Home, dead: int) -> None:
