@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.database.sqlite.damage import file_id, is_damage, renew_if_damaged, set_aside
+from tasks.database.sqlite.wal import use_wal
 from tasks.errors import ConfigurationError, StoreError
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class StageDatabase:
                 f"{self.path} was written by a newer version of Crosscheck (layout {layout}, this one knows {LAYOUT}). "
                 "Update Crosscheck, or name another working folder with --home."
             )
-        self._connection.execute("PRAGMA journal_mode = WAL")
+        use_wal(self._connection, BUSY_TIMEOUT_S)
         self._connection.execute("PRAGMA synchronous = NORMAL")
         self._connection.execute(_CREATE)
         self._connection.execute(f"PRAGMA user_version = {LAYOUT}")

@@ -60,8 +60,8 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "\b\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
     "backbone.max_wait_s and backbone.api_key_env, which do not influence the score.\n"
     "\b\nThe result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts\n"
-    "and settings are restored, unless --fresh or --from is given. If a question that had an answer was asked again, the\n"
-    "new run has the tag rerolled: its score is not comparable with that of a single run.\n"
+    "and settings are restored, unless --fresh or --from is given. If a question that had an answer was asked again,\n"
+    "the new run has the tag rerolled: its score is not comparable with that of a single run.\n"
     "\b\nExit codes: 0 finished, or no question to ask again; 2 bad input or configuration; 3 some questions still\n"
     "failed and can be retried, or the endpoint cannot be reached and there is no new run; 130 interrupted, all\n"
     "answers are kept.",

@@ -20,6 +20,7 @@ from typing import Any, Self
 from tasks.database.limits import Limits
 from tasks.database.sandbox.results import is_volatile
 from tasks.database.sqlite.damage import file_id, is_damage, set_aside
+from tasks.database.sqlite.wal import use_wal
 from tasks.errors import CrosscheckError
 from tasks.files import digest_of_files
 from tasks.scoring.execution.accuracy import VerdictKey
@@ -199,7 +200,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     """
     database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
-        database.execute("PRAGMA journal_mode = WAL")
+        use_wal(database, BUSY_TIMEOUT_S)
         database.execute("PRAGMA synchronous = OFF")
         database.execute(_CREATE)
         add_use(database)
