@@ -205,12 +205,13 @@ class Warehouse:
     def last_sample(self, like: EvaluationRun) -> int:
         """Return the highest sampling of the model in finished runs of the same benchmark, backbone and pipeline.
 
-        A run that was interrupted does not count: the same command continues with the sampling that it began.
+        A run that was interrupted does not count: the same command continues with the sampling that it began. One whose
+        questions were removed does: the reply cache may hold what it was answered.
         """
         with self._file.reading() as connection:
             found = connection.execute(
-                "SELECT max(list_max(samples)) FROM questions JOIN runs USING (run_id) "
-                "WHERE runs.status IN ('complete', 'partial') AND benchmark = ? AND backbone = ? AND pipeline = ?",
+                "SELECT max(CAST(tags['attempt'] AS BIGINT)) FROM runs "
+                "WHERE status IN ('complete', 'partial') AND benchmark = ? AND backbone = ? AND pipeline = ?",
                 [like.benchmark, like.backbone, like.pipeline],
             ).fetchone()
         return int(found[0] or 0) if found else 0

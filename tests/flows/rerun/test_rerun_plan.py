@@ -161,7 +161,7 @@ def test_a_secret_that_was_not_stored_is_said_and_not_sent(night: Night) -> None
 
 def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued(night: Night) -> None:
     assert night.plan(fresh=True).attempt == 1
-    begun = replace(night.run, run_id="29990101-000000-dddddd")
+    begun = replace(night.run, run_id="29990101-000000-dddddd", tags={"attempt": "1"})
     asked = {"bug": {**CASES["bug"], "samples": (1,)}}
     night.warehouse.start(begun)
     night.warehouse.append_questions(begun.run_id, [score("bug", asked["bug"])])
@@ -196,7 +196,7 @@ def test_a_rerolled_parent_makes_a_rerolled_run(night: Night) -> None:
 def test_what_is_kept_of_a_question_follows_from_its_samplings(
     night: Night, wanted: dict[str, Any], again: RerunSpec
 ) -> None:
-    parent = replace(night.run, run_id="29990101-000000-ffffff")
+    parent = replace(night.run, run_id="29990101-000000-ffffff", tags={"attempt": "2"})
     night.finish(parent, {"bug": {**CASES["bug"], "samples": (0, 2)}})
     assert night.plan(parent.run_id, only="errors", **wanted).again == {"bug": again}
 

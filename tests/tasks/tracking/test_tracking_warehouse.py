@@ -13,6 +13,8 @@ import pytest
 from tasks.errors import DataError
 from tasks.records import Failure, Usage
 from tasks.scoring.report import QuestionScore, Verdict
+from tasks.tracking.retention.kept_runs import Retention
+from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.warehouse import runs
 from tasks.tracking.warehouse.duckdb_file import WarehouseBusyError
 from tasks.tracking.warehouse.runs import Warehouse
@@ -29,6 +31,22 @@ def path(tmp_path: Path) -> Path:
 def count(path: Path, table: str) -> int:
     with duckdb.connect(str(path), read_only=True) as connection:
         return connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+
+
+def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(path: Path) -> None:
+    warehouse = Warehouse(path)
+    (row,) = make_report(1).rows
+    fresh = replace(row, outcome=replace(row.outcome, samples=(3,)))
+    warehouse.finish(make_run(run_id="fresh", tags={"attempt": "3"}), report_of((fresh,)), {})
+    warehouse.finish(RUN, report_of((row,)), {})
+    later = replace(RUN, run_id="later", tags={"attempt": "4"})
+    warehouse.start(later)
+    assert warehouse.last_sample(RUN) == 3, "one that has not finished is continued"
+    WarehouseRows(path).remove(
+        Retention(RUN.started, frozenset({RUN.run_id}), frozenset({"fresh"}), (), rows=False)
+    )
+    assert warehouse.last_sample(RUN) == 3
+    assert warehouse.last_sample(replace(RUN, pipeline="dac")) == 0
 
 
 def full_row() -> QuestionScore:
