@@ -8,6 +8,7 @@ stages that a pipeline starts with `asyncio.create_task`, each question having a
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
@@ -101,21 +102,26 @@ class Trail:
     records: list[StageRecord] = field(default_factory=list)
     executed: int = 0
     _begun: dict[str, None] = field(default_factory=dict)
+    _calls: Counter[str] = field(default_factory=Counter)
     _dropping: bool = False
 
     def label(self, stage: str) -> str:
         """Return the stage's name, numbered from its second call on (`self_correction 2`), with the candidate."""
-        label, count = label_of(stage, self.candidate), 1
+        first = label = label_of(stage, self.candidate)
+        count = max(self._calls[first], 1)
         while label in self._begun:
             count += 1
             label = label_of(f"{stage} {count}", self.candidate)
+        self._calls[first] = count
         self._begun[label] = None
         self._dropping = self._dropping or self.again_from in (stage, label)
         return label
 
     def for_candidate(self, number: int) -> "Trail":
         """Return a trail of one of several candidates, whose stages are numbered apart from those of the others."""
-        return replace(self, candidate=number, records=[], executed=0, _begun={}, _dropping=False)
+        return replace(
+            self, candidate=number, records=[], executed=0, _begun={}, _calls=Counter(), _dropping=False
+        )
 
     def join(self, candidate: "Trail") -> None:
         """Take over the records of a candidate's trail; its stages stand where they would if they had begun now."""
@@ -151,8 +157,8 @@ class Trail:
     @property
     def in_order(self) -> tuple[StageRecord, ...]:
         """The records in the order in which their stages began: that is the same in every run."""
-        order = list(self._begun)
-        return tuple(sorted(self.records, key=lambda record: order.index(record.label)))
+        places = {label: place for place, label in enumerate(self._begun)}
+        return tuple(sorted(self.records, key=lambda record: places[record.label]))
 
 
 def label_of(label: str, candidate: int | None) -> str:

@@ -1,0 +1,39 @@
+"""The trail of a question: labels of its stages, and the order of their records."""
+
+import time
+
+from tasks.records import Question, StageRecord
+from tasks.trail import Trail
+
+CALLS = 20_000
+
+
+def trail() -> Trail:
+    return Trail(Question("1", "?", "db"))
+
+
+def test_a_stage_is_numbered_from_its_second_call_on() -> None:
+    made = trail()
+    assert [made.label(stage) for stage in ("a", "a", "b", "a", "a 5", "a", "a")] == [
+        "a", "a 2", "b", "a 3", "a 5", "a 4", "a 6",
+    ]  # fmt: skip
+
+
+def test_candidates_are_numbered_apart_and_stand_where_they_are_joined() -> None:
+    made = trail()
+    made.label("first")
+    second = made.for_candidate(2)
+    labels = [second.label("ask"), second.label("ask")]
+    second.records += [StageRecord("ask", label, None, restored=False) for label in reversed(labels)]
+    made.join(second)
+    made.records.insert(0, StageRecord("last", made.label("last"), None, restored=False))
+    assert [record.label for record in made.in_order] == ["ask (candidate 2)", "ask 2 (candidate 2)", "last"]
+
+
+def test_thousands_of_calls_of_one_stage_hold_the_loop_up_for_no_second() -> None:
+    made = trail()
+    started = time.process_time()
+    made.records += [StageRecord("a", made.label("a"), None, restored=False) for _ in range(CALLS)]
+    labels = [record.label for record in made.in_order]
+    assert time.process_time() - started < 5
+    assert labels[-1] == f"a {CALLS}"
