@@ -35,7 +35,7 @@ class DatabaseUnavailableError(CrosscheckError):
 
 
 class StoreError(CrosscheckError):
-    """Store that cannot be read; the run stops, because it would pay for stored replies again."""
+    """Store that cannot be read or written; the run stops, because what it pays for would be paid again."""
 
 
 class BackboneError(CrosscheckError):

@@ -101,7 +101,7 @@ class Execution:
     """The outcome of executing one SQL.
 
     Attributes:
-        status: "ok"; "error" (SQLite refused it, or the sandbox did); "timeout" (the deadline stopped it);
+        status: "ok"; "error" (the engine refused it, or the sandbox did); "timeout" (the deadline stopped it);
             "too_large" (rows or bytes past the cap, or out of the worker's memory).
         columns: names of the result's columns.
         rows: the first rows, as many as were asked for.
@@ -294,10 +294,12 @@ class Failure:
     """Why a question has no answer.
 
     Attributes:
-        kind: "backbone_error", "missing_database", "store_error", "configuration_error" or "internal_error".
+        kind: "backbone_error", "missing_database", "database_unavailable", "store_error", "configuration_error" or
+            "internal_error".
         stage: the stage in which it failed, "" when before the first.
         message: one sentence for the user.
-        mendable: whether the failure is retryable.
+        mendable: whether the question may be answered when it is asked again, perhaps after the user has mended what is
+            wrong; the next run of the same command asks it.
         ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
         passing: whether the cause may pass by itself (an endpoint that is down), with nothing for the user to change.
     """

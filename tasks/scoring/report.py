@@ -43,7 +43,7 @@ class Verdict:
     """How one SQL compares with the gold of its question.
 
     Attributes:
-        correct: per rule, whether it is right; empty when it could not be judged (no database).
+        correct: per rule, whether it is right; empty when it could not be judged (no database, or no gold).
         status: the execution's status ("ok", "error", "timeout", "too_large"), or "no_answer" without a SQL.
         error: the database's message, "" when there is none.
         row_count: rows it returned; None when it did not finish.

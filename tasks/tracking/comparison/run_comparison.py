@@ -60,7 +60,7 @@ class Side:
         input_tokens, output_tokens: of these questions with what the cache served, as a run without a cache
             would use them; None if unknown for a call.
         only: ids that this run scored and the other did not: left out.
-        not_executable: questions that this run could not score, their database was missing.
+        not_executable: questions that this run could not score: their database was missing, or they have no gold.
     """
 
     letter: Literal["A", "B"]
