@@ -91,7 +91,8 @@ async def _nightly(
     entries = []
     for evaluation in matrix.evaluations:
         entry = await _evaluate(evaluation, home, name, ask_again=ask_again)
-        entries.append(await asyncio.to_thread(compared, entry, baselines, warehouse, gate))
+        entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate)
+        entries.append(entry)
         get_run_logger().info("%s: %s", entry.name, entry.problem or f"EX {entry.ex and entry.ex.value}")
     found = Night(
         name,
@@ -185,6 +186,14 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_a
         efficiency=_efficiency(summary.get("efficiency") or {}),
         notes=evaluated.notes,
     )
+
+
+def _compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate) -> Entry:
+    """Compare an entry with its baseline; an error becomes part of the entry and does not affect the others."""
+    try:
+        return compared(entry, baselines, warehouse, gate)
+    except CrosscheckError as error:
+        return replace(entry, problem=f"{entry.problem}\n{error}".strip())
 
 
 def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from markupsafe import escape
 
 import tasks.task_runs
 from flows.deployed.forms import Matrix
+from flows.nights import flow
 from flows.nights.flow import nightly
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
@@ -82,6 +84,29 @@ def nights(
     shutil.copytree(built_demo, prefect_home.path, dirs_exist_ok=True)
     monkeypatch.setenv("CROSSCHECK_HOME", str(prefect_home.path))
     return Nights(prefect_home, backbone_file, model)
+
+
+async def test_a_run_that_cannot_be_compared_is_a_problem_of_its_own(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, lost = flow._evaluate, []
+
+    async def lose_the_first(*given: Any, **asked: Any) -> Entry:
+        entry = await evaluate(*given, **asked)
+        if not lost:
+            lost.append(entry.run_id)
+            with duckdb.connect(nights.home.warehouse) as connection:
+                connection.execute("DELETE FROM runs WHERE run_id = ?", lost)
+        return entry
+
+    monkeypatch.setattr(flow, "_evaluate", lose_the_first)
+    state, night = await nights("broken", pipelines=["zero-shot", "few-shot"], limit=4)
+    first, second = night["evaluations"]
+    assert first["standing"] == "infrastructure"
+    assert f'There is no run "{lost[0]}"' in first["problem"]
+    assert (second["standing"], second["problem"]) == ("no baseline", None)
+    assert state.is_failed() and "infrastructure failed in 1" in state.message
+    assert nights.page("broken").exists()
 
 
 async def artifact(flow_run_id: Any) -> str:
