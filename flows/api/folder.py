@@ -41,7 +41,7 @@ class Folder:
     def _warehouse(self) -> "Warehouse":
         from tasks.tracking.warehouse.runs import Warehouse
 
-        return Warehouse(self._home.warehouse)
+        return Warehouse(find_home(text(self.home), make=False).warehouse)
 
     def _find(self, run: Run | str) -> str:
         from tasks.tracking.warehouse.run_names import find_run

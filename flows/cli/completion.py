@@ -37,7 +37,7 @@ def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> li
     from tasks.tracking.warehouse.runs import Warehouse
 
     try:
-        runs = Warehouse(find_home(context.params.get("home")).warehouse, wait_s=1.0).runs()
+        runs = Warehouse(find_home(context.params.get("home"), make=False).warehouse, wait_s=1.0).runs()
     except CrosscheckError:
         return []
     known = [

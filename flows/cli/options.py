@@ -140,10 +140,17 @@ class Folder:
 
     @property
     def folder(self) -> "Home":
-        """The working folder."""
+        """The working folder; made where it is missing."""
         from tasks.settings.home import find_home
 
         return find_home(self.home)
+
+    @property
+    def read_folder(self) -> "Home":
+        """The working folder as it is, which may be missing: for what only reads."""
+        from tasks.settings.home import find_home
+
+        return find_home(self.home, make=False)
 
     @contextmanager
     def progress(self) -> "Iterator[Progress]":
@@ -151,7 +158,7 @@ class Folder:
         from flows.cli.progress import open_progress
         from flows.runtime.logs import logging_to
 
-        with open_progress(sys.stderr) as progress, logging_to(self.folder):
+        with open_progress(sys.stderr) as progress, logging_to(self.read_folder):
             yield progress
 
     def read_runs(self, *names: str) -> "list[StoredRun]":
@@ -163,7 +170,7 @@ class Folder:
         from tasks.tracking.warehouse.run_names import find_run
         from tasks.tracking.warehouse.runs import Warehouse
 
-        warehouse = Warehouse(self.folder.warehouse)
+        warehouse = Warehouse(self.read_folder.warehouse)
         known = warehouse.runs()
         return [warehouse.read_run(find_run(name, known).run_id) for name in names]
 

@@ -35,7 +35,7 @@ def command(given: LeaderboardOptions) -> None:
     from tasks.tracking.leaderboard.page import render
     from tasks.tracking.warehouse.runs import Warehouse
 
-    warehouse = Warehouse(given.folder.warehouse)
+    warehouse = Warehouse(given.read_folder.warehouse)
     boards = leaderboard(warehouse, given.benchmark)
     if given.benchmark is not None and not boards:
         known = sorted({run.benchmark for run in warehouse.runs()})

@@ -49,7 +49,7 @@ def command(given: BaselineOptions) -> None:
     """
     from tasks.tracking.night.pins import current_pins, pin_history, write_pin
 
-    history = pin_history(given.folder)
+    history = pin_history(given.read_folder)
     if given.run is None and given.unpin is None:
         if given.reason is not None:
             raise ConfigurationError("--reason needs a RUN to pin, or --unpin.")
@@ -84,7 +84,7 @@ def _wanted(given: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
                 f'No baseline is pinned for "{given.unpin}". {did_you_mean(given.unpin, list(pinned))}'.strip()
             )
         return Pin(given.unpin, None, reason, now, user_name())
-    run = named_run(str(given.run), Warehouse(given.folder.warehouse)).run
+    run = named_run(str(given.run), Warehouse(given.read_folder.warehouse)).run
     return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
 
 

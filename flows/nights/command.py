@@ -44,12 +44,12 @@ def command(given: NightOptions) -> int:
     from tasks.tracking.night.page import render
     from tasks.tracking.warehouse.runs import Warehouse
 
-    nights = all_nights(given.folder)
+    nights = all_nights(given.read_folder)
     if given.name is None and given.html is None:
         _list(nights, given)
         return 0
     night = find_night(given.name or "latest", nights)
-    given.write_page(lambda: render(night, Warehouse(given.folder.warehouse)))
+    given.write_page(lambda: render(night, Warehouse(given.read_folder.warehouse)))
     given.emit(as_object(night), lambda stream: print_night(night, stream))
     given.name_page()
     return RED if night.red else 0
@@ -68,7 +68,7 @@ def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
                 click.echo(f"\n{late}", stream)
             return
         click.echo(
-            f'There is no nightly run in {given.folder.nights} yet. The deployment "nightly" starts them, see '
+            f'There is no nightly run in {given.read_folder.nights} yet. The deployment "nightly" starts them, see '
             '"crosscheck up".',
             stream,
         )

@@ -53,7 +53,7 @@ def command(given: ExportOptions) -> None:
     from tasks.tracking.warehouse.views import export
 
     target = Path(given.target)
-    rows = export(given.folder.warehouse, target.expanduser(), overwrite=given.overwrite)
+    rows = export(given.read_folder.warehouse, target.expanduser(), overwrite=given.overwrite)
 
     def show(stream: TextIO) -> None:
         for name, count in rows.items():

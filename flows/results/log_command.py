@@ -20,5 +20,5 @@ def command(given: LogOptions) -> None:
     """Log a finished RUN to MLflow, if MLflow could not be reached at the end of the run."""
     from tasks.tracking.mlflow.tracker import Tracker
 
-    tracked = Tracker(given.folder).log_again(given.run)
+    tracked = Tracker(given.read_folder).log_again(given.run)
     click.echo(f"Logged as run {tracked.run_id} to {tracked.tracking_uri}.")

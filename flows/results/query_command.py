@@ -54,7 +54,7 @@ def command(given: QueryOptions) -> None:
     if given.sql is None:
         given.emit({name: list(view.columns) for name, view in views().items()}, print_views)
         return
-    table = query(given.folder.warehouse, given.sql)
+    table = query(given.read_folder.warehouse, given.sql)
     found = {"columns": table.columns, "rows": table.as_objects()} if given.as_json else {}
     print_table = print_csv if given.as_csv else print_rows
     given.emit(found, lambda stream: print_table(table, stream))

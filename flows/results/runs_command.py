@@ -32,19 +32,26 @@ class RunsOptions(options.Output):
     "runs",
     epilog="\b\nExamples:\n  crosscheck runs\n  crosscheck runs --benchmark bird-dev --limit 5\n"
     "  crosscheck runs --tag team=search\n"
-    "  crosscheck compare latest~1 latest",
+    "  crosscheck compare latest~1 latest\n"
+    "\b\nExit codes: 0 listed; 2 bad input.",
 )
 @options.record(RunsOptions)
 def command(given: RunsOptions) -> None:
     """List all runs, newest first."""
     from flows.results.runs_display import print_runs
+    from tasks.errors import DataError, did_you_mean
     from tasks.tracking.warehouse.runs import Warehouse
 
-    warehouse = given.folder.warehouse
+    warehouse = given.read_folder.warehouse
     wanted = [tag.partition("=")[::2] for tag in given.tag]
+    runs = Warehouse(warehouse).runs()
+    if given.benchmark and (known := {run.benchmark for run in runs}) and given.benchmark not in known:
+        raise DataError(
+            f'There is no run of "{given.benchmark}". {did_you_mean(given.benchmark, sorted(known))}'
+        )
     found = [
         run
-        for run in Warehouse(warehouse).runs()
+        for run in runs
         if given.benchmark in (None, run.benchmark)
         and all(key in run.tags and value in ("", run.tags[key]) for key, value in wanted)
     ]

@@ -23,7 +23,7 @@ def command(given: StatusOptions) -> None:
     from tasks.settings.night import Keep, age
 
     age(given.keep)
-    folder = open_folder(given.folder, Keep(age=given.keep))
+    folder = open_folder(given.read_folder, Keep(age=given.keep))
     holdings = folder.holdings()
-    found = as_object(folder, holdings) | {"elsewhere": not_ours(given.folder)}
+    found = as_object(folder, holdings) | {"elsewhere": not_ours(given.read_folder)}
     given.emit(found, lambda stream: print_holdings(folder, holdings, stream))

@@ -88,8 +88,12 @@ class Home:
         return self.path / "reports"
 
 
-def find_home(option: str | None = None) -> Home:
+def find_home(option: str | None = None, *, make: bool = True) -> Home:
     """Return the working folder: `--home`, else CROSSCHECK_HOME, else `.crosscheck` in the current folder.
+
+    Args:
+        option: `--home`.
+        make: whether a missing folder is made; False for what only reads.
 
     Raises:
         ConfigurationError: when the folder cannot be made or written to, or its name is one that MLflow or DuckDB
@@ -102,12 +106,13 @@ def find_home(option: str | None = None) -> Home:
             "in the addresses of databases. Name another with --home or CROSSCHECK_HOME."
         )
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        if make:
+            path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
             f"The working folder {path} cannot be made: {error.strerror}. Name another with --home or CROSSCHECK_HOME."
         ) from error
-    if not os.access(path, os.W_OK):
+    if path.exists() and not os.access(path, os.W_OK):
         raise ConfigurationError(
             f"The working folder {path} cannot be written to. Name another with --home or CROSSCHECK_HOME."
         )
