@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -10,7 +10,7 @@ from flows.cli import options
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from flows.storage.folder import Folder
     from tasks.tracking.retention.store import Holding
@@ -67,14 +67,19 @@ def command(given: CleanOptions) -> int:
 
     age(given.keep)
     keep = Keep(age=given.keep, runs=given.keep_runs, rows=not given.rows)
-    folder = open_folder(given.folder, keep, replies=given.replies)
+    folder = open_folder(given.read_folder, keep, replies=given.replies)
     holdings = folder.holdings()
     found = as_object(folder, holdings)
     if given.dry_run:
         given.emit(found, lambda stream: print_holdings(folder, holdings, stream))
         return 0
-    if not given.yes and not _confirmed(folder, holdings, given):
-        return 0
+    if not given.yes:
+        if not any(count for each in holdings for count in each.removable.values()):
+            unchanged = {key: found["bytes"] for key in ("before_bytes", "after_bytes")}
+            given.emit(found | unchanged | {"shrunk": False, "problems": []}, _nothing(folder, holdings))
+            return 0
+        if not _confirmed(folder, holdings, given):
+            return 0
     cleaned = clean(folder, lambda text: click.echo(text, err=True))
     done = {
         "before_bytes": cleaned.before,
@@ -84,6 +89,16 @@ def command(given: CleanOptions) -> int:
     }
     given.emit(found | done, lambda stream: click.echo(in_words(cleaned), stream))
     return 3 if cleaned.problems else 0
+
+
+def _nothing(folder: "Folder", holdings: "Sequence[Holding]") -> "Callable[[TextIO], None]":
+    from flows.storage.display import print_holdings
+
+    def show(stream: TextIO) -> None:
+        print_holdings(folder, holdings, stream)
+        click.echo("There is nothing to remove.", stream)
+
+    return show
 
 
 def _confirmed(folder: "Folder", holdings: "Sequence[Holding]", given: CleanOptions) -> bool:

@@ -41,6 +41,14 @@ def home(made: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return copy_of(made, tmp_path / "home")
 
 
+def test_where_there_is_nothing_to_remove_nothing_has_to_be_confirmed(home: Home) -> None:
+    assert run("clean", *KEEP, "--yes").code == 0
+    again = run("clean", *KEEP)
+    assert again.code == 0 and "There is nothing to remove." in again.out, again.err
+    found = run("clean", *KEEP, "--json").json
+    assert found["before_bytes"] == found["after_bytes"] == found["bytes"] and found["problems"] == []
+
+
 class Answering(io.StringIO):
     """A terminal at which somebody types."""
 
