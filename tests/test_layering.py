@@ -207,6 +207,12 @@ def test_a_library_is_imported_in_its_own_place_only(library: str) -> None:
     assert elsewhere == []
 
 
+def test_texts_reach_a_terminal_through_one_function_which_spells_control_characters_out() -> None:
+    """Rich's `escape` alone lets a model's or a database's escape codes through: `flows.report.tables.literal`."""
+    escaping = {each.module for each in all_imports() if each.imported == "rich.markup.escape"}
+    assert escaping == {"flows.report.tables"}
+
+
 def test_heavy_libraries_are_imported_when_they_are_needed() -> None:
     early = [
         str(each)

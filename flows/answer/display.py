@@ -4,14 +4,14 @@ import math
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Column, Table
 from rich.text import Text
 
 from flows.answer.answering import Answered
-from flows.report.tables import BOUNDLESS, fits, open_console
+from flows.report.tables import BOUNDLESS, fits, literal, open_console
 from tasks.records import Execution
+from tasks.tracking.pages.text import visible
 
 
 def print_answer(answered: Answered, stream: TextIO) -> None:
@@ -21,16 +21,19 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
     console = open_console(stream, BOUNDLESS)
     outcome, execution = answered.outcome, answered.execution
     if outcome.failure:
-        console.print(f"[red]No answer:[/] {escape(outcome.failure.message)}")
+        console.print(f"[red]No answer:[/] {literal(outcome.failure.message)}")
         return
     if outcome.sql is None or execution is None:
         console.print("[red]No answer:[/] the backbone's replies held no SQL.")
         return
-    sql = _printable(outcome.sql, keep="\n\t")
-    console.print(Syntax(sql, "sql", background_color="default", word_wrap=True) if terminal else Text(sql))
+    sql = visible(outcome.sql)
+    if terminal:
+        console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
+    else:
+        stream.write(f"{sql}\n")  # Rich would replace its tabs
     console.print()
     if not execution.ok:
-        console.print(f"[red]It does not run:[/] {escape(execution.error or execution.status)}")
+        console.print(f"[red]It does not run:[/] {literal(execution.error or execution.status)}")
         return
     table = _table(execution)
     if fits(console, table):
@@ -52,21 +55,17 @@ def _table(execution: Execution) -> Table:
 
 def _print_records(console: Console, execution: Execution) -> None:
     """Print a line for each value, because a table wider than the terminal cannot be read."""
-    width = max(len(name) for name in execution.columns)
+    columns = [_shown(name) for name in execution.columns]
+    width = max(map(len, columns))
     for number, row in enumerate(execution.rows, 1):
         console.print(f"[dim]row {number}[/]")
-        for name, value in zip(execution.columns, row, strict=True):
+        for name, value in zip(columns, row, strict=True):
             console.print(Text.assemble((name.ljust(width), "bold"), "  ", _shown(value)), soft_wrap=True)
 
 
 def _shown(value: Any) -> str:
     """Return the text of a value on one line."""
-    return "NULL" if value is None else _printable(str(value))
-
-
-def _printable(text: str, keep: str = "") -> str:
-    """Escape control characters, which databases and models may contain."""
-    return "".join(sign if sign.isprintable() or sign in keep else repr(sign)[1:-1] for sign in text)
+    return "NULL" if value is None else visible(str(value)).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def as_object(answered: Answered) -> dict[str, Any]:

@@ -66,6 +66,7 @@ def command(given: LoadOptions) -> None:
     from flows.benchmarks.loading import LoadSettings, evaluating, run_load
     from tasks.database.loading.load import LoadChoice
     from tasks.settings.assemble import benchmark_settings
+    from tasks.tracking.pages.text import visible
 
     settings = LoadSettings(
         benchmark_settings(given.benchmark, given.overrides),
@@ -83,7 +84,7 @@ def command(given: LoadOptions) -> None:
             size = "" if each.rows is None else f", {each.rows:,} rows, {each.seconds:.1f} s"
             click.echo(f"{each.database}: {each.outcome} ({each.tables} tables{size}) {each.to}", stream)
             for note in each.notes:
-                click.echo(f"  {note}", stream)
+                click.echo(visible(f"  {note}"), stream)
         if not given.dry_run:
             click.echo(f"Evaluate there, as a role that only reads:  {hint}", stream)
 

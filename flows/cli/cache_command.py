@@ -64,6 +64,8 @@ def list_replies(given: ListOptions) -> None:
     """Show the number of replies and their cost by model, and the latest replies."""
     from pydantic_core import to_jsonable_python
 
+    from tasks.tracking.pages.text import visible
+
     with _open(given) as cache:
         stats = cache.stats()
         entries = list(cache.entries(model=given.model, limit=given.limit))
@@ -75,10 +77,10 @@ def list_replies(given: ListOptions) -> None:
             partly = (
                 f" ({each.unpriced:,} without a price)" if each.unpriced and each.cost_usd is not None else ""
             )
-            click.echo(f"  {each.model}: {each.entries:,} replies, {cost}{partly}", stream)
+            click.echo(f"  {visible(each.model)}: {each.entries:,} replies, {cost}{partly}", stream)
         for entry in entries:
-            text = " ".join(entry.text.split())
-            click.echo(f"{entry.created_at}  {entry.model}  {entry.key[:12]}  {text[:60]}", stream)
+            text = " ".join(entry.text.split())[:60]
+            click.echo(visible(f"{entry.created_at}  {entry.model}  {entry.key[:12]}  {text}"), stream)
 
     given.emit(to_jsonable_python({"cache": stats, "latest": entries}), show)
 

@@ -183,19 +183,26 @@ def run(arguments: Sequence[str]) -> int:
         error.show()
         code = 2
     except CrosscheckError as error:
-        click.echo(f"crosscheck: {error}", err=True)
+        _say(str(error))
         code = error.exit_code
     except BrokenPipeError:
         # The reader of standard output has closed it, for example `| head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
-        click.echo(f"crosscheck: {_os_error_message(error)}", err=True)
+        _say(_os_error_message(error))
         code = CrosscheckError.exit_code
     except Exception as error:  # unexpected errors: one sentence for the user, the traceback in the log
-        click.echo(f"crosscheck: {_internal_error_message(error)}", err=True)
+        _say(_internal_error_message(error))
         code = INTERNAL_ERROR
     return code if isinstance(code, int) else 0
+
+
+def _say(message: str) -> None:
+    """Print why the command ended; a message may quote a model, a database or a file."""
+    from tasks.tracking.pages.text import visible
+
+    click.echo(f"crosscheck: {visible(message)}", err=True)
 
 
 def _internal_error_message(error: Exception) -> str:

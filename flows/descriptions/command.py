@@ -30,6 +30,7 @@ def command(given: options.Evaluation) -> int:
     from flows.cli.progress import open_progress
     from flows.questions.launch import launched
     from flows.runtime.control import Control
+    from tasks.tracking.pages.text import visible
 
     settings = given.settings("rsl-sql")
     with open_progress(sys.stderr) as progress:
@@ -52,5 +53,5 @@ def command(given: options.Evaluation) -> int:
             err=True,
         )
     for name, why in prepared.failures.items():
-        click.echo(f"  {name}: {why}", err=True)
+        click.echo(visible(f"  {name}: {why}"), err=True)
     return MENDABLE if prepared.failures else 0

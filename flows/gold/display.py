@@ -6,10 +6,9 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.markup import escape
 
 from flows.gold.run import Verified
-from flows.report.tables import open_console, show_all
+from flows.report.tables import literal, open_console, show_all
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
@@ -57,12 +56,12 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
     console = open_console(stream)
     report, benchmark = verified.report, verified.benchmark
     console.print(
-        f"\n[bold]{escape(benchmark.name)}[/] · revision {escape(benchmark.revision)} · "
-        f"{len(report.checks):,} gold queries of {escape(verified.golds.source)}"
+        f"\n[bold]{literal(benchmark.name)}[/] · revision {literal(benchmark.revision)} · "
+        f"{len(report.checks):,} gold queries of {literal(verified.golds.source)}"
     )
-    console.print(escape(verified.engine))
+    console.print(literal(verified.engine))
     if verified.translated:
-        console.print(f"[bold]{escape(verified.translated)}[/]")
+        console.print(f"[bold]{literal(verified.translated)}[/]")
     show_all(console, [_counts(report)])
     _list(console, "Failing, stopped or too large", report.faults)
     _list(console, "Slow", report.slow)
@@ -74,8 +73,8 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
         ours = benchmark.name in available(find_conf(), "benchmark")
         settings_file = f"{'conf/benchmarks/' if ours else ''}{benchmark.name}.yaml"
         whose = settings_file if verified.golds.by_question else "this file (positions)"
-        console.print(f"\nNo prediction can be right under these. Suggested quarantine for {escape(whose)}:")
-        console.print(escape(f"quarantine: {json.dumps(list(verified.suggested))}"))
+        console.print(f"\nNo prediction can be right under these. Suggested quarantine for {literal(whose)}:")
+        console.print(literal(f"quarantine: {json.dumps(list(verified.suggested))}"))
     else:
         console.print("\nNothing to quarantine.")
 
@@ -106,8 +105,8 @@ def _list(console: Console, title: str, checks: Sequence[GoldCheck]) -> None:
         took = "" if check.seconds is None else f", {seconds(check.seconds)}"
         why = f": {check.error}" if check.error else ""
         console.print(
-            f"  {escape(check.id)} [dim]({escape(check.database_id)}{took})[/]{escape(why)}\n"
-            f"    [dim]{escape(' '.join(check.sql.split())[:200])}[/]"
+            f"  {literal(check.id)} [dim]({literal(check.database_id)}{took})[/]{literal(why)}\n"
+            f"    [dim]{literal(' '.join(check.sql.split())[:200])}[/]"
         )
     if rest := and_more(checks, MOST_LISTED):
         console.print(f"  [dim]{rest}: --json lists all[/]")
@@ -123,7 +122,7 @@ def _per_database(console: Console, title: str, checks: Sequence[GoldCheck]) -> 
         ids.setdefault(check.database_id, []).append(check.id)
     databases = sorted(ids, key=lambda name: -len(ids[name]))
     for name in databases[:MOST_LISTED]:
-        console.print(escape(f"  {name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}"))
+        console.print(literal(f"  {name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}"))
     if rest := and_more(databases, MOST_LISTED, noun="databases"):
         console.print(f"  [dim]{rest}: --json lists all[/]")
 

@@ -2,10 +2,8 @@
 
 from typing import Any, TextIO
 
-from rich.markup import escape
-
 from flows.gold.overlay import CheckedEntry, CheckedOverlay
-from flows.report.tables import open_console
+from flows.report.tables import literal, open_console
 from tasks.wording import counted, shorten
 
 MOST_IDS = 20
@@ -51,8 +49,8 @@ def print_overlay(checked: CheckedOverlay, stream: TextIO) -> None:
     overlay, rule = checked.overlay, checked.benchmark.rule
     done = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
     console.print(
-        f"\n[bold]{escape(checked.benchmark.name)}[/] · {counted(len(checked.entries), 'correction')} of "
-        f"{escape(str(overlay.file))}{f': {done}' if done else ''}\nsha256 {overlay.sha256}"
+        f"\n[bold]{literal(checked.benchmark.name)}[/] · {counted(len(checked.entries), 'correction')} of "
+        f"{literal(str(overlay.file))}{f': {done}' if done else ''}\nsha256 {overlay.sha256}"
     )
     listed = (
         (f"Another result than the official gold (rule {rule})", checked.differing),
@@ -61,7 +59,7 @@ def print_overlay(checked: CheckedOverlay, stream: TextIO) -> None:
     )
     for title, ids in listed:
         if ids:
-            console.print(f"{title}: {len(ids):,} ({escape(shorten(ids, MOST_IDS))})")
+            console.print(f"{title}: {len(ids):,} ({literal(shorten(ids, MOST_IDS))})")
     if not checked.problems:
         console.print(
             "Every SQL runs." if any(each.sqls for each in checked.entries) else "There is no SQL to run."
@@ -69,4 +67,4 @@ def print_overlay(checked: CheckedOverlay, stream: TextIO) -> None:
         return
     console.print(f"\n[bold red]{counted(len(checked.problems), 'problem')}[/]")
     for problem in checked.problems:
-        console.print(f"  {escape(problem)}")
+        console.print(f"  {literal(problem)}")

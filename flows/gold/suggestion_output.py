@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any, TextIO
 
-from rich.markup import escape
-
 from flows.cli.output import result_as_object
 from flows.gold.suggesting import Suggestion, Suggestions
 from flows.report.tables import literal, open_console
@@ -52,8 +50,8 @@ def print_suggestions(found: Suggestions, limit: int, stream: TextIO) -> None:
     console = open_console(stream)
     first = found.runs[0].run
     console.print(
-        f"\n[bold]{escape(first.benchmark)}[/] · {counted(len(found.runs), 'run')} of "
-        f"{escape(', '.join(found.backbones))}"
+        f"\n[bold]{literal(first.benchmark)}[/] · {counted(len(found.runs), 'run')} of "
+        f"{literal(', '.join(found.backbones))}"
     )
     console.print(
         f"On {len(found.suggestions):,} of {counted(found.compared, 'question')}, at least {found.least} backbones "
@@ -61,7 +59,7 @@ def print_suggestions(found: Suggestions, limit: int, stream: TextIO) -> None:
         "decides."
     )
     if found.not_read:
-        console.print(f"[yellow]![/] Databases that cannot be read: {escape(', '.join(found.not_read))}")
+        console.print(f"[yellow]![/] Databases that cannot be read: {literal(', '.join(found.not_read))}")
     for each in found.suggestions[:limit]:
         console.print(
             f"\n[bold]{literal(each.question.id)}[/]  {literal(each.question.database_id)}  {literal(who(each))}"

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import TextIO
 
-from rich.markup import escape
-
 from flows.judging.judging import Judged
 from flows.report.tables import literal, open_console, show_all
 from tasks.benchmarks.selection import select
@@ -69,7 +67,7 @@ def print_judged(judged: Judged, problem: str, stream: TextIO) -> None:
     console = open_console(stream)
     cost, table = judged.cost, judged.table
     console.print(
-        f"\n{counted(len(judged.opinions), 'opinion')} of [bold]{escape(judged.backbone)}[/] on the run "
+        f"\n{counted(len(judged.opinions), 'opinion')} of [bold]{literal(judged.backbone)}[/] on the run "
         f"{judged.run.run.run_id}; no score depends on them"
     )
     rows = tuple(
@@ -82,12 +80,12 @@ def print_judged(judged: Judged, problem: str, stream: TextIO) -> None:
         f"agrees with EX (rule {judged.run.run.rule}): {percent(judged.agreement)} ({counts(judged.agreement)})"
     )
     if judged.other:
-        console.print(f"wrong by EX, right in its opinion: {escape(shorten(judged.other, MOST_IDS))}")
+        console.print(f"wrong by EX, right in its opinion: {literal(shorten(judged.other, MOST_IDS))}")
     console.print(
         f"{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, {money(cost.cost_usd)}; "
         f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out"
     )
     for name, why in list(judged.failures.items())[:MOST_IDS]:
-        console.print(f"[yellow]![/] {escape(name)}: no opinion, {literal(why)}")
+        console.print(f"[yellow]![/] {literal(name)}: no opinion, {literal(why)}")
     if problem:
-        console.print(f"[yellow]![/] MLflow does not have them: {escape(problem)}")
+        console.print(f"[yellow]![/] MLflow does not have them: {literal(problem)}")

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 import click
-from rich.markup import escape
 
 from flows import STARTED
 from flows.report.result import EvaluationResult
-from flows.report.tables import cost_cells, open_console, share_table, show_all, stage_table
+from flows.report.tables import cost_cells, literal, open_console, share_table, show_all, stage_table
 from tasks.scoring.report import Cost, Report
 from tasks.scoring.significance import wilson
 from tasks.settings.evaluation import labels_in_words
@@ -26,14 +25,14 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
     console = open_console(stream)
     report, summary = evaluated.report, evaluated.summary
     console.print(
-        f"\n[bold]{escape(summary['benchmark'])}[/] · {escape(summary['backbone'])} · {escape(summary['pipeline'])}",
-        f"run {escape(summary['run_id'])}",
-        *(f"[dim]{escape(line)}[/]" for line in _labels(summary)),
+        f"\n[bold]{literal(summary['benchmark'])}[/] · {literal(summary['backbone'])} · {literal(summary['pipeline'])}",
+        f"run {literal(summary['run_id'])}",
+        *(f"[dim]{literal(line)}[/]" for line in _labels(summary)),
         f"execution accuracy [bold]{percent(report.ex)}[/] ({_behind(report)})",
         sep="\n",
     )
     for sentence in summary["translations"]:
-        console.print(f"[bold]{escape(sentence)}[/]")
+        console.print(f"[bold]{literal(sentence)}[/]")
     stages = [stage_table("Execution accuracy by stage", report.stages)] if report.stages else []
     tables = [*stages, _final(report)]
     if report.linking:
@@ -48,13 +47,13 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
     for line in (*_metrics(report), *_remarks(evaluated)):
         console.print(line, soft_wrap=not console.is_terminal)
     if details:
-        console.print(f"\nMLflow   {escape(evaluated.mlflow_command)}")
+        console.print(f"\nMLflow   {literal(evaluated.mlflow_command)}")
         if evaluated.prefect_command:
-            console.print(f"Prefect  {escape(evaluated.prefect_command)}")
-            console.print(f"         {escape(evaluated.prefect_page)}")
+            console.print(f"Prefect  {literal(evaluated.prefect_command)}")
+            console.print(f"         {literal(evaluated.prefect_page)}")
     console.print("\n[bold]Next[/]")
     for line in next_steps(evaluated):
-        console.print(escape(line))
+        console.print(literal(line))
 
 
 def _labels(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -101,7 +100,7 @@ def _behind(report: Report) -> str:
 def _metrics(report: Report) -> list[str]:
     """Return the summary lines of every metric."""
     return [
-        f"[dim]·[/] {escape(line)}" for found in report.measurements.values() for line in found.lines or ()
+        f"[dim]·[/] {literal(line)}" for found in report.measurements.values() for line in found.lines or ()
     ]
 
 
@@ -157,13 +156,13 @@ def _cost(cost: Cost) -> tuple[str, ...]:
 
 def _remarks(evaluated: EvaluationResult) -> list[str]:
     report, prefect = evaluated.report, evaluated.summary["prefect"]
-    lines = [f"[dim]·[/] {escape(note)}" for note in evaluated.notes]
+    lines = [f"[dim]·[/] {literal(note)}" for note in evaluated.notes]
     if report.missing_databases:
         missing = ", ".join(f"{name} ({count})" for name, count in report.missing_databases.items())
         lacking = sum(report.missing_databases.values())
         lines.append(
             f"[yellow]![/] {lacking:,} of {report.questions:,} questions are not scored, "
-            f"their database is missing: {escape(missing)}"
+            f"their database is missing: {literal(missing)}"
         )
     if report.without_gold:
         lines.append(
@@ -174,14 +173,14 @@ def _remarks(evaluated: EvaluationResult) -> list[str]:
         faults = shorten([f"{name} ({status})" for name, status in report.gold_faults.items()], MAX_IDS)
         lines.append(
             f"[yellow]![/] the gold of {counted(len(report.gold_faults), 'question')} does not run, a fault of the "
-            f"benchmark; counted as wrong: {escape(faults)}"
+            f"benchmark; counted as wrong: {literal(faults)}"
         )
     if evaluated.fatal:
-        lines.append(f"[red]✗[/] stopped asking: {escape(evaluated.fatal)}")
+        lines.append(f"[red]✗[/] stopped asking: {literal(evaluated.fatal)}")
     for kind, count in report.failures.items():
         lines.append(
             f"[red]✗[/] {count:,} of {report.questions:,} questions have no answer ({kind}) and count as wrong"
-            f"{escape(_reason(evaluated, kind))}"
+            f"{literal(_reason(evaluated, kind))}"
         )
     if report.mendable:
         lines.append(

@@ -92,13 +92,13 @@ def show(console: Console, made: Table, keep: int = 2) -> None:
 def show_all(console: Console, tables: Iterable[TextTable]) -> None:
     """Print tables, one below the other."""
     for described in tables:
-        made = table(described.title, *described.columns)
+        made = table(literal(described.title), *map(literal, described.columns))
         for row in described.rows:
             if row is None:
                 made.add_section()
             else:
-                made.add_row(*map(escape, row))
-        made.caption = escape(described.caption) or None
+                made.add_row(*map(literal, row))
+        made.caption = literal(described.caption) or None
         show(console, made)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from flows.report.tables import cost_cells, literal, open_console, print_sql, show, show_all
@@ -59,7 +58,7 @@ def _parts(comparison: RunComparison) -> Iterator[str | Table]:
     )
     yield _sides(comparison)
     colour = {"A": "red", "B": "green", None: "yellow"}[comparison.better]
-    yield f"\n[bold {colour}]{escape(comparison.headline)}: {escape(comparison.reason)}[/]"
+    yield f"\n[bold {colour}]{literal(comparison.headline)}: {literal(comparison.reason)}[/]"
     yield (
         f"[dim]{result.both_right:,} right in both · {len(result.fixed):,} fixed by B · {len(result.broken):,} broken "
         f"by B · {result.both_wrong:,} wrong in both · {comparison.same_sql:,} answered with the same SQL[/]"
@@ -67,7 +66,7 @@ def _parts(comparison: RunComparison) -> Iterator[str | Table]:
     if comparison.without_quarantine:
         yield (
             f"Without the {len(comparison.quarantined):,} questions on the quarantine list: "
-            f"{escape(comparison.without_quarantine.verdict)}"
+            f"{literal(comparison.without_quarantine.verdict)}"
         )
     for line in comparison.corrected.lines if comparison.corrected else ():
         yield literal(line)

@@ -10,6 +10,7 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 from flows.report.tables import open_console
+from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.views import Table, plain, schema, views
 from tasks.wording import counted
 
@@ -32,7 +33,7 @@ def _print_blocks(table: Table, console: Console) -> None:
     width = max(len(name) for name in table.columns)
     for row in table.rows[:MOST]:
         for name, value in zip(table.columns, row, strict=True):
-            console.print(Text(f"{name:<{width}}  {_text(value)}"))
+            console.print(Text(visible(f"{name:<{width}}  {_text(value)}")))
         console.print()
 
 
@@ -40,9 +41,11 @@ def _print_table(table: Table, console: Console) -> None:
     shown = Shown(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, name in enumerate(table.columns):
         numbers = all(isinstance(row[place], int | float) for row in table.rows if row[place] is not None)
-        shown.add_column(Text(name), justify="right" if numbers and table.rows else "left", overflow="fold")
+        shown.add_column(
+            Text(visible(name)), justify="right" if numbers and table.rows else "left", overflow="fold"
+        )
     for row in table.rows[:MOST]:
-        shown.add_row(*(Text(_text(value)) for value in row))
+        shown.add_row(*(Text(visible(_text(value))) for value in row))
     console.print(shown, soft_wrap=False)
 
 

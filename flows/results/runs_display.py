@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from rich.markup import escape
-
-from flows.report.tables import open_console, show, table
+from flows.report.tables import literal, open_console, show, table
 from tasks.scoring.report import Ratio
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.evaluation import ORACLE, REROLLED, TRANSLATED
@@ -28,12 +26,12 @@ def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
         ex = None if run.ex_correct is None or run.ex_total is None else Ratio(run.ex_correct, run.ex_total)
         shown.add_row(
             run.run_id,
-            *map(escape, (run.benchmark, run.backbone)),
+            *map(literal, (run.benchmark, run.backbone)),
             _what(run),
             _status(run),
             percent(ex),
             counts(ex),
-            escape(run.rule),
+            literal(run.rule),
             f"{run.started:%Y-%m-%d %H:%M}",
         )
     show(console, shown, keep=1 + len(NAMES))
@@ -44,11 +42,11 @@ def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
 def _what(run: RunHeader) -> str:
     """Return the pipeline, the settings that differ from the defaults, and what the user wrote on the run."""
     more = (run.tags.get("changed", ""), labels_in_words(run.tags))
-    return "\n".join((escape(run.pipeline), *(f"[dim]{escape(each)}[/]" for each in more if each)))
+    return "\n".join((literal(run.pipeline), *(f"[dim]{literal(each)}[/]" for each in more if each)))
 
 
 def _status(run: RunHeader) -> str:
     """Return a run's status, with the tags that exclude it from ranking."""
     tags = [tag for tag in (ORACLE, REROLLED, TRANSLATED) if tag in run.tags]
     status = ", ".join([run.status, *tags])
-    return status if status == "complete" else f"[yellow]{escape(status)}[/]"
+    return status if status == "complete" else f"[yellow]{literal(status)}[/]"

@@ -49,6 +49,7 @@ def command(given: TablesOptions) -> None:
     from flows.report.tables import open_console, show_all
     from flows.results.paper_runs import paper_runs
     from tasks.scoring.papers.tables import paper_tables
+    from tasks.tracking.pages.text import visible
 
     if sum((given.as_json, given.as_markdown, given.as_csv)) > 1:
         raise ConfigurationError("--json, --markdown and --csv cannot be used together.")
@@ -64,11 +65,13 @@ def command(given: TablesOptions) -> None:
         else:
             console = open_console(stream)
             for run in runs:
-                console.print(f"{run.name}  {run.title}", markup=False)
+                console.print(visible(f"{run.name}  {run.title}"), markup=False)
             for one in tables:
                 show_all(console, [one.as_text()])
                 for remark in one.remarks:
-                    console.print(f"  {remark}", markup=False, style="dim", soft_wrap=not console.is_terminal)
+                    console.print(
+                        visible(f"  {remark}"), markup=False, style="dim", soft_wrap=not console.is_terminal
+                    )
 
     found = {
         "paper": given.paper,

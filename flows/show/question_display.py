@@ -6,7 +6,6 @@ from typing import Any, TextIO
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
-from rich.markup import escape
 
 from flows.report.tables import literal, open_console, print_sql
 from flows.show.question_view import QuestionView
@@ -104,7 +103,7 @@ def _print_text(console: Console, name: str, text: str, most: int | None) -> Non
     if most is not None:
         lines = [part for line in lines for part in chop_cells(line, console.width - 4) or [""]]
     shown = lines[:most]
-    console.print(f"  [cyan]{escape(name)}[/]")
+    console.print(f"  [cyan]{literal(name)}[/]")
     for line in shown:
         console.print(f"    {line}", markup=False)
     if len(lines) > len(shown):

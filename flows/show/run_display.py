@@ -75,7 +75,7 @@ def question_line(view: RunView, row: QuestionScore, widths: tuple[int, int], wi
     why = failure.kind if failure else ", ".join(causes) or status(row)
     room = max(12, width * 3 // 10)
     why = f"{_cut(why, room):<{room}}"
-    head = (
+    head = visible(
         f"{row.question.id:<{widths[0]}}  {_cut(row.question.database_id, widths[1]):<{widths[1]}}  {why}  "
     )
     return (head + _cut(" ".join(visible(row.question.text).split()), width - len(head))).rstrip()

@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from rich.markup import escape
-
-from flows.report.tables import open_console, show, table
+from flows.report.tables import literal, open_console, show, table
 from flows.storage.folder import Cleaned, Folder, not_ours
 from tasks.tracking.retention.store import Holding
 from tasks.wording import counted, money, shorten, size
@@ -27,10 +25,10 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
         made.add_row(
             each.name,
             size(each.size),
-            escape(_counts(each.counts) + _cost(each)),
+            literal(_counts(each.counts) + _cost(each)),
             _counts({name: count for name, count in each.removable.items() if count}),
             f"about {size(each.frees)}" if each.frees else "",
-            escape(_place(each, folder)),
+            literal(_place(each, folder)),
         )
     total, frees = sum(each.size for each in holdings), sum(each.frees for each in holdings)
     made.add_section()
@@ -38,13 +36,13 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
     show(console, made, keep=3)
     kept = folder.retention
     console.print(
-        f"{escape(str(folder.home.path))} · kept: what was used since {kept.cutoff:%Y-%m-%d %H:%M} UTC or by "
+        f"{literal(str(folder.home.path))} · kept: what was used since {kept.cutoff:%Y-%m-%d %H:%M} UTC or by "
         f"{counted(len(kept.kept), 'run')}; {counted(len(kept.removable), 'run')} would keep scores"
         f"{' and questions' if kept.rows else ''} alone"
     )
     for each in holdings:
         if each.note:
-            console.print(f"[dim]·[/] {each.name}: {escape(each.note)}")
+            console.print(f"[dim]·[/] {each.name}: {literal(each.note)}")
     if elsewhere := not_ours(folder.home):
         console.print(
             f"[dim]·[/] What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned."

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from rich.markup import escape
-
-from flows.report.tables import open_console, show, table
+from flows.report.tables import literal, open_console, show, table
 from flows.sweep.cells import Sweep, estimated_usd
 from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
@@ -24,7 +22,7 @@ def print_estimate(
     shown = table("Estimate", "cell", "questions", "calls", "input tokens", "output tokens", "cost")
     for cell, one in zip(cells, estimates, strict=True):
         numbers = (one.questions, one.calls, one.input_tokens, one.output_tokens)
-        shown.add_row(escape(cell.name), *map(number, numbers), money(one.cost_usd))
+        shown.add_row(literal(cell.name), *map(number, numbers), money(one.cost_usd))
     shown.add_section()
     total = estimated_usd(estimates)
     shown.add_row("all", f"{sum(one.questions for one in estimates):,}", "", "", "", money(total))
@@ -49,13 +47,13 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
     )
     for done in sweep.cells:
         if done.evaluated is None:
-            shown.add_row(escape(done.cell.name), "–", "", "", "not evaluated", "", "")
+            shown.add_row(literal(done.cell.name), "–", "", "", "not evaluated", "", "")
             continue
         report = done.evaluated.report
         low, high = wilson(report.ex.correct, report.ex.total)
         rank = "not in full" if done.problem else sweep.ranks.get(done.cell.name, "")
         shown.add_row(
-            escape(done.cell.name),
+            literal(done.cell.name),
             percent(report.ex),
             counts(report.ex),
             f"{100 * low:.1f} to {100 * high:.1f}",
@@ -72,14 +70,14 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
         failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0
         if failed:
             console.print(
-                f"[red]✗[/] {escape(done.cell.name)}: {failed:,} questions have no answer; they count as wrong"
+                f"[red]✗[/] {literal(done.cell.name)}: {failed:,} questions have no answer; they count as wrong"
             )
         if done.problem:
-            console.print(f"[red]✗[/] {escape(done.cell.name)}: {escape(done.problem)}")
+            console.print(f"[red]✗[/] {literal(done.cell.name)}: {literal(done.problem)}")
     if sweep.budget:
         console.print(f"Spent ${sweep.budget.spent_usd:,.4f} of ${sweep.budget.limit_usd:,.4f}.")
     last = next((done.evaluated for done in reversed(sweep.cells) if done.evaluated), None)
     if last:
         start = "" if last.mlflow_served else "crosscheck up  # starts MLflow, then open\n"
         where = sweep.page or f"In MLflow, tags.sweep = '{sweep.id}' finds the runs."
-        console.print(f"\n[bold]Next[/]\n{escape(start + where)}", soft_wrap=True)
+        console.print(f"\n[bold]Next[/]\n{literal(start + where)}", soft_wrap=True)

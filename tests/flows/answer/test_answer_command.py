@@ -218,6 +218,6 @@ def test_a_result_wider_than_the_terminal_is_shown_a_value_to_a_line_and_never_o
     )  # fmt: skip
     assert code == 0, screen.text
     lines = screen.text.splitlines()
-    assert "port              \\x1b[31mred\\ntwo lines" in lines
+    assert "port              ␛[31mred\\ntwo lines" in lines
     assert "column number 11  value 11" in lines
     assert lines[-1] == "1 row"

@@ -1,0 +1,141 @@
+"""Texts of models, databases and files on a terminal: shown, never obeyed."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TextIO
+
+import pytest
+
+from flows.answer.answering import Answered
+from flows.answer.display import print_answer
+from flows.gold.display import print_gold
+from flows.gold.overlay import CheckedEntry, CheckedOverlay, CheckedSql
+from flows.gold.overlay_display import print_overlay
+from flows.gold.run import Verified
+from flows.judging.judging import Judged
+from flows.judging.keeping import print_judged
+from flows.report.result import EvaluationResult
+from flows.report.summary import print_summary
+from flows.results.query_display import print_rows
+from flows.results.runs_display import print_runs
+from flows.show.run_display import print_lists
+from flows.show.run_view import RunView
+from flows.sweep.cells import Done, Sweep
+from flows.sweep.display import print_sweep
+from flows.sweep.estimate import Estimate
+from tasks.benchmarks.gold_files import Gold, Golds
+from tasks.benchmarks.overlay import Entry, Overlay
+from tasks.records import Execution, Failure, Outcome, Question
+from tasks.scoring.build_report import build_report
+from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
+from tasks.scoring.report import Verdict
+from tasks.settings.assemble import benchmark_settings
+from tasks.tracking.warehouse.views import Table
+from tests.support.in_process import run
+from tests.tasks.tracking.comparison_samples import two_runs, with_row
+
+EVIL = "a \x1b[2J\u202e\x9b31m [bold]b[/] \ud800 c"
+SHOWN = "a ␛[2J<U+202E><U+009B>31m [bold]b[/] <U+D800> c"
+OUTCOME = Outcome("1", EVIL)
+
+
+def evaluated() -> EvaluationResult:
+    row = with_row(
+        two_runs(3, 2, 6)[0],
+        4,
+        outcome=Outcome("4", None, failure=Failure("backbone_error", "s", EVIL, mendable=True)),
+        final=Verdict({"bird": False}, "no_answer"),
+    ).rows
+    summary: dict[str, Any] = {
+        "benchmark": EVIL, "backbone": EVIL, "pipeline": EVIL, "run_id": "r", "translations": (EVIL,), "seconds": 1.0,
+        "tags": {"name": EVIL, "changed": EVIL}, "prefect": {"task_runs": 1, "recorded": 0},
+    }  # fmt: skip
+    report = build_report(row, rule="bird", schemas={})
+    report = replace(report, missing_databases={EVIL: 2}, gold_faults={EVIL: "error"})
+    return EvaluationResult(report, summary, (EVIL,), EVIL, "", EVIL, EVIL, fatal=f"{EVIL}!")
+
+
+def answered(execution: Execution, outcome: Outcome = OUTCOME) -> Callable[[TextIO], None]:
+    question = Question("1", "?", "db")
+    return lambda stream: print_answer(Answered(question, outcome, execution), stream)
+
+
+def golds(stream: TextIO) -> None:
+    checks = tuple(GoldCheck(EVIL, EVIL, EVIL, kind, EVIL) for kind in ("error", "empty"))
+    source = Golds(EVIL, (Gold(EVIL, EVIL, EVIL),), by_question=False)
+    found = Verified(benchmark_settings("demo", ()), source, GoldReport(checks, 1.0), "0", EVIL, EVIL)
+    print_gold(found, stream)
+
+
+def overlay(stream: TextIO) -> None:
+    entry = Entry(question_id="1", action="replace", sql="SELECT 1", reason="r", source="s")
+    found = CheckedEntry(entry, "db", (CheckedSql(EVIL, Execution("error", error=EVIL), None),))
+    print_overlay(
+        CheckedOverlay(benchmark_settings("demo", ()), Overlay(Path(EVIL), "0", {}), (found,)), stream
+    )
+
+
+def sweep(stream: TextIO) -> None:
+    cell = SimpleNamespace(name=EVIL, free=True, unranked="")
+    done = Done(cell, Estimate(1, None, None, None, None), evaluated(), EVIL)  # type: ignore[arg-type]
+    print_sweep(Sweep("s", (done,), page=EVIL), stream)
+
+
+def judged(stream: TextIO) -> None:
+    stored = two_runs(3, 2, 6)[0]
+    print_judged(Judged(stored, EVIL, stored.rows, failures={EVIL: EVIL}), EVIL, stream)
+
+
+def listed(stream: TextIO) -> None:
+    stored = two_runs(3, 2, 6)[0]
+    question = Question(EVIL, EVIL, "\x1b[2J")
+    rows = [replace(row, question=question) for row in stored.rows]
+    view = RunView(stored, build_report(stored.rows, rule="bird", schemas={}), {}, EVIL, ())
+    print_lists(view, {"wrong": rows}, 1, stream)
+
+
+def runs(stream: TextIO) -> None:
+    names = dict.fromkeys(("benchmark", "backbone", "pipeline", "rule", "status"), EVIL)
+    started = two_runs(3, 2, 6)[0].run.started
+    header = SimpleNamespace(
+        **names, run_id="r", started=started, ex_correct=1, ex_total=2, tags={"name": EVIL}
+    )
+    print_runs([header], 9, stream)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        lambda stream: print_summary(evaluated(), stream, details=True),
+        answered(Execution("ok", (EVIL,), ((EVIL,),), 1)),
+        answered(Execution("ok", (EVIL,), ((EVIL * 9000,),), 1)),
+        answered(Execution("error", error=EVIL)),
+        answered(Execution("error"), Outcome("1", None, failure=Failure("k", "s", EVIL, mendable=False))),
+        lambda stream: print_rows(Table((EVIL,), ((EVIL,),)), stream),
+        lambda stream: print_rows(Table(tuple(f"{n}{EVIL}" for n in range(11)), ((EVIL,) * 11,)), stream),
+        golds, overlay, sweep, judged, listed, runs,
+    ],
+)  # fmt: skip
+def test_no_display_obeys_a_text(display: Callable[[TextIO], None]) -> None:
+    stream = io.StringIO()
+    display(stream)
+    shown = stream.getvalue()
+    assert not set("\x1b\x9b\u202e\ud800") & set(shown)
+    assert SHOWN in " ".join(shown.split()), shown
+
+
+def test_the_sql_of_an_answer_is_exact_where_no_terminal_is() -> None:
+    sql = "SELECT 'a\tb' -- [bold]\u3000\u00a0:smile:\n" + "FROM " * 90
+    stream = io.StringIO()
+    answered(Execution("ok", ("a",), ((1,),), 1), Outcome("1", sql))(stream)
+    assert stream.getvalue().startswith(f"{sql}\n\n")
+
+
+def test_an_error_message_is_not_obeyed(tmp_path: Path) -> None:
+    ran = run(
+        "answer", "?", "--home", str(tmp_path), "--database", str(tmp_path / EVIL.replace("\ud800", ""))
+    )
+    assert ran.code == 2 and "\x1b" not in ran.err and "␛[2J" in ran.err
