@@ -29,7 +29,7 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
         for each in board.ranked:
             made.add_row(
                 f"{each.rank}", _what(each), literal(each.backbone), *_score(each),
-                *(percent(beside[name](each)) for name in beside), *_cost(each), each.run_id
+                *(_share(beside[name](each)) for name in beside), *_cost(each), each.run_id
             )  # fmt: skip
         show(console, made, keep=6)
         if board.not_ranked:
@@ -58,6 +58,10 @@ def _beside(board: Board) -> dict[str, Callable[[Standing], Ratio | None]]:
         "pass@k": lambda each: each.passed,
     }
     return {name: score for name, score in known.items() if any(score(each) for each in board.ranked)}
+
+
+def _share(ratio: Ratio | None) -> str:
+    return f"{percent(ratio)} ({counts(ratio)})" if ratio else DASH
 
 
 def _cost(each: Standing) -> tuple[str, ...]:

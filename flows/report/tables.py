@@ -68,7 +68,7 @@ def fits(console: Console, made: Table) -> bool:
 def show(console: Console, made: Table, keep: int = 2) -> None:
     """Print a table; if it does not fit, with less padding, then without its last columns, which the caption names.
 
-    Rich truncates names in a table that is too wide.
+    Rich truncates names in a table that is too wide. The caption is printed below, as wide as the page.
 
     Args:
         console: where it is printed.
@@ -84,9 +84,12 @@ def show(console: Console, made: Table, keep: int = 2) -> None:
     while not fits(console, made) and len(made.columns) > keep:
         left_out.insert(0, str(made.columns.pop().header).replace("\n", " "))
     if left_out:
-        caption = f"{made.caption}; " if made.caption else ""
-        made.caption = f"{caption}a wider terminal also shows {', '.join(left_out)}"
+        before = f"{made.caption}; " if made.caption else ""
+        made.caption = f"{before}a wider terminal also shows {', '.join(left_out)}"
+    caption, made.caption = made.caption, None  # Rich wraps it to the width of the table
     console.print(made, soft_wrap=False)
+    if caption:
+        console.print(caption, style="table.caption", soft_wrap=False)
 
 
 def show_all(console: Console, tables: Iterable[TextTable]) -> None:

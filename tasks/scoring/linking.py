@@ -63,6 +63,7 @@ def score_link(
         avg_tables=fmean(len(link.tables) for link, _ in links) if links else 0.0,
         avg_columns=fmean(len(link.columns) for link, _ in links) if links else 0.0,
         reduction=fmean(left_out) if left_out else None,
+        linked=len(links),
     )
 
 

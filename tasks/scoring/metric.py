@@ -165,7 +165,8 @@ def result_metric(
                 return _failed(title, failed[0])
             known = {key: value for key, value in values.items() if not isinstance(value, str)}
             total = Ratio(sum(known.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
-            text = f"{percent(total)}{f' ({remark})' if remark else ''}"
+            mean = f"mean over {total.total:,g} questions"
+            text = f"{percent(total)} ({mean}{f'; {remark}' if remark else ''})"
             return Measurement(
                 total,
                 by_question=known,

@@ -160,6 +160,7 @@ class LinkingScore:
         avg_tables: linked tables per question.
         avg_columns: linked columns per question.
         reduction: share of the schema's columns left out, averaged over questions; None when unknown.
+        linked: questions that have the link, which the averages are over.
     """
 
     name: str
@@ -169,6 +170,7 @@ class LinkingScore:
     avg_tables: float
     avg_columns: float
     reduction: float | None = None
+    linked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

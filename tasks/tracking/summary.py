@@ -124,7 +124,9 @@ def _not_executable(report: Report) -> dict[str, int]:
 
 def _link(link: LinkingScore) -> dict[str, Any]:
     shares = {name: getattr(link, name).as_object() for name in ("nsr", "strict_recall", "precision")}
-    return shares | {name: getattr(link, name) for name in ("avg_tables", "avg_columns", "reduction")}
+    return shares | {
+        name: getattr(link, name) for name in ("linked", "avg_tables", "avg_columns", "reduction")
+    }
 
 
 def _head(run: EvaluationRun, report: Report) -> Iterator[str]:

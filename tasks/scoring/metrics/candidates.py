@@ -114,7 +114,9 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[TextTable, ...]:
     ]
     n = data["n"]
     header = ("k", "pass@k", "95 % interval", "majority@k", "95 % interval", f"{unit} per question")
-    tables = [TextTable(f"k of {n} candidates per question", header, tuple(rows))]
+    asked = data["curve"][0]["pass"]["total"]
+    caption = f"means over {asked:,g} questions"
+    tables = [TextTable(f"k of {n} candidates per question", header, tuple(rows), caption)]
     if data["by_difficulty"]:
         names = ("pass@1", f"majority@{n}", f"pass@{n}", "selected")
         graded = [
@@ -210,8 +212,9 @@ def _plain(point: Mapping[str, Any]) -> dict[str, Any]:
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
     n, gain, selection = data["n"], data["gain"], _ratio(data["selection"])
     written = (
-        f"Candidates: {n} per question; pass@1 {percent(passed[0])}, majority@{n} {percent(voted)} "
-        f"({interval(*wilson(voted.correct, voted.total))}), pass@{n} (oracle) {percent(passed[-1])} "
+        f"Candidates: {n} per question; means over {voted.total:,g} questions: "
+        f"pass@1 {percent(passed[0])}, majority@{n} {percent(voted)} "
+        f"(95 % interval {interval(*wilson(voted.correct, voted.total))}), pass@{n} (oracle) {percent(passed[-1])} "
         f"({counts(passed[-1])})"
     )
     usd, per_point = gain["extra_usd_per_1000"], gain["usd_per_1000_and_point"]

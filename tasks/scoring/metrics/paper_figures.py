@@ -49,7 +49,9 @@ def _lines(found: Mapping[str, Value]) -> Iterator[str]:
 
 def _written(name: str, value: Value) -> str:
     if isinstance(value, Ratio):  # the numerator of a macro figure is a sum of shares, no count
-        return percent(value) if "/macro_" in name else counts(value)
+        return (
+            f"{percent(value)} (mean over {value.total:,g} questions)" if "/macro_" in name else counts(value)
+        )
     return f"{value:.2f}"
 
 

@@ -90,9 +90,10 @@ def _table(links: tuple[LinkingScore, ...], recall: RecallOrCorrect | None) -> T
         tuple(
             (
                 link.name,
-                percent(link.nsr),
-                f"{percent(link.strict_recall)} ({counts(link.strict_recall)})",
-                percent(link.precision),
+                *(
+                    f"{percent(each)} ({counts(each)})"
+                    for each in (link.nsr, link.strict_recall, link.precision)
+                ),
             )
             for link in links
         ),

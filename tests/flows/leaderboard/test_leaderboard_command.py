@@ -126,7 +126,7 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
     told = summary(voting.run, report_of(voting.rows, (FINAL,))) | more
     warehouse.finish(replace(voting.run, run_id="2026-9"), report_of(voting.rows, (FINAL,)), told, "complete")
     lines = run("leaderboard").out
-    assert "77.78 %" in lines and "85.00 %" in lines and "corrected golds" in lines
+    assert "77.78 % (7 of 9)" in lines and "85.00 % (8.5 of 10)" in lines and "corrected golds" in lines
     file = tmp_path / "board.html"
     best = run("leaderboard", "--json", "--html", str(file)).json["boards"][0]["ranked"][0]
     assert best["ex_corrected"]["total"] == 9

@@ -16,10 +16,16 @@ from rich.table import Table
 
 from flows.cli import progress
 from flows.cli.progress import LineProgress, open_progress
-from flows.report.tables import PAGE, fits, open_console, show, table
+from flows.report.result import EvaluationResult
+from flows.report.summary import print_summary
+from flows.report.tables import PAGE, fits, open_console, show, show_all, table
 from tasks.records import Call, Usage
+from tasks.tables import TextTable
+from tasks.tracking.summary import summary
+from tasks.wording import counts, percent
 from tests.support.command_line import CommandLine, Ran
 from tests.support.terminal import Screen, run_in_terminal
+from tests.tasks.tracking.samples import make_report, make_run
 
 NAMES = ("augmentation_conditions", "preliminary_sql", "4_self_correction", "strict recall")
 COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
@@ -111,6 +117,26 @@ def test_a_table_too_wide_loses_air_then_columns_but_no_name_and_says_so() -> No
     assert " ".join(narrow).endswith(
         "a wider terminal also shows column number 4, column number 5, column number 6, column number 7"
     )
+
+
+def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
+    stream, remark = io.StringIO(), "a remark of more words than the table has room for in one line"
+    show_all(open_console(stream), [TextTable("Metrics", ("", "A"), (("EX", "1"),), remark)])
+    assert stream.getvalue().splitlines()[-1] == remark
+
+
+def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions() -> None:
+    stream, report = io.StringIO(), make_report(20)
+    told = summary(make_run(), report, seconds=1.0)
+    print_summary(EvaluationResult(report, told, (), "", "", "", ""), stream)
+    linking = report.linking[1]
+    cells = (
+        f"{percent(each)} ({counts(each)})"
+        for each in (linking.nsr, linking.strict_recall, linking.precision)
+    )
+    row = next(line for line in stream.getvalue().splitlines() if line.startswith("both"))
+    assert " ".join(row.split()) == " ".join(("both", *cells, str(linking.linked), "2.50", "9.25", "81.0 %"))
+    assert "means over the questions linked" in stream.getvalue()
 
 
 def test_two_columns_are_always_shown() -> None:

@@ -94,6 +94,8 @@ def test_selection_is_counted_where_candidates_disagree_and_its_gain_has_a_price
     assert gain["extra_calls"] == pytest.approx(N - 1 + 1)
     assert gain["extra_usd_per_1000"] == pytest.approx(1000 * N * 0.0006)
     assert gain["usd_per_1000_and_point"] == pytest.approx(gain["extra_usd_per_1000"] / gain["points"])
+    assert found.lines[0].startswith(f"Candidates: {N} per question; means over 25 questions: pass@1 ")
+    assert found.tables[0].caption == "means over 25 questions"
     by_grade = found.data["by_difficulty"]
     assert {each["difficulty"]: each["questions"] for each in by_grade} == {"simple": 13, "challenging": 12}
     assert sum(each["selected"]["correct"] for each in by_grade) == sum(selected)

@@ -1,5 +1,6 @@
 """DAC's figures, worked out by hand for a few questions."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from pydantic_core import to_jsonable_python
 from tasks.dac_records import Alignment, Entities, Oracle, ParsedSkeleton, Revision
 from tasks.database.schema import Column, Schema, Table
 from tasks.records import Candidate, ColumnName, Outcome, Question, StageRecord
+from tasks.scoring.build_report import build_report
+from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.papers.dac_figures import dac_figures
 from tasks.scoring.papers.dac_oracle import make_oracle
 from tasks.scoring.report import QuestionScore, Ratio, Verdict
@@ -206,3 +209,13 @@ def test_the_oracle_skeleton_of_an_unreadable_gold_says_why_there_is_none() -> N
     assert found.skeleton is not None
     assert found.skeleton.skeleton is None
     assert found.skeleton.note
+
+
+def test_a_macro_figure_says_over_how_many_questions_it_is_the_mean() -> None:
+    schemas = {"shop": SCHEMA}
+    run = ScoredRun(build_report(SCORES, rule="bird", schemas=schemas), schemas)
+    found = METRICS.get("figures").of(run)
+    assert found is not None and found.lines is not None
+    assert re.search(
+        r"DAC: tables linked, macro F1 [\d.]+ % \(mean over 4 questions\), columns", found.lines[0]
+    )

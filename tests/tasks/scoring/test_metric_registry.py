@@ -125,7 +125,7 @@ async def test_a_metric_of_results_is_computed_in_a_worker_from_its_own_file(
     found = measure(ScoredRun(report, {}, measured=measured), mine)
     same, broken = found["same_rows"], found["broken"]
     assert same is not None
-    assert same.lines == ("Same number of rows: 50.00 %",)
+    assert same.lines == ("Same number of rows: 50.00 % (mean over 2 questions)",)
     assert broken is not None
     assert (broken.value, broken.data) == (None, {"error": "ZeroDivisionError: division by zero"})
 

@@ -121,6 +121,7 @@ def report_of(rows: tuple[QuestionScore, ...], stages: Sequence[str] = STAGES) -
             2.5,
             9.25,
             reduction,
+            total,
         )
         for name, reduction in (("forward", None), ("both", 0.81))
     )
