@@ -11,6 +11,7 @@ from typing import Any
 
 from flows.show.question_view import QuestionView, question_as_object
 from flows.show.run_view import RunView, causes_of, is_unanswered
+from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
 from tasks.tracking.pages.template import fill
@@ -85,6 +86,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         run=view.stored.run,
         report=report,
         linking=report.linking,
+        wrong=wrong_in_words(report),
         tables=[(title, shares) for title, shares in tables if shares],
         lines=lines,
         kinds=[kind for kind in KINDS if any(line.kind == kind for line in lines)],

@@ -6,6 +6,7 @@ from typing import TextIO
 from flows.report.tables import literal, open_console, share_table, show_all, stage_table
 from flows.show.run_view import UNKNOWN_DEFAULTS, RunView, causes_of
 from tasks.scoring.metrics.candidates import candidate_tables
+from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import QuestionScore
 from tasks.tables import TextTable
 from tasks.tracking.pages.text import visible
@@ -123,7 +124,9 @@ def _tables(view: RunView) -> list[TextTable]:
         tables += candidate_tables(found)
     if view.causes:
         rows = tuple((name, f"{count:,}") for name, count in view.causes.items())
-        tables.append(TextTable("Causes of wrong answers, several perhaps", ("", "questions"), rows))
+        tables.append(
+            TextTable("Causes of wrong answers", ("cause", "questions"), rows, wrong_in_words(report))
+        )
     return tables
 
 

@@ -6,13 +6,20 @@ from dataclasses import asdict
 
 from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import Measurement
+from tasks.scoring.report import Measurement, Report
 from tasks.tables import TextTable
 from tasks.wording import counted, shorten
 
 MOST_CAUSES, MOST_IDS = 5, 10
 NOT_ASKED = "missing_database"
 """The failure of a question that was not asked."""
+DAC_ROWS = {
+    "table": "DAC: table, wrong or missing",
+    "column": "DAC: column, wrong or missing",
+    "skeleton": "DAC: skeleton",
+    "execution": "DAC: execution, any that did not end",
+}
+"""DAC's kinds of error, which join causes of the closed list, as rows of the table."""
 
 
 def causes(run: ScoredRun) -> dict[str, tuple[ErrorClass, ...]]:
@@ -23,6 +30,12 @@ def causes(run: ScoredRun) -> dict[str, tuple[ErrorClass, ...]]:
         if row.question.database_id in run.schemas
         and (found := classify(row, run.rule, run.schemas[row.question.database_id]))
     }
+
+
+def wrong_in_words(report: Report) -> str:
+    """Return how many scored questions are wrong, as a remark on their causes, which add up to more."""
+    wrong = report.ex.total - report.ex.correct
+    return f"{wrong:,g} of {report.ex.total:,g} questions are wrong; one may have several causes"
 
 
 def unanswered_questions(run: ScoredRun) -> tuple[str, ...]:
@@ -45,8 +58,14 @@ def errors(run: ScoredRun) -> Measurement:
         by_question={row.question.id: ", ".join(found.get(row.question.id, ())) for row in run.report.rows},
         further={f"ex_errors/{name}": count for name, count in counted_causes.items()},
         data=counted_causes,
-        lines=_line(counted_causes),
-        tables=(_table(counted_causes, asdict(dac_counts(found.values())) if _some_gold_sql(run) else {}),),
+        lines=_line(counted_causes, wrong_in_words(run.report)),
+        tables=(
+            _table(
+                counted_causes,
+                asdict(dac_counts(found.values())) if _some_gold_sql(run) else {},
+                wrong_in_words(run.report),
+            ),
+        ),
     )
 
 
@@ -78,23 +97,24 @@ def _some_gold_sql(run: ScoredRun) -> bool:
     return any(row.gold_sql for row in run.scored) or not run.scored
 
 
-def _line(found: Mapping[ErrorClass, int]) -> tuple[str, ...]:
+def _line(found: Mapping[ErrorClass, int], wrong: str) -> tuple[str, ...]:
     shown = sorted(((n, name) for name, n in found.items() if n), key=lambda cause: -cause[0])
     if not shown:
         return ()
     left = len(shown) - MOST_CAUSES
     more = f", and {counted(left, 'other kind')}" if left > 0 else ""
     listed = ", ".join(f"{name} {count:,}" for count, name in shown[:MOST_CAUSES])
-    return (f"Causes of wrong answers: {listed}{more}",)
+    return (f"Causes of wrong answers ({wrong}): {listed}{more}",)
 
 
-def _table(found: Mapping[ErrorClass, int], dac: Mapping[str, int]) -> TextTable:
+def _table(found: Mapping[ErrorClass, int], dac: Mapping[str, int], wrong: str) -> TextTable:
     return TextTable(
         "Causes of wrong answers",
-        ("cause, one of several perhaps", "questions"),
+        ("cause", "questions"),
         (
             *((name, f"{count:,}") for name, count in found.items() if count),
             None,
-            *((f"DAC: {kind}", f"{count:,}") for kind, count in dac.items()),
+            *((DAC_ROWS[kind], f"{count:,}") for kind, count in dac.items()),
         ),
+        wrong,
     )

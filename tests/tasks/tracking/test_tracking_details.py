@@ -81,5 +81,5 @@ def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
 
 def test_the_description_says_the_causes() -> None:
     text = markdown(make_run(), detailed(make_report(40), quarantine=("3",)))
-    assert "- causes of wrong answers: " in text
+    assert "- causes of wrong answers (14 of 40 questions are wrong; one may have several causes): " in text
     assert "- without 1 quarantined questions: " in text
