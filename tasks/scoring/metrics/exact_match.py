@@ -66,27 +66,39 @@ def exact_match(run: ScoredRun) -> Measurement:
 def exact_match_official(run: ScoredRun) -> Measurement:
     """Match as the official evaluator does: what its parser cannot read (`tasks.sql.spider_grammar`) is no match."""
     matched: dict[str, bool] = {}
-    ours_only: list[str] = []
+    here_only: list[str] = []
+    there_only: list[str] = []
     for row in run.scored:
         schema = run.schemas.get(row.question.database_id)
         found = _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
         matched[row.question.id] = found.officially
         if not found.officially and not found.differing:
-            ours_only.append(row.question.id)
+            here_only.append(row.question.id)
+        if found.officially and found.differing:
+            there_only.append(row.question.id)
     total = Ratio(sum(matched.values()), len(run.scored))
-    apart = (
-        f"; {len(ours_only):,} more match by meaning, but its parser does not read them: "
-        f"{shorten(ours_only, MOST_IDS)}"
-        if ours_only
-        else ""
+    apart = "".join(
+        f"; {_matches(len(ids))} {why}: {shorten(ids, MOST_IDS)}"
+        for ids, why in (
+            (here_only, f"here only, its parser does not read {'it' if len(here_only) == 1 else 'them'}"),
+            (there_only, "there only, its parser drops OR in a join condition"),
+        )
+        if ids
     )
     return Measurement(
         total,
         by_question=matched,
-        further={"exact_match_official/unread_matches": len(ours_only)},
-        data={**total.as_object(), "unread_matches": ours_only},
+        further={
+            "exact_match_official/unread_matches": len(here_only),
+            "exact_match_official/matches_there_only": len(there_only),
+        },
+        data={**total.as_object(), "unread_matches": here_only, "matches_there_only": there_only},
         lines=(f"Exact set match, official parser: {percent(total)} ({counts(total)}){apart}",),
     )
+
+
+def _matches(count: int) -> str:
+    return f"{count:,} match" if count == 1 else f"{count:,} matches"
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,3 +177,28 @@ def test_links_are_scored_against_resolved_gold_as_well() -> None:
     found = resolved_linking(ScoredRun(report, {"shop": schema}))
     assert report.linking[0].nsr.total == 3  # a.id, b.id, b.x: names crossed with tables
     assert found[0].nsr.total == 2  # a.id, b.x
+
+
+def test_the_two_counts_of_exact_match_add_up_by_what_matches_in_one_of_them_only() -> None:
+    plain, inner = (
+        "SELECT name FROM item",
+        "SELECT T1.name FROM item AS T1 INNER JOIN item AS T2 ON T1.id = T2.id",
+    )
+    joined = "SELECT T1.name FROM item AS T1 JOIN item AS T2 ON T1.id = T2.id"
+    either = f"{joined} OR T1.price = T2.price"
+    rows = (
+        score("1", sql=plain, gold_sql=plain),
+        score("2", sql=inner, gold_sql=joined),
+        score("3", sql=either, gold_sql=f"{joined} AND T1.price = T2.price"),
+    )
+    run = run_of(*rows, exact_match=True)
+    here, there = METRICS.get("exact_match").of(run), METRICS.get("exact_match_official").of(run)
+    assert here is not None and there is not None
+    assert here.by_question == {"1": True, "2": True, "3": False}
+    assert there.by_question == {"1": True, "2": False, "3": True}
+    assert there.lines == (
+        "Exact set match, official parser: 66.67 % (2 of 3); 1 match here only, its parser does not read it: 2; "
+        "1 match there only, its parser drops OR in a join condition: 3",
+    )
+    assert (there.data["unread_matches"], there.data["matches_there_only"]) == (["2"], ["3"])
+    assert there.further["exact_match_official/matches_there_only"] == 1
