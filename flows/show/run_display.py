@@ -132,7 +132,7 @@ def _tables(view: RunView) -> list[TextTable]:
 
 def _bill(view: RunView) -> list[str]:
     report, cost = view.report, view.report.cost
-    took = "" if view.seconds is None else f", {duration(view.seconds)} in all"
+    took = "" if view.seconds is None else f", {duration(view.seconds)} for the questions"
     lines = [
         f"\n{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, "
         f"{money(cost.cost_usd)}{took}"

@@ -25,7 +25,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "status": "running, complete, partial (an error ended asking), interrupted (by the user), failed or killed",
         "started": "when it began, UTC",
         "finished": "when it ended, UTC; NULL: it runs, or was killed",
-        "seconds": "wall time of the run",
+        "seconds": "wall time of asking and scoring its questions, without the start of the command",
         "questions": "questions that were selected",
         "scored": "questions whose database and gold are there: the denominator of the score",
         "answered": "questions with a SQL",

@@ -95,7 +95,8 @@ def test_a_run_shows_its_scores_its_settings_and_what_is_wrong(
         "1 question unanswered of 3",
         f"crosscheck show {run_id} {third.question.id}",
         f"crosscheck rerun {run_id}",
-        "2 s in all",
+        "2 of 3 questions are wrong; one may have several causes",
+        "2 s for the questions",
     ):
         assert text in ran.out, text
     assert max(map(len, ran.out.splitlines())) <= 80
