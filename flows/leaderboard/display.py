@@ -32,6 +32,8 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
                 *(_share(beside[name](each)) for name in beside), *_cost(each), each.run_id
             )  # fmt: skip
         show(console, made, keep=6)
+        if board.unscored:
+            console.print(f"[yellow]![/] {board.unscored}", soft_wrap=True)
         if board.not_ranked:
             console.print("[dim]not ranked[/]")
         for each in board.not_ranked:

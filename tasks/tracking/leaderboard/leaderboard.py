@@ -85,6 +85,17 @@ class Board:
         part = f" of {self.of:,}" if self.of and self.of != self.questions else ""
         return f"{self.benchmark}, revision {self.revision}, rule {self.rule}, {self.questions:,}{part} questions"
 
+    @property
+    def unscored(self) -> str:
+        """How many of the questions the runs' scores leave out, and why, in a sentence; "" for none."""
+        left_out = sorted(
+            {self.questions - int(each.ex.total) for each in (*self.ranked, *self.not_ranked) if each.ex}
+        )
+        if not any(left_out):
+            return ""
+        some = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
+        return f"{some} of {self.questions:,} questions are not scored: their database or gold is missing"
+
 
 def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Board, ...]:
     """Return the boards, of one benchmark or of all, by benchmark, those with more questions first.

@@ -132,7 +132,27 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
     assert best["ex_corrected"]["total"] == 9
     assert (best["candidates"], best["pass_at_k"]["correct"]) == (3, 8.5)
     text = Page(file.read_text(encoding="utf-8")).text
-    assert "corrected golds 77.78 %" in text and "pass@3 85.00 %" in text
+    assert "corrected golds 77.78 % (7 of 9)" in text and "pass@3 85.00 % (8.5 of 10)" in text
+
+
+def test_questions_that_are_not_scored_are_said(home: Home) -> None:
+    def without(run_: StoredRun, unscored: int) -> StoredRun:
+        lost = [replace(row, executable=False) for row in run_.rows[:unscored]]
+        return replace(run_, rows=(*lost, *run_.rows[unscored:]))
+
+    warehouse, remark = (
+        Warehouse(home.warehouse),
+        "questions are not scored: their database or gold is missing",
+    )
+    keep(warehouse, [a_run("dac", 9)])
+    assert "not scored" not in run("leaderboard").out + Page(render(leaderboard(warehouse))).text
+    keep(warehouse, [without(a_run("dac", 9), 3)])
+    for text in (run("leaderboard").out, Page(render(leaderboard(warehouse))).text):
+        assert f"3 of 10 {remark}" in text
+    keep(warehouse, [without(a_run("dac", 9), 3), without(a_run("few-shot", 9), 2)])
+    for text in (run("leaderboard").out, Page(render(leaderboard(warehouse))).text):
+        assert f"2 to 3 of 10 {remark}" in text
+    assert run("leaderboard", "--json").json["boards"][0]["ranked"][0]["ex"]["total"] == 8
 
 
 def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
