@@ -22,6 +22,7 @@ from tasks.scoring.significance import compare_runs, holm, wilson
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import show_sweep
 from tasks.tracking.mlflow.store import find_store
+from tasks.wording import counted
 
 LEVEL = 0.05
 
@@ -181,13 +182,12 @@ def ranks(cells: Sequence[Done]) -> dict[str, str]:
     best = max(right, key=lambda name: sum(right[name].values()))
     others = [name for name in right if name != best]
     adjusted = holm([compare_runs(right[name], right[best]).p_value for name in others])
-    ranked = unranked | {best: "highest"}
+    close = sum(p_value >= LEVEL for p_value in adjusted)
+    ranked = unranked | {best: f"highest; {close:,} of {counted(len(others), 'other cell')} inside the noise"}
     for name, p_value in zip(others, adjusted, strict=True):
         ranked[name] = (
             f"lower, p = {p_value:.3g}" if p_value < LEVEL else f"inside the noise, p = {p_value:.2f}"
         )
-    if not any(text.startswith("lower") for text in ranked.values()):
-        ranked[best] = "highest, inside the noise"
     return ranked
 
 

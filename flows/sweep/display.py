@@ -8,7 +8,7 @@ from flows.sweep.cells import Sweep, estimated_usd
 from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
 from tasks.scoring.significance import wilson
-from tasks.wording import counts, money, number, percent
+from tasks.wording import counts, interval, money, number, percent
 
 WIDE = 160
 """Width of output that is not a terminal."""
@@ -50,21 +50,20 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
             shown.add_row(literal(done.cell.name), "–", "", "", "not evaluated", "", "")
             continue
         report = done.evaluated.report
-        low, high = wilson(report.ex.correct, report.ex.total)
         rank = "not in full" if done.problem else sweep.ranks.get(done.cell.name, "")
         shown.add_row(
             literal(done.cell.name),
             percent(report.ex),
             counts(report.ex),
-            f"{100 * low:.1f} to {100 * high:.1f}",
+            interval(*wilson(report.ex.correct, report.ex.total)),
             rank,
-            "0" if done.cell.free or not report.cost.calls else money(report.cost.cost_usd),
+            money(0.0 if done.cell.free or not report.cost.calls else report.cost.cost_usd),
             done.evaluated.summary["run_id"],
         )
     show(console, shown)
     console.print(
-        "Against the best: exact McNemar tests on the same questions, p adjusted for their number (Holm). Cells "
-        "inside the noise are not ranked."
+        "Against the best: exact McNemar tests on the same questions, p adjusted for their number (Holm). "
+        "Inside the noise: the difference to the highest may be chance (p is 0.05 or more), so the cell is not ranked."
     )
     for done in sweep.cells:
         failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0

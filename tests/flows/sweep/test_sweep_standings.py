@@ -1,8 +1,11 @@
 """How the cells of a sweep stand: significant differences are said, all others are not ranked."""
 
+import io
+import re
 from types import SimpleNamespace
 
-from flows.sweep.cells import Done, ranks
+from flows.sweep.cells import Done, Sweep, ranks
+from flows.sweep.display import print_sweep
 from flows.sweep.estimate import Estimate
 from tasks.records import Outcome, Question
 from tasks.scoring.build_report import build_report
@@ -25,20 +28,29 @@ def report(right: int) -> Report:
     return build_report(scores, rule="bird", schemas={})
 
 
-def done(name: str, right: int, problem: str = "", *, unranked: str = "") -> Done:
-    cell = SimpleNamespace(name=name, unranked=unranked)
-    return Done(cell, UNKNOWN, SimpleNamespace(report=report(right)), problem)  # type: ignore[arg-type]
+def done(name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False) -> Done:
+    cell = SimpleNamespace(name=name, unranked=unranked, free=free)
+    evaluated = SimpleNamespace(report=report(right), summary={"run_id": f"run-{name}"}, mlflow_served=True)
+    return Done(cell, UNKNOWN, evaluated, problem)  # type: ignore[arg-type]
 
 
 def test_a_cell_that_is_clearly_worse_is_said_to_be_lower_and_one_close_by_is_not_ranked() -> None:
     said = ranks([done("a", 80), done("b", 78), done("c", 50)])
-    assert said["a"] == "highest"
+    assert said["a"] == "highest; 1 of 2 other cells inside the noise"
     assert said["b"].startswith("inside the noise")
     assert said["c"].startswith("lower, p = ")
 
 
 def test_nothing_is_best_where_everything_is_noise() -> None:
-    assert ranks([done("a", 80), done("b", 79)])["a"] == "highest, inside the noise"
+    assert ranks([done("a", 80), done("b", 79)])["a"] == "highest; 1 of 1 other cell inside the noise"
+
+
+def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> None:
+    stream = io.StringIO()
+    print_sweep(Sweep("s1", (done("a", 80, free=True),)), stream)
+    assert re.search(
+        r"^a +80\.00 % +80 of 100 +71\.1 to 86\.7 % +\$0\.0000 +run-a$", stream.getvalue(), re.MULTILINE
+    )
 
 
 def test_p_values_are_adjusted_for_their_number() -> None:
@@ -55,5 +67,6 @@ def test_a_cell_that_was_stopped_does_not_stand_for_its_settings() -> None:
 def test_a_cell_that_saw_the_gold_is_not_ranked_and_nothing_is_ranked_against_it() -> None:
     gold = done("gold", 99, unranked="saw the gold")
     said = ranks([done("a", 80), gold, done("b", 50)])
-    assert said["a"] == "highest" and said["gold"] == "not ranked: saw the gold"
+    assert said["a"] == "highest; 0 of 1 other cell inside the noise"
+    assert said["gold"] == "not ranked: saw the gold"
     assert ranks([done("a", 80), gold]) == {"gold": "not ranked: saw the gold"}
