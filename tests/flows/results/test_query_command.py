@@ -95,6 +95,33 @@ def test_every_documented_example_runs(home: Path) -> None:
         assert ran.code == 0, ran.err
 
 
+def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home: Path) -> None:
+    warehouse, first = Warehouse(home / "warehouse.duckdb"), make_run()
+    others = (
+        ("20991231-000001-00000a", "spider-dev", first.backbone),
+        ("20991231-000002-00000b", first.benchmark, "b2"),
+    )
+    for run_id, benchmark, backbone in others:
+        other = replace(first, run_id=run_id, benchmark=benchmark, backbone=backbone)
+        warehouse.finish(other, make_report(40), {})
+    page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
+    (query,) = (each for each in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "PIVOT" in each)
+    shown = {
+        (row["benchmark"], row["backbone"], row["difficulty"]): row[first.pipeline]
+        for row in rows(run("query", query, "--json"))
+    }
+    reports = {
+        (first.benchmark, first.backbone): make_report(20),
+        ("spider-dev", first.backbone): make_report(40),
+        (first.benchmark, "b2"): make_report(40),
+    }
+    assert shown == {
+        (*names, grade): f"{100 * share.correct / share.total:.2f} % ({share.correct} of {share.total})"
+        for names, report in reports.items()
+        for grade, share in report.by_difficulty.items()
+    }
+
+
 def test_a_table_a_csv_and_a_json_object_say_the_same(home: Path) -> None:
     sql = "SELECT question_id, NULL AS unknown, 1.5 AS x, 'a,\"b' AS text FROM questions ORDER BY 1 LIMIT 2"
     text = run("query", sql).out
