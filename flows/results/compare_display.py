@@ -17,6 +17,7 @@ from tasks.tracking.pages.text import answer_in_words
 from tasks.wording import (
     MINUS,
     and_more,
+    counted,
     counts,
     interval,
     number,
@@ -36,8 +37,11 @@ def print_comparison(comparison: RunComparison, stream: TextIO, flips: int | Non
             show(console, part)
         else:
             console.print(part)
-    further = [as_table(comparison.metrics, equal=False)] if comparison.metrics else []
-    show_all(console, [*([comparison.corrected.table] if comparison.corrected else []), *further])
+    metrics = as_table(comparison.metrics, equal=False)
+    tables = [comparison.corrected.table] if comparison.corrected else []
+    show_all(console, [*tables, metrics] if metrics.rows else tables)
+    if comparison.metrics and not metrics.rows:
+        console.print(f"\n[dim]Metrics: {counted(len(comparison.metrics), 'value')} equal in both[/]")
     shown = comparison.flips[:flips]
     if shown:
         console.print("\n[bold]Flipped questions[/]")

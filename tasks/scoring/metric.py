@@ -92,6 +92,7 @@ class Metric:
         order: place in the summary; those of lower order come first.
         compare: computes one question's value from the rows of the gold and of the final SQL, inside a worker;
             None where no result is needed.
+        words: names in comparisons for the keys of its object in the summary; a key without one is its own name.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Metric:
     needs: tuple[str, ...] = ()
     order: int = 100
     compare: Compare | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, run: ScoredRun) -> Measurement | None:
         """Compute the metric; None where the run lacks what it needs."""
@@ -138,11 +140,12 @@ def metric(
     better: Better = "higher",
     needs: tuple[str, ...] = (),
     order: int = 100,
+    words: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[[ScoredRun], Measurement | None]], Metric]:
     """Return a decorator that makes a metric of a function; its name is the function's."""
 
     def decorate(measure: Callable[[ScoredRun], Measurement | None]) -> Metric:
-        return Metric(measure.__name__, title, measure, unit, better, needs, order)
+        return Metric(measure.__name__, title, measure, unit, better, needs, order, words=words or {})
 
     return decorate
 

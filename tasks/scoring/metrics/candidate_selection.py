@@ -17,7 +17,7 @@ NAMES = {
 
 
 @METRICS.register("selection")
-@metric("Selection", order=30)
+@metric("Selection", order=30, words=NAMES)
 def selection(run: ScoredRun) -> Measurement | None:
     """Report what a stage that selects between the two before it did, under the headline rule; None without one.
 

@@ -24,7 +24,7 @@ queries behind them; whether each keyword is used, join conditions included. Val
 
 
 @METRICS.register("exact_match")
-@metric("Exact set match", needs=("exact_match",), order=50)
+@metric("Exact set match", needs=("exact_match",), order=50, words={"by_hardness": "of hardness"})
 def exact_match(run: ScoredRun) -> Measurement:
     """Match the final SQL of every question with its gold, as Spider does, in all and by the gold's hardness.
 

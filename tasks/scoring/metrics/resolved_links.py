@@ -59,7 +59,11 @@ def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
 
 
 @METRICS.register("links_resolved")
-@metric("Linking, gold resolved through aliases", order=45)
+@metric(
+    "Linking, gold resolved through aliases",
+    order=45,
+    words={"nsr": "NSR", "strict_recall": "strict recall"},
+)
 def links_resolved(run: ScoredRun) -> Measurement:
     """Report non-strict recall, strict recall and precision of every link."""
     links = resolved_linking(run)

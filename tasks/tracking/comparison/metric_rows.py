@@ -21,6 +21,7 @@ class MetricRow:
     Attributes:
         metric: the metric's name.
         part: which of its values; "" for the metric's own.
+        words: the part as a person reads it.
         title: the metric's title.
         unit: its unit; of its own value only.
         better: which way is better; None where neither is.
@@ -29,6 +30,7 @@ class MetricRow:
 
     metric: str
     part: str
+    words: str
     title: str
     unit: str
     better: Better
@@ -58,7 +60,7 @@ class MetricRow:
                 if self.is_share
                 else signed(self.difference, "d" if integers else ".2f")
             )
-        named = f"{self.title}: {self.part}" if self.part else self.title
+        named = f"{self.title}: {self.words}" if self.part else self.title
         return named, self._text(self.a), self._text(self.b), change, self.better or ""
 
     def _text(self, value: Value | None) -> str:
@@ -70,7 +72,7 @@ class MetricRow:
 def metric_rows(a: StoredRun, b: StoredRun) -> tuple[MetricRow, ...]:
     """Return the values of every registered metric, and of those of a user's own that a run was asked for.
 
-    A metric that applies to neither run has no row, and neither has a count that is 0 in both.
+    A metric that applies to neither run has no row, and neither has a count that is 0 or a share of nothing in both.
     """
     rows = []
     for name, declared in _metrics(a, b).items():
@@ -81,11 +83,21 @@ def metric_rows(a: StoredRun, b: StoredRun) -> tuple[MetricRow, ...]:
         for data in found:
             if declared is None and isinstance(data, Mapping):
                 unit, better = data.get("unit", unit), data.get("better", better)
+        words = declared.words if declared else {}
         one, other = (dict(_values(data)) for data in found)
         rows += [
-            MetricRow(name, part, title, unit, better, one.get(part), other.get(part))
+            MetricRow(
+                name,
+                part,
+                " ".join(words.get(key, key) for key in part.split(" ")),
+                title,
+                unit,
+                better,
+                one.get(part),
+                other.get(part),
+            )
             for part in dict.fromkeys([*one, *other])
-            if one.get(part) or other.get(part)
+            if _counts(one.get(part)) or _counts(other.get(part))
         ]
     return tuple(rows)
 
@@ -101,6 +113,11 @@ def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> TextTable:
     left_out = f"; {counted(len(rows) - len(shown), 'value')} equal in both" if len(shown) < len(rows) else ""
     header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
     return TextTable("Metrics", header, tuple(row.cells for row in shown), f"{CAPTION}{left_out}")
+
+
+def _counts(value: Value | None) -> bool:
+    """Return whether a value says anything: no count of 0, no share of nothing."""
+    return bool(value.total if isinstance(value, Ratio) else value)
 
 
 def _metrics(a: StoredRun, b: StoredRun) -> dict[str, Metric | None]:

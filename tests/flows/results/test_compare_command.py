@@ -58,6 +58,17 @@ def test_the_verdict_is_printed(home: Path, fixed: int, broken: int, verdict: st
     assert verdict in ran.out
 
 
+def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> None:
+    warehouse, nothing = Warehouse(home / "warehouse.duckdb"), {"correct": 0, "total": 0, "value": None}
+    for each in later(two_runs(0, 0, 6)):
+        report = report_of(each.rows, (FINAL,))
+        same = {"unanswered": ["1", "2"], "selection": {"chosen_right": nothing}}
+        warehouse.finish(each.run, report, summary(each.run, report) | same, each.status)
+    told = run("compare", A, B).out
+    assert "Metrics: 1 value equal in both" in told
+    assert "chosen" not in told and "better" not in told
+
+
 def test_ten_flips_are_printed_and_all_of_them_where_asked_for(home: Path) -> None:
     keep(home, later(two_runs(14, 2, 60)))
     short, everything = run("compare", A, B).out, run("compare", A, B, "--all").out

@@ -29,7 +29,7 @@ def summarised(a: dict[str, Any] | None, b: dict[str, Any] | None) -> tuple[Stor
             {"exact_match": BETTER | {"by_hardness": {}}},
             [
                 "Exact set match | 30.00 % (6 of 20) | 45.00 % (9 of 20) | +15.00 | higher",
-                "Exact set match: by_hardness easy | 50.00 % (1 of 2) | – | – | higher",
+                "Exact set match: of hardness easy | 50.00 % (1 of 2) | – | – | higher",
             ],
         ),
         (
@@ -54,6 +54,19 @@ def summarised(a: dict[str, Any] | None, b: dict[str, Any] | None) -> tuple[Stor
             ],
         ),
         ({"selection": None}, {}, []),
+        (
+            {"selection": {"oracle": SHARE, "chosen_right": {"correct": 0, "total": 0, "value": None}}},
+            {"selection": {"oracle": BETTER, "chosen_right": {"correct": 0, "total": 0, "value": None}}},
+            ["Selection: either is right (oracle) | 30.00 % (6 of 20) | 45.00 % (9 of 20) | +15.00 | higher"],
+        ),
+        (
+            {"links_resolved": {"forward": {"nsr": SHARE}}},
+            {"links_resolved": {"forward": {"nsr": BETTER}}},
+            [
+                "Linking, gold resolved through aliases: forward NSR | 30.00 % (6 of 20) | 45.00 % (9 of 20) | "
+                "+15.00 | higher"
+            ],
+        ),
     ],
 )
 def test_a_row_is_a_value_of_a_metric_that_applies_to_one_of_the_runs(
