@@ -70,7 +70,8 @@ def find_question(stored: StoredRun, reference: str) -> QuestionScore:
     if not near.startswith("Did"):
         near = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
     raise DataError(
-        f'The run {run_id} has no question "{reference}". {near} "crosscheck show {run_id} --wrong" lists them.'
+        f'The run {run_id} has no question "{reference}". {near} All of them: '
+        f"`crosscheck query \"SELECT question_id FROM questions WHERE run_id = '{run_id}'\"`"
     )
 
 
