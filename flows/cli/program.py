@@ -180,7 +180,11 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("crosscheck: stopped.", err=True)
         code = 130
     except click.ClickException as error:
-        error.show()
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(
+                f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True
+            )
+        click.echo(f"crosscheck: {error.format_message()}", err=True)
         code = 2
     except CrosscheckError as error:
         _say(str(error))

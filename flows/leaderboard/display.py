@@ -21,7 +21,7 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
         beside = _beside(board)
         made = table(
             literal(board.title), "rank", "pipeline", "backbone", "EX", "right", f"{100 * CONFIDENCE:g} % interval",
-            *beside, "paid", "paid calls", "from cache", "input tokens", "output tokens", "run",
+            *beside, "paid", "calls paid", "from cache", "input tokens", "output tokens", "run",
             texts=TEXTS,
         )  # fmt: skip
         for column in made.columns:

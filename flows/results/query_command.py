@@ -14,12 +14,12 @@ class QueryOptions(options.Output):
 
     sql: str | None = options.argument(required=False, metavar="[SQL]")
     as_csv: bool = options.flag("--csv", "Print CSV with a header.")
-    as_schema: bool = options.flag("--schema", "Print every column of the views with its type and meaning.")
+    as_schema: bool = options.flag("--schema", "Print every column of the tables with its type and meaning.")
 
 
 @click.command(
     "query",
-    epilog="\b\nViews: runs, questions, candidates (the SQL after each stage), stages, calls.\n"
+    epilog="\b\nTables: runs, questions, candidates (the SQL after each stage), stages, calls.\n"
     "`crosscheck query` alone lists their columns, `--schema` also their meaning; docs/warehouse.md has more queries.\n"
     "\b\nExamples:\n"
     '  crosscheck query "SELECT run_id, backbone, pipeline, ex, cost_usd FROM runs ORDER BY started"\n'
@@ -39,7 +39,7 @@ class QueryOptions(options.Output):
 )
 @options.record(QueryOptions)
 def command(given: QueryOptions) -> None:
-    """Run SQL (DuckDB's dialect) on the results of all runs; without SQL, list the views and their columns."""
+    """Run SQL (DuckDB's dialect) on the results of all runs; without SQL, list the tables and their columns."""
     from flows.results.query_display import print_csv, print_rows, print_schema, print_views
     from tasks.tracking.warehouse.views import query, schema, views
 

@@ -43,7 +43,7 @@ def scores(night: Night, *, with_baseline: bool = False) -> Table:
 
 def costs(night: Night) -> Table:
     """Return the calls, the money and the time of every evaluation, and its efficiency where that was measured."""
-    columns = ("paid calls", "cached calls", "paid", "median", "p95", "took", "without an answer")
+    columns = ("calls paid", "cached calls", "paid", "median", "p95", "took", "without an answer")
     names = efficiencies(night)
     rows = (
         Row(judged, (*_cost(judged), *(measured(judged.entry, name) for name in names)))
