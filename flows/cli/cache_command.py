@@ -61,7 +61,10 @@ def command() -> None:
 @command.command("list")
 @options.record(ListOptions)
 def list_replies(given: ListOptions) -> None:
-    """Show the number of replies and their cost by model, and the latest replies."""
+    """Show replies and their cost by model.
+
+    Below them are the latest replies.
+    """
     from pydantic_core import to_jsonable_python
 
     from tasks.tracking.pages.text import visible

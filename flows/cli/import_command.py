@@ -43,11 +43,12 @@ def command() -> None:
 @command.command("rsl-sql")
 @options.record(ImportOptions)
 def rsl_sql(given: ImportOptions) -> None:
-    """Import outputs of RSL-SQL's released code for BIRD dev; by default its authors', with GPT-4o.
+    """Import outputs of RSL-SQL's code.
 
-    Needs bird/ and, unless --outputs is given, recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A
-    self-correction is recorded only if the final SQL differs from the selected one. If Crosscheck's pipeline needs
-    another self-correction, that question fails, because no reply is recorded for it.
+    They are outputs of its released code for BIRD dev, by default those of its authors, with GPT-4o. Needs bird/ and,
+    unless --outputs is given, recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded
+    only if the final SQL differs from the selected one. If Crosscheck's pipeline needs another self-correction, that
+    question fails, because no reply is recorded for it.
     """
     from tasks.backbone.recordings.file import check_writable, write_recording
     from tasks.benchmarks.layouts.base import layout_of

@@ -44,9 +44,10 @@ def command() -> None:
 )
 @options.record(DatasetOptions)
 def dataset(given: DatasetOptions) -> int:
-    """Write training pairs: the preliminary SQL of every training question, compared with its gold SQL.
+    """Write training pairs.
 
-    The questions of --benchmark and --also are the evaluated splits: no training split may contain any of them.
+    A pair is the preliminary SQL of a training question, compared with its gold SQL. The questions of --benchmark and
+    --also are the evaluated splits: no training split may contain any of them.
     """
     from flows.finetuning.dataset import run_dataset
     from flows.finetuning.settings import check_writable, held_out_file, pairs_settings, read_evaluated
@@ -86,7 +87,10 @@ def dataset(given: DatasetOptions) -> int:
 )
 @options.record(TrainOptions)
 def train(given: TrainOptions) -> int:
-    """Fine-tune a model on training pairs with LoRA. Needs the extra `finetune`, and a GPU for real models."""
+    """Fine-tune a model on training pairs.
+
+    With LoRA. Needs the extra `finetune`, and a GPU for real models.
+    """
     from flows.cli.progress import open_progress
     from flows.finetuning.settings import check_writable, finetuning_settings
     from flows.finetuning.training import run_training
@@ -120,7 +124,13 @@ def train(given: TrainOptions) -> int:
     return 0 if trained.finished else INTERRUPTED
 
 
-@command.command("evaluate")
+@command.command(
+    "evaluate",
+    epilog="\b\nExamples:\n"
+    "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --adapter out/adapter\n"
+    "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --eliminator eliminator\n"
+    "\b\nExit codes: 0 done; 2 bad input or configuration; 3 the endpoint cannot be reached.",
+)
 @options.record(JudgeOptions)
 def evaluate(given: JudgeOptions) -> None:
     """Count what an eliminator fixes and breaks on held-out pairs."""
@@ -168,7 +178,10 @@ def evaluate(given: JudgeOptions) -> None:
 )
 @options.record(MergeOptions)
 def merge(given: MergeOptions) -> None:
-    """Merge an adapter into its base model: a folder that every server can load, with the chat template."""
+    """Merge an adapter into its base model.
+
+    Writes a folder that every server can load, with the chat template.
+    """
     from flows.cli.progress import open_progress
     from tasks.finetuning.merging import merge as merge_adapter
     from tasks.finetuning.serving import NAME, transformers_merged, vllm_merged

@@ -51,9 +51,10 @@ def command() -> None:
 )
 @options.record(SuggestOptions)
 def suggest(given: SuggestOptions) -> None:
-    """List the questions on which RUNs of different backbones agree with each other and not with the gold.
+    """List questions whose gold may be wrong.
 
-    Nothing changes a score: a person decides, and writes it into a file of corrections (benchmark.golds).
+    On these, RUNs of different backbones agree with each other and not with the gold. Nothing changes a score: a
+    person decides, and writes it into a file of corrections (benchmark.golds).
     """
     from flows.gold.suggesting import check_runs
     from flows.gold.suggesting import suggest as find

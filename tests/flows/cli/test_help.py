@@ -15,6 +15,7 @@ from flows.descriptions import command as prepare_command
 from flows.report import result as evaluated
 from flows.runtime.control import Interrupted
 from tasks.errors import CrosscheckError
+from tests.support import in_process
 from tests.support.command_line import ROOT
 
 DOCUMENTS = (
@@ -23,6 +24,8 @@ DOCUMENTS = (
 )
 INLINE = re.compile(r"`crosscheck ([^`]+)`|\"crosscheck ([^\"]+)\"")
 PLACEHOLDER = "PLACEHOLDER"
+MOST_OF_A_LINE = 65
+"""Characters of the line of a command in the list of its group, of a terminal of 80 columns."""
 
 
 def commands(group: click.Group = crosscheck, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -183,3 +186,20 @@ def test_the_overview_lists_every_command_with_its_line() -> None:
     text = crosscheck.get_help(shown)
     for name, entry in COMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(entry.help)}$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if " " in path])
+def test_the_line_of_a_command_in_its_group_is_whole(path: str) -> None:
+    line = ALL[path].get_short_help_str(limit=MOST_OF_A_LINE)
+    assert not line.endswith("..."), f"the first sentence of {path} is cut in the list of its group"
+
+
+@pytest.mark.parametrize("arguments", [("nope",), ("runs", "--limit", "x"), ("show",), ("show", "latest")])
+def test_every_error_begins_alike(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    ran = in_process.run(*arguments)
+    assert ran.code == 2
+    assert ran.err.splitlines()[-1].startswith("crosscheck: ")
+    assert "Error:" not in ran.err
