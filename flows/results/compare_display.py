@@ -126,7 +126,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
         )
     tested = sum(each.p_value is not None for each in contrasts)
     if tested > 1:
-        table.caption = f"p adj.: adjusted for testing {tested} of them (Holm)"
+        table.caption = f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)"
     return table
 
 

@@ -198,4 +198,4 @@ def _progress(launched: Sequence[_Launched]) -> str:
     running = sum(not each.ended and each.state == "RUNNING" for each in launched)
     ended = sum(each.ended for each in launched)
     percent = sum(100.0 if each.ended else each.percent for each in launched) / len(launched)
-    return f"{ended} of {len(launched)} shards are through, {running} are being answered ({percent:.0f} % of all)"
+    return f"Shards: {ended} of {len(launched)} finished, {running} running; {percent:.0f} % of the questions"

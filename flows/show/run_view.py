@@ -20,7 +20,7 @@ from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import status
 from tasks.tracking.warehouse.runs import StoredRun
 
-UNKNOWN_DEFAULTS = "the defaults of these names cannot be read"
+UNKNOWN_DEFAULTS = "what differs from the defaults is unknown, the settings of these names cannot be read"
 
 
 @dataclass(frozen=True)

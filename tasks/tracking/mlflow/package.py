@@ -133,7 +133,7 @@ def fetch(folder: Path, run_id: str) -> Package:
     if not file.is_file():
         waiting = ", ".join(sorted(path.stem for path in folder.glob("*.json"))) or "none"
         raise DataError(
-            f'Run "{run_id}" does not wait to be logged to MLflow. Waiting in {folder}: {waiting}.'
+            f'Run "{run_id}" is not among the runs that are still to be logged to MLflow. In {folder}: {waiting}.'
         )
     return TypeAdapter(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
 

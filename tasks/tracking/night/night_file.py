@@ -70,9 +70,7 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
         DataError: no run or several runs match.
     """
     if not nights:
-        raise DataError(
-            f'There is no nightly run "{reference}": the deployment "nightly" has not ended one here yet.'
-        )
+        raise DataError(f'There is no nightly run "{reference}": none has finished in this folder yet.')
     if latest := _LATEST.fullmatch(reference):
         back = int(latest[1] or 0)
         if back >= len(nights):

@@ -155,7 +155,7 @@ def test_a_run_that_mlflow_missed_is_logged_later_by_the_command_that_the_summar
     assert run.info.status == "FINISHED"
     again = run_here(*command[1:])
     assert again.code == 2
-    assert "does not wait to be logged" in again.err
+    assert "is not among the runs that are still to be logged" in again.err
 
 
 def test_a_bug_is_a_sentence_and_its_traceback_is_in_the_log(

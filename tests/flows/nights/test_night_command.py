@@ -106,7 +106,7 @@ def test_what_is_not_there_is_said_in_words(home: Home, tmp_path: Path) -> None:
     for arguments in (("latest",), ("--html", str(tmp_path / "n.html"))):
         ran = run("night", *arguments)
         assert (ran.code, ran.out) == (2, "")
-        assert "has not ended one here yet" in ran.err
+        assert "none has finished in this folder yet" in ran.err
 
 
 @pytest.mark.usefixtures("green")

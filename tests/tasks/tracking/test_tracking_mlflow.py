@@ -239,7 +239,7 @@ def test_a_lost_server_does_not_lose_the_night(store: Store, client: MlflowClien
     assert run.data.metrics["ex"] == pytest.approx(make_report(30).ex.value, abs=1e-6)
     assert run.data.params["backbone.model"] == "weak-1"
     assert artifact(client, sent, "figures/ex_by_stage.svg").startswith(b"<svg ")
-    with pytest.raises(DataError, match="does not wait to be logged"):
+    with pytest.raises(DataError, match="is not among the runs that are still to be logged"):
         Tracker(home, store).log_again(make_run().run_id)
 
 
