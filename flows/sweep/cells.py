@@ -169,19 +169,26 @@ def ranks(cells: Sequence[Done]) -> dict[str, str]:
     """Compare each cell with the best one, and rank only significant differences.
 
     Exact McNemar tests paired by question, with p-values adjusted for their number (Holm). Cells that were not
-    evaluated in full are left out; those that used the gold SQL are not ranked.
+    evaluated in full are left out. Those that used the gold SQL, those without a scored question, and those that share
+    none with the best are not ranked.
     """
+    unranked = {done.cell.name: f"not ranked: {why}" for done in cells if (why := done.cell.unranked)}
     right = {
         done.cell.name: _right(done.evaluated.report)
         for done in cells
         if done.evaluated and not done.problem and not done.cell.unranked
     }
-    unranked = {done.cell.name: f"not ranked: {why}" for done in cells if (why := done.cell.unranked)}
-    if len(right) < 2:
+    unranked |= {name: "not ranked: no question is scored" for name, found in right.items() if not found}
+    scored = {name: found for name, found in right.items() if found}
+    if len(scored) < 2:
         return unranked
-    best = max(right, key=lambda name: sum(right[name].values()))
-    others = [name for name in right if name != best]
-    adjusted = holm([compare_runs(right[name], right[best]).p_value for name in others])
+    best = max(scored, key=lambda name: sum(scored[name].values()))
+    apart = [name for name, found in scored.items() if not found.keys() & scored[best].keys()]
+    unranked |= dict.fromkeys(apart, "not ranked: it shares no scored question with the best")
+    others = [name for name in scored if name not in (best, *apart)]
+    if not others:
+        return unranked
+    adjusted = holm([compare_runs(scored[name], scored[best]).p_value for name in others])
     close = sum(p_value >= LEVEL for p_value in adjusted)
     ranked = unranked | {best: f"highest; {close:,} of {counted(len(others), 'other cell')} inside the noise"}
     for name, p_value in zip(others, adjusted, strict=True):

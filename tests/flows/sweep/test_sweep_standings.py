@@ -3,6 +3,7 @@
 import io
 import re
 from types import SimpleNamespace
+from typing import Any
 
 from flows.sweep.cells import Done, Sweep, ranks
 from flows.sweep.display import print_sweep
@@ -14,24 +15,29 @@ from tasks.scoring.report import QuestionScore, Report, Verdict
 UNKNOWN = Estimate(100, None, None, None, None)
 
 
-def report(right: int) -> Report:
+def report(right: int, *, executable: bool = True, first: int = 0) -> Report:
     scores = [
         QuestionScore(
-            Question(str(n), "?", "db"),
-            Outcome(str(n), "SELECT 1"),
+            Question(str(first + n), "?", "db"),
+            Outcome(str(first + n), "SELECT 1"),
             Verdict({"bird": n < right}, "ok"),
             {},
             "SELECT 1",
+            executable=executable,
         )
         for n in range(100)
     ]
     return build_report(scores, rule="bird", schemas={})
 
 
-def done(name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False) -> Done:
+def done(
+    name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False, **scored: Any
+) -> Done:
     cell = SimpleNamespace(name=name, unranked=unranked, free=free)
-    evaluated = SimpleNamespace(report=report(right), summary={"run_id": f"run-{name}"}, mlflow_served=True)
-    return Done(cell, UNKNOWN, evaluated, problem)  # type: ignore[arg-type]
+    found = SimpleNamespace(
+        report=report(right, **scored), summary={"run_id": f"run-{name}"}, mlflow_served=True
+    )
+    return Done(cell, UNKNOWN, found, problem)  # type: ignore[arg-type]
 
 
 def test_a_cell_that_is_clearly_worse_is_said_to_be_lower_and_one_close_by_is_not_ranked() -> None:
@@ -70,3 +76,17 @@ def test_a_cell_that_saw_the_gold_is_not_ranked_and_nothing_is_ranked_against_it
     assert said["a"] == "highest; 0 of 1 other cell inside the noise"
     assert said["gold"] == "not ranked: saw the gold"
     assert ranks([done("a", 80), gold]) == {"gold": "not ranked: saw the gold"}
+
+
+def test_a_cell_without_a_scored_question_is_not_ranked() -> None:
+    said = ranks([done("a", 80), done("lost", 0, executable=False), done("c", 50)])
+    assert said["a"] == "highest; 0 of 1 other cell inside the noise" and said["c"].startswith("lower")
+    assert said["lost"] == "not ranked: no question is scored"
+    none = ranks([done("a", 0, executable=False), done("b", 0, executable=False)])
+    assert set(none.values()) == {"not ranked: no question is scored"}
+
+
+def test_a_cell_that_shares_no_scored_question_with_the_best_is_not_ranked() -> None:
+    said = ranks([done("a", 80), done("b", 50), done("other", 10, first=1000)])
+    assert said["a"] == "highest; 0 of 1 other cell inside the noise" and said["b"].startswith("lower")
+    assert said["other"] == "not ranked: it shares no scored question with the best"
