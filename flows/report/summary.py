@@ -184,7 +184,7 @@ def _remarks(evaluated: EvaluationResult) -> list[str]:
         lines.append(f"[red]✗[/] stopped asking: {literal(evaluated.fatal)}")
     for kind, count in report.failures.items():
         lines.append(
-            f"[red]✗[/] {count:,} of {report.questions:,} questions have no answer ({kind}) and count as wrong"
+            f"[red]✗[/] {count:,} of {report.scored:,} scored questions have no answer ({kind}) and count as wrong"
             f"{literal(_reason(evaluated, kind))}"
         )
     if report.mendable:

@@ -122,7 +122,7 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
     tracker = Tracker(settings.home)
     # takes seconds, during which predictions are scored
     store = asyncio.create_task(asyncio.to_thread(tracker.check))
-    judging = _Judging(progress, len(selected.scorable.questions))
+    judging = _Judging(progress, selected.scorable.compared)
     async with SqlWorkers() as workers:
         with VerdictCache(settings.home.verdicts, workers.limits) as cache:
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)

@@ -46,6 +46,14 @@ class Scorable:
     questions: Sequence[Question]
     databases: Mapping[str, Database] = field(repr=False)
 
+    @property
+    def compared(self) -> int:
+        """Number of questions that have a database and a gold, so that they can be scored."""
+        return sum(
+            question.database_id in self.databases and self.benchmark.has_gold(question.id)
+            for question in self.questions
+        )
+
 
 class Scorer:
     """Scorer of outcomes: compares their SQL with the gold SQL by execution, and builds the report.

@@ -10,7 +10,7 @@ from rich.console import Console
 from flows.report.tables import literal, open_console, print_sql
 from flows.show.question_view import QuestionView
 from tasks.records import Call, Execution, StageRecord
-from tasks.scoring.report import is_right, is_right_corrected
+from tasks.scoring.report import NO_GOLD, is_right, is_right_corrected
 from tasks.tracking.pages.text import answer_in_words, visible
 from tasks.wording import counted, money, number, seconds
 
@@ -153,7 +153,8 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
     score, run = view.score, view.stored.run
     console.print("\n[bold]Verdict[/]")
     if not score.executable:
-        console.print("not scored: the database was missing")
+        lacking = "it has no gold" if score.final.gold_status == NO_GOLD else "the database was missing"
+        console.print(f"not scored: {lacking}")
     else:
         console.print(f"{literal(answer_in_words(score, run.rule))} (rule {run.rule})", soft_wrap=False)
         others = [
@@ -168,7 +169,7 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
         )
     if view.causes:
         console.print(f"causes: {', '.join(view.causes)}")
-    if score.final.gold_status != "ok":
+    if score.final.gold_status not in ("ok", NO_GOLD):
         console.print(f"[yellow]![/] the gold itself fails ({score.final.gold_status})")
     for note in score.outcome.notes:
         console.print(f"[dim]·[/] {literal(note)}", soft_wrap=False)

@@ -141,8 +141,12 @@ def _bill(view: RunView) -> list[str]:
         lines.append(f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out")
     if report.missing_databases:
         names = shorten(list(report.missing_databases), 5)
-        left = report.questions - report.scored
+        lacking = sum(report.missing_databases.values())
         lines.append(
-            f"[yellow]![/] {left:,} of {report.questions:,} are not scored, databases missing: {literal(names)}"
+            f"[yellow]![/] {lacking:,} of {report.questions:,} are not scored, databases missing: {literal(names)}"
+        )
+    if report.without_gold:
+        lines.append(
+            f"[yellow]![/] {report.without_gold:,} of {report.questions:,} are not scored, without gold"
         )
     return lines
