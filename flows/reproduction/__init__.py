@@ -1,1 +1,1 @@
-"""Published figures beside ours: one module for each table or run that is reproduced."""
+"""Published figures, and those expected here, beside ours: one module for each table or run that is reproduced."""

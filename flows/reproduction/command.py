@@ -31,13 +31,15 @@ class ReproduceOptions(options.Files):
     "  spider-dail       DAIL-SQL's predictions on Spider dev, beside the official test-suite evaluator\n"
     "\b\nExamples:\n  crosscheck reproduce --data ~/text2sql\n"
     "  crosscheck reproduce rsl-sql-linking --data ~/text2sql --json\n"
-    "\b\nExit codes: 0 every figure matches; 1 some figures differ; 2 bad input or configuration.",
+    "\b\nExit codes: 0 every figure matches the published one, or the one expected here; 1 some differ;\n"
+    "2 bad input or configuration.",
 )
 @options.record(ReproduceOptions)
 def command(given: ReproduceOptions) -> int:
     """Compute published figures with Crosscheck and print both; without a NAME, all of them.
 
-    Calls no model and logs nothing. It shows that Crosscheck's metrics are those of the papers.
+    Where none was published, or the data here differ from the authors', a figure is compared with what is expected
+    here. Calls no model and logs nothing. It shows that Crosscheck's metrics are those of the papers.
     """
     from flows.cli.progress import open_progress
     from flows.reproduction.sources import Sources

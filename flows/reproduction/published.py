@@ -1,35 +1,42 @@
-"""Published figures and the corresponding computed ones."""
+"""Figures that were published or are expected on the data here, and the corresponding computed ones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from tasks.wording import DASH, UNKNOWN
 
 Value = float | int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Published figure and the computed one.
+    """Computed figure, and the one that it must agree with.
 
     Attributes:
         name: what it is, with its denominator where it has one.
-        published: published value.
+        published: published value; None if none was published.
         ours: computed value; None if it cannot be computed.
         digits: decimal places that must agree.
+        expected: value on the data here, where it is not the published one; None: the published one is expected.
     """
 
     name: str
-    published: float
+    published: Value
     ours: Value
     digits: int = 0
+    expected: Value = None
 
     @property
     def matches(self) -> bool:
-        """Whether both agree to the decimal places."""
-        return self.ours is not None and round(self.ours, self.digits) == round(self.published, self.digits)
+        """Whether the computed value is the expected one, or else the published one, to the decimal places."""
+        wanted = self.published if self.expected is None else self.expected
+        if self.ours is None or wanted is None:
+            return False
+        return round(self.ours, self.digits) == round(wanted, self.digits)
 
-    def shown(self, value: Value) -> str:
+    def shown(self, value: Value, *, missing: str = DASH) -> str:
         """Return a value with the decimal places that are compared."""
-        return "unknown" if value is None else f"{value:,.{self.digits}f}"
+        return missing if value is None else f"{value:,.{self.digits}f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,7 @@ class Reproduction:
                 {
                     "name": figure.name,
                     "published": figure.published,
+                    "expected": figure.expected,
                     "ours": None if figure.ours is None else round(figure.ours, figure.digits),
                     "matches": figure.matches,
                 }
@@ -75,12 +83,15 @@ class Reproduction:
         """Yield the lines of a plain-text table."""
         yield f"{self.name}: {self.title}"
         width = max((len(figure.name) for figure in self.figures), default=0)
-        yield f"  {'':<{width}}  {'published':>10}  {'ours':>10}"
+        yield f"  {'':<{width}}  {'published':>10}  {'expected here':>13}  {'ours':>10}"
         for figure in self.figures:
-            published, ours = figure.shown(figure.published), figure.shown(figure.ours)
+            published, expected = figure.shown(figure.published), figure.shown(figure.expected)
+            ours = figure.shown(figure.ours, missing=UNKNOWN)
             verdict = "match" if figure.matches else "MISMATCH"
-            yield f"  {figure.name:<{width}}  {published:>10}  {ours:>10}  {verdict}"
+            yield f"  {figure.name:<{width}}  {published:>10}  {expected:>13}  {ours:>10}  {verdict}"
         for remark in self.remarks:
             yield f"  · {remark}"
         count = len(self.figures) - len(self.mismatches)
-        yield f"  {count} of {len(self.figures)} figures match"
+        here = sum(figure.expected is not None for figure in self.figures)
+        held = f"; {here} are compared with what is expected here" if here else ""
+        yield f"  {count} of {len(self.figures)} figures match{held}"

@@ -67,6 +67,29 @@ def test_without_the_data_it_says_where_it_looked(crosscheck: CommandLine, tmp_p
     assert "Traceback" not in ran.err
 
 
+def test_what_nobody_published_is_called_expected_here(crosscheck: CommandLine, shared_data: Path) -> None:
+    names = ("superhero", "spider-dail")
+    found = crosscheck.run("reproduce", *names, "--data", str(shared_data), "--json").json["reproductions"]
+    superhero, dail = (
+        [(each["published"], each["expected"]) for each in reproduction["figures"]] for reproduction in found
+    )
+    assert superhero == [(108, 109), (110, 112), (110, 112), (112, 114), (None, 84)]
+    assert [published for published, _ in dail] == [None] * 7
+    assert [expected for _, expected in dail] == [972, 788, 809, 2, 6, 1, 681]
+
+
+def test_the_table_has_a_column_for_what_is_expected_here() -> None:
+    figures = (Figure("a", 108, 109, expected=109), Figure("b", None, 83, expected=84), Figure("c", 5, None))
+    lines = list(Reproduction("r", "t", figures).lines())
+    assert lines[1].split() == ["published", "expected", "here", "ours"]
+    assert [line.split() for line in lines[2:5]] == [
+        ["a", "108", "109", "109", "match"],
+        ["b", "–", "84", "83", "MISMATCH"],
+        ["c", "5", "–", "unknown", "MISMATCH"],
+    ]
+    assert lines[-1].strip() == "1 of 3 figures match; 2 are compared with what is expected here"
+
+
 @pytest.mark.parametrize(
     ("published", "ours", "digits", "matches"),
     [
