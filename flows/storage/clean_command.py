@@ -75,7 +75,7 @@ def command(given: CleanOptions) -> int:
         return 0
     if not given.yes:
         if not any(count for each in holdings for count in each.removable.values()):
-            unchanged = {key: found["bytes"] for key in ("before_bytes", "after_bytes")}
+            unchanged = dict.fromkeys(("before_bytes", "after_bytes"), found["bytes"])
             given.emit(found | unchanged | {"shrunk": False, "problems": []}, _nothing(folder, holdings))
             return 0
         if not _confirmed(folder, holdings, given):
