@@ -163,7 +163,7 @@ class Crosscheck(Results):
             limit: as in `evaluate`.
             settings: as in `evaluate`, for all cells.
             budget_usd: cost of the paid calls at which it stops asking; None: no limit.
-            dry_run: whether it is only estimated.
+            dry_run: whether it is only estimated, which needs no key.
 
         Raises:
             CrosscheckError: bad input. What keeps one cell from being evaluated is in `Sweep.table` instead.
@@ -185,7 +185,7 @@ class Crosscheck(Results):
             )
 
         models, ways = ([str(each) for each in group] for group in (backbones, pipelines))
-        cells = plan_sweep(cell, models, ways, grid_axes(grid))
+        cells = plan_sweep(cell, models, ways, grid_axes(grid), asked=not dry_run)
         check_budget(cells, budget_usd)
         start = None if dry_run else Start(new_run_id(), self._labels(), budget_usd)
         with restored_environment():

@@ -15,8 +15,8 @@ from tasks.settings.load import load_backbone_settings
 from tasks.settings.pipeline import PipelineSettings, SeaSqlSettings
 
 
-def eliminator_settings(pipeline: PipelineSettings) -> BackboneSettings | None:
-    """Return the settings of a pipeline's eliminator; None where it needs none.
+def eliminator_settings(pipeline: PipelineSettings, *, asked: bool = True) -> BackboneSettings | None:
+    """Return the settings of a pipeline's eliminator; None where it needs none. `asked` is as in `check_backbone`.
 
     Raises:
         ConfigurationError: there is no backbone of that name, or it cannot be asked.
@@ -26,7 +26,7 @@ def eliminator_settings(pipeline: PipelineSettings) -> BackboneSettings | None:
     if pipeline.eliminator is None or not pipeline.bias_elimination.enabled:
         return None
     settings = load_backbone_settings(find_conf(), pipeline.eliminator)
-    check_backbone(settings)
+    check_backbone(settings, asked=asked)
     return settings
 
 

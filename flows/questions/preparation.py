@@ -69,16 +69,16 @@ class Preparation:
         return tuple(question for question in self.questions if question.database_id in self.databases)
 
 
-def prepare(settings: EvaluationSettings, progress: Progress) -> Preparation:
-    """Prepare an evaluation; files are read again at every call.
+def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = True) -> Preparation:
+    """Prepare an evaluation; files are read again at every call. `asked` is as in `check_backbone`.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
     """
     check_demonstrations(settings)
-    check_backbone(settings.backbone)
-    eliminator_settings(settings.pipeline)
-    check_candidates(settings)
+    check_backbone(settings.backbone, asked=asked)
+    eliminator_settings(settings.pipeline, asked=asked)
+    check_candidates(settings, asked=asked)
     prompts.check()
     home = Path(settings.home)
     progress.step("Opening MLflow's store")

@@ -66,8 +66,10 @@ def _load(name: str, own: BackboneSettings) -> BackboneSettings:
     return own if found.name == own.name else found
 
 
-def check_candidates(settings: EvaluationSettings) -> None:
+def check_candidates(settings: EvaluationSettings, *, asked: bool = True) -> None:
     """Check before the first paid call that the candidates can be written, and differ.
+
+    `asked` is as in `check_backbone`.
 
     Raises:
         ConfigurationError: a backbone is unknown, cannot be asked, or would write one candidate several times.
@@ -86,7 +88,7 @@ def check_candidates(settings: EvaluationSettings) -> None:
             f"pipeline.candidates.n to at least {len(wanted.backbones)}."
         )
     for name, writer in zip(wanted.backbones, found.writers, strict=False):
-        check_backbone(writer)
+        check_backbone(writer, asked=asked)
         if kind_of(writer).replays and writer is not found.own:
             raise ConfigurationError(
                 f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '

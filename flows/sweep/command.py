@@ -46,7 +46,9 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
         metavar="USD",
         help="Stop when the paid calls have cost this amount.",
     )
-    dry_run: bool = options.flag("--dry-run", "Show the cells and their estimated costs; evaluate nothing.")
+    dry_run: bool = options.flag(
+        "--dry-run", "Show the cells and their estimated costs; evaluate nothing. No key is needed."
+    )
 
     def settings(self, backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
         """Return the settings of one cell.
@@ -86,7 +88,8 @@ def command(given: SweepOptions) -> int:
 
     labels = given.labels
     backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")
-    cells = plan_sweep(given.settings, backbones, pipelines, read_grid(given.grid))
+    grid = read_grid(given.grid)
+    cells = plan_sweep(given.settings, backbones, pipelines, grid, asked=not given.dry_run)
     check_budget(cells, given.budget)
     stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:

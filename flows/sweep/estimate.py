@@ -109,7 +109,7 @@ async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
     """Estimate every cell; cells that differ only in their backbone, but not in its reply formats, are measured once.
 
     Raises:
-        CrosscheckError: a cell cannot start: files, questions, databases or keys are missing.
+        CrosscheckError: a cell cannot start: files, questions or databases are missing.
     """
     measured: dict[str, tuple[_Part, ...]] = {}
     found = []
@@ -117,7 +117,7 @@ async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
         for cell in cells:
             formats = [_AskedFormats.of(backbone) for backbone in cell.backbones]
             key = f"{cell.settings.pipeline.model_dump_json()} {formats}"
-            preparation = prepare(cell.settings, progress)
+            preparation = prepare(cell.settings, progress, asked=False)
             if key not in measured:
                 progress.step(f"Estimating {cell.settings.pipeline.name}")
                 measured[key] = await _measure(preparation, cell, workers)

@@ -69,10 +69,13 @@ def plan_sweep(
     backbones: Sequence[str],
     pipelines: Sequence[str],
     grid: Sequence[Sequence[str]] = (),
+    *,
+    asked: bool = True,
 ) -> tuple[Cell, ...]:
     """Read the settings of every cell, pipelines varying fastest but for the grid: `pipeline.demonstrations.k=0,1,3`.
 
-    `settings_of` returns the settings of a backbone, a pipeline and the grid's settings of a cell.
+    `settings_of` returns the settings of a backbone, a pipeline and the grid's settings of a cell; `asked` is as in
+    `check_backbone`.
 
     Raises:
         ConfigurationError: an unknown name, key or value, a missing key of a backbone, two equal cells, or none.
@@ -93,8 +96,8 @@ def plan_sweep(
             f'The sweep has "{twice}" twice. Name every backbone, pipeline and value once.'
         )
     for cell in cells:
-        check_backbone(cell.settings.backbone)
-        check_candidates(cell.settings)
+        check_backbone(cell.settings.backbone, asked=asked)
+        check_candidates(cell.settings, asked=asked)
     return tuple(cells)
 
 
@@ -104,8 +107,8 @@ def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
     Raises:
         ConfigurationError: a negative amount, a backbone without a price, or an eliminator.
     """
-    if budget_usd is not None and not budget_usd >= 0:
-        raise ConfigurationError(f"--budget {budget_usd:g}: it must be 0 or more US dollars.")
+    if budget_usd is not None and not budget_usd > 0:
+        raise ConfigurationError(f"--budget {budget_usd:g}: it must be more than 0 US dollars.")
     second = next((cell for cell in cells if getattr(cell.settings.pipeline, "eliminator", None)), None)
     if budget_usd is not None and second:
         raise ConfigurationError(

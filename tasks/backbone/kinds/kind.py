@@ -45,8 +45,13 @@ def kind_of(settings: BackboneSettings) -> BackboneKind:
     return found
 
 
-def check_backbone(settings: BackboneSettings) -> None:
+def check_backbone(settings: BackboneSettings, *, asked: bool = True) -> None:
     """Check before the first paid call that a backbone can be used.
+
+    Args:
+        settings: of the backbone.
+        asked: whether it is going to be asked; False where its calls are only estimated, for which one that is paid
+            needs no key.
 
     Raises:
         ConfigurationError: the API key is missing, there is no recording to serve, a reply format cannot be
@@ -64,4 +69,5 @@ def check_backbone(settings: BackboneSettings) -> None:
             raise ConfigurationError(
                 f'backbone.reply_by_stage: there is no stage "{stage}". {did_you_mean(stage, STAGES)}'
             )
-    kind_of(settings).check(settings)
+    if asked or not kind_of(settings).paid:
+        kind_of(settings).check(settings)

@@ -98,6 +98,28 @@ def test_a_backbone_that_refuses_its_key_does_not_keep_the_others_from_being_eva
     assert "Traceback" not in ran.err
 
 
+def test_an_estimate_needs_no_key(built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.support.in_process import run
+
+    shutil.copytree(built_demo, tmp_path / "home")
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    second = ("--set", "pipeline.candidates.n=2", "--set", "pipeline.candidates.backbones=[openai, deepseek]")
+    ran = run(
+        "sweep",
+        "--backbones",
+        "openai",
+        "--pipelines",
+        "few-shot",
+        *second,
+        "--limit",
+        "2",
+        "--dry-run",
+        "--json",
+    )
+    assert ran.code == 0, ran.err
+    assert ran.json["cells"][0]["estimate"]["calls"] == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
