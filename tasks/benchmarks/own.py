@@ -78,7 +78,7 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
     settings = {
         "description": f"{len(questions)} questions of {wanted.pairs.name}",
         "layout": "bird",
-        "folder": str(folder),
+        "folder": "./",
         "tables": "",
         **({"url": url} if url else {}),
         "dialect": engine.name,

@@ -27,7 +27,8 @@ class BenchmarkSettings(Settings):
     """How its files are laid out: "bird", "spider", or `path/to/file.py:class` of your own. "demo" is built on first
     use and then read as "bird"."""
     folder: str = "."
-    """Folder of its files, below the data location (`--data`, CROSSCHECK_DATA) unless absolute."""
+    """Folder of its files, below the data location (`--data`, CROSSCHECK_DATA) unless absolute; one that begins with
+    `./` is below the folder of the YAML file."""
     questions: FileNames = "dev.json"
     """Questions of the evaluated split, with their gold SQL: a file, or a list of files and patterns (`*.json`), read
     one after the other. `{dialect}` in a name stands for the dialect."""

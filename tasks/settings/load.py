@@ -112,13 +112,13 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
     for override in overrides:
         target, keys, value = parse_override(override)
         if target == kind:
-            if ".".join(keys) in USER_FILES.get(kind, ()):
+            if _is_file(kind, ".".join(keys), value):
                 value = _in_folder(value, Path.cwd())
             _put(content, keys, _absolute(value, Path.cwd()), override)
             where[".".join(keys)] = f"--set {override}"
     content = {key: _absolute(value, path.resolve().parent) for key, value in content.items()}
-    for key in USER_FILES.get(kind, ()):
-        content |= {key: _in_folder(content[key], path.resolve().parent)} if key in content else {}
+    for key in [key for key, value in content.items() if _is_file(kind, key, value)]:
+        content[key] = _in_folder(content[key], path.resolve().parent)
     model = _model(KINDS[kind], path, content, where)
     try:
         return model.model_validate(content)
@@ -136,6 +136,12 @@ def _absolute(value: Any, folder: Path) -> Any:
     if isinstance(value, dict):
         return {key: _absolute(item, folder) for key, item in value.items()}
     return absolute(value, folder) if isinstance(value, str) else value
+
+
+def _is_file(kind: str, key: str, value: Any) -> bool:
+    """Return whether a value names a file or folder of the user: `./` before a benchmark's folder says so."""
+    beside = (kind, key) == ("benchmark", "folder") and isinstance(value, str) and value.startswith("./")
+    return beside or key in USER_FILES.get(kind, ())
 
 
 def _in_folder(value: Any, folder: Path) -> Any:
