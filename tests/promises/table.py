@@ -170,7 +170,7 @@ PROMISES: dict[str, Promise] = {
     "input": Promise(
         "Wrong options, settings, files and names: exit code 2 before anything is asked, one message that names the "
         "place, no traceback, nothing executed",
-        137,
+        138,
         "promises/test_bad_input.py",
     ),
 }

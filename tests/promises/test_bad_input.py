@@ -115,6 +115,7 @@ PREDICTIONS: dict[str, str | bytes] = {
     "s.json": '"text"',
     "t.json": b"\xff\xfe\x00",
     "u.json": "[[1, 2]]",
+    "b.json": "{}",
     "v.json": '{"0": {"nested": 1}}',
     "w.csv": "",
     "x.csv": "a,b\n1",

@@ -10,6 +10,9 @@ from pathlib import Path
 from tasks.benchmarks.files.readers import Row, json_line_rows, json_rows, read_text
 from tasks.errors import DataError
 
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""What may separate columns, in words."""
+
 
 def plain_name(name: str) -> str:
     """Return a column's name in small letters, with `_` for all that is no letter or digit.
@@ -28,7 +31,7 @@ def read_objects(path: Path) -> Iterator[Row]:
     """
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
-        rows = _csv_rows(path, "\t" if ending == ".tsv" else ",")
+        rows = _csv_rows(path, ending)
     elif ending in (".jsonl", ".ndjson"):
         rows = json_line_rows(path)
     elif ending == ".json":
@@ -37,6 +40,15 @@ def read_objects(path: Path) -> Iterator[Row]:
         raise DataError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json, by which it is read.")
     for row in rows:
         yield replace(row, content={plain_name(key): value for key, value in row.content.items()})
+
+
+def delimiter_of(header: str) -> str:
+    """Return what separates the columns of a CSV file's first line; spreadsheets write semicolons in many countries.
+
+    >>> delimiter_of("question;sql")
+    ';'
+    """
+    return max(DELIMITERS, key=header.count)
 
 
 def read_csv_table(path: Path, text: str, delimiter: str) -> tuple[list[str], dict[int, list[str]]]:
@@ -56,7 +68,8 @@ def read_csv_table(path: Path, text: str, delimiter: str) -> tuple[list[str], di
             if len(cells) != len(header):
                 raise DataError(
                     f"{path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)}. "
-                    'A text with commas or line breaks must stand in quotes ("), quotes within it doubled.'
+                    f'A text with {DELIMITERS[delimiter]} or line breaks must stand in quotes ("), quotes within it '
+                    "doubled."
                 )
             rows[reader.line_num] = cells
     except csv.Error as error:
@@ -64,7 +77,9 @@ def read_csv_table(path: Path, text: str, delimiter: str) -> tuple[list[str], di
     return header, rows
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
-    header, rows = read_csv_table(path, read_text(path), delimiter)
+def _csv_rows(path: Path, ending: str) -> Iterator[Row]:
+    text = read_text(path)
+    delimiter = "\t" if ending == ".tsv" else delimiter_of(text.partition("\n")[0])
+    header, rows = read_csv_table(path, text, delimiter)
     for position, cells in enumerate(rows.values()):
         yield Row(path, position, dict(zip(header, cells, strict=True)))

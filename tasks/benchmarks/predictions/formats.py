@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.benchmarks.files.pairs import read_csv_table
+from tasks.benchmarks.files.pairs import delimiter_of, read_csv_table
 from tasks.benchmarks.files.readers import parse_json, read_text
 from tasks.benchmarks.predictions.columns import Reading, find_columns
 from tasks.errors import DataError
@@ -98,8 +98,10 @@ def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFi
     text = read_text(path)
     if not text.strip():
         raise DataError(f"{path} is empty. {_valid()}")
-    kind, entries = _read(path, text, reading)
-    return PredictionFile(path, kind, hashlib.sha256(path.read_bytes()).hexdigest(), tuple(entries), reading)
+    kind, read = _read(path, text, reading)
+    if not (entries := tuple(read)):
+        raise DataError(f"{path} holds no prediction. {_valid()}")
+    return PredictionFile(path, kind, hashlib.sha256(path.read_bytes()).hexdigest(), entries, reading)
 
 
 def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Entry]]:
@@ -115,8 +117,7 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Ent
     if ending in (".csv", ".tsv") or (
         re.search(r"\b(question|instance)_id\b", head) and ("," in head or "\t" in head)
     ):
-        delimiter = "\t" if ending == ".tsv" or "," not in head else ","
-        return "csv", _csv(path, text, delimiter, reading)
+        return "csv", _csv(path, text, "\t" if ending == ".tsv" else delimiter_of(head), reading)
     return "lines", _lines(text)
 
 

@@ -64,6 +64,29 @@ def test_a_database_that_is_missing_is_named_without_options_of_other_commands(
     assert "--data " not in ran.err
 
 
+def test_a_spreadsheet_may_separate_columns_by_semicolons(bird: Files, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text('\ufeffquestion;sql\n"How many; all?";"SELECT 1, 2"\n', encoding="utf-8")
+    made = make_benchmark(NewBenchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird"))
+    benchmark = loaded(made.file, tmp_path)
+    assert benchmark.questions[0].text == "How many; all?"
+    assert benchmark.gold["0"] == "SELECT 1, 2"
+
+
+def test_a_benchmark_that_was_made_can_be_moved(
+    bird: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text(CSV, encoding="utf-8")
+    made = make_benchmark(NewBenchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird"))
+    assert str(tmp_path) not in made.file.read_text(encoding="utf-8")
+    (tmp_path / "sent").mkdir()
+    moved = (tmp_path / "mine").rename(tmp_path / "sent" / "mine")
+    monkeypatch.chdir(tmp_path / "sent")
+    for named in (moved / "mine.yaml", Path("mine/mine.yaml")):
+        assert loaded(named, tmp_path).missing == {}
+
+
 def test_json_lines_may_name_ids_and_one_of_several_databases(bird: Files, tmp_path: Path) -> None:
     other = tmp_path / "mall.db"
     other.write_bytes(bird.database.read_bytes())
