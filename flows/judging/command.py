@@ -37,8 +37,8 @@ class JudgeOptions(options.Questions, options.Files):
     "  crosscheck judge 20261121-020000-3f9a1c --backbone openai --all --limit 50 --budget 0.5\n"
     "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
     "Interrupted or failed? The same command continues; no reply is paid for twice.\n"
-    "\b\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion and can be asked about again;\n"
-    "130 interrupted.",
+    "\b\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion: the same command asks again where a\n"
+    "call failed, and not where the model's reply could not be read; 130 interrupted.",
 )
 @options.record(JudgeOptions)
 def command(given: JudgeOptions) -> int:

@@ -13,7 +13,7 @@ from tasks.tables import TextTable
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.tracker import log_values
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
-from tasks.wording import counted, counts, money, number, percent, shorten
+from tasks.wording import and_more, counted, counts, money, number, percent, shorten
 
 MOST_IDS = 20
 
@@ -85,7 +85,15 @@ def print_judged(judged: Judged, problem: str, stream: TextIO) -> None:
         f"{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, {money(cost.cost_usd)}; "
         f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out"
     )
-    for name, why in list(judged.failures.items())[:MOST_IDS]:
-        console.print(f"[yellow]![/] {literal(name)}: no opinion, {literal(why)}")
+    if failed := list(judged.failures.items()):
+        console.print(f"[yellow]![/] no opinion on {len(failed):,} of {counted(len(judged.rows), 'answer')}:")
+        for name, why in failed[:MOST_IDS]:
+            console.print(f"  {literal(name)}: {literal(why)}")
+        if rest := and_more(failed, MOST_IDS):
+            console.print(f"  {rest}; --json lists all")
+        console.print(
+            "The same command asks again where a call failed. A reply that cannot be read is kept and read again: ask "
+            "another model, or in another form (--set backbone.reply)."
+        )
     if problem:
         console.print(f"[yellow]![/] MLflow does not have them: {literal(problem)}")

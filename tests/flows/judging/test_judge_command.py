@@ -103,6 +103,20 @@ def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake
         assert refused.code == 2 and said in refused.err
 
 
+def test_every_answer_without_an_opinion_is_counted_and_an_unreadable_reply_is_not_bought_twice(
+    judged: Judged, fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.judging.keeping.MOST_IDS", 1)
+    fake_openai.answer = lambda body: "?"
+    for _ in range(2):
+        ran = run("judge", judged.run_id, "--backbone", judged.backbone)
+        assert ran.code == 3, ran.err
+        said = " ".join(ran.out.split())
+        assert "no opinion on 3 of 3 answers: " in said and "and 2 more; --json lists all" in said
+        assert "A reply that cannot be read is kept" in said
+        assert len(fake_openai.requests) == 6
+
+
 def test_nothing_but_the_command_can_ask_for_an_opinion() -> None:
     asking = "flows.judging.opinion"
     assert {each.module for each in all_imports() if each.imported.startswith(asking)} == {
