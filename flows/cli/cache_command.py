@@ -27,7 +27,7 @@ class ListOptions(options.Output):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PruneOptions(options.Folder):
+class PruneOptions(options.Output):
     """Options of `crosscheck cache prune`."""
 
     older_than: str | None = options.option(
@@ -39,7 +39,7 @@ class PruneOptions(options.Folder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(options.Folder):
+class ExportOptions(options.Output):
     """Options of `crosscheck cache export`."""
 
     file: str = options.argument(type=click.Path(dir_okay=False, writable=True))
@@ -100,11 +100,11 @@ def prune(given: PruneOptions) -> None:
     with _open(given) as cache:
         count = sum(1 for _ in cache.entries(model=given.model, older_than=age))
         question = f"Remove {count:,} replies? A removed reply is paid for again when it is needed."
-        if count and not given.yes and not click.confirm(question):
-            click.echo("Nothing was removed.")
+        if count and not given.yes and not click.confirm(question, err=given.as_json):
+            given.emit({"removed": 0}, lambda stream: click.echo("Nothing was removed.", stream))
             return
         removed = cache.prune(older_than=age, model=given.model, all=given.everything)
-        click.echo(f"{removed:,} replies removed.")
+    given.emit({"removed": removed}, lambda stream: click.echo(f"{removed:,} replies removed.", stream))
 
 
 @command.command("export")
@@ -112,7 +112,11 @@ def prune(given: PruneOptions) -> None:
 def export(given: ExportOptions) -> None:
     """Write all replies with their requests to FILE as JSON lines."""
     with _open(given) as cache:
-        click.echo(f"{cache.export(Path(given.file)):,} replies written to {given.file}.")
+        written = cache.export(Path(given.file))
+    given.emit(
+        {"file": given.file, "replies": written},
+        lambda stream: click.echo(f"{written:,} replies written to {given.file}.", stream),
+    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from tasks.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportOptions(options.Data):
+class ImportOptions(options.Data, options.Json):
     """Options of `crosscheck import rsl-sql`."""
 
     output: Path = options.path(
@@ -72,4 +72,10 @@ def rsl_sql(given: ImportOptions) -> None:
         layout_of(settings.layout).read_split(folder / settings.folder / settings.question_files[0]).questions
     )
     count = write_recording(path, recorded_replies(release, questions, given.model or MODEL))
-    click.echo(f"{count:,} replies to {len(release.forward_link):,} questions are recorded in {path}.")
+    asked = len(release.forward_link)
+    given.emit(
+        {"file": str(path), "replies": count, "questions": asked},
+        lambda stream: click.echo(
+            f"{count:,} replies to {asked:,} questions are recorded in {path}.", stream
+        ),
+    )

@@ -8,7 +8,7 @@ from flows.cli import options
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogOptions(options.Folder):
+class LogOptions(options.Output):
     """Options of `crosscheck log`."""
 
     run: str = options.argument()
@@ -21,4 +21,7 @@ def command(given: LogOptions) -> None:
     from tasks.tracking.mlflow.tracker import Tracker
 
     tracked = Tracker(given.read_folder).log_again(given.run)
-    click.echo(f"Logged as run {tracked.run_id} to {tracked.tracking_uri}.")
+    given.emit(
+        {"mlflow_run_id": tracked.run_id, "tracking_uri": tracked.tracking_uri},
+        lambda stream: click.echo(f"Logged as run {tracked.run_id} to {tracked.tracking_uri}.", stream),
+    )

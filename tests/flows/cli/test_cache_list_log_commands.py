@@ -53,6 +53,8 @@ def test_bought_replies_are_listed_exported_and_removed_only_by_who_says_so(
     file = tmp_path / "replies.jsonl"
     exported = run_here("cache", "export", str(file))
     assert exported.out == f"{bought} replies written to {file}.\n"
+    as_json = run_here("cache", "export", str(file), "--json").json
+    assert as_json == {"file": str(file), "replies": bought}
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert len(lines) == bought
     assert all(line["text"] and line["request"] for line in lines)
@@ -62,8 +64,9 @@ def test_bought_replies_are_listed_exported_and_removed_only_by_who_says_so(
     assert run_here("cache", "prune").code == 2
     assert run_here("cache", "prune", "--older-than", "soon").code == 2
     assert run_here("cache", "list", "--json").json["cache"]["entries"] == bought
-    pruned = run_here("cache", "prune", "--model", "local-model", "--yes")
-    assert (pruned.code, pruned.out) == (0, f"{bought} replies removed.\n")
+    assert run_here("cache", "prune", "--model", "another", "--json").json == {"removed": 0}
+    pruned = run_here("cache", "prune", "--model", "local-model", "--yes", "--json")
+    assert (pruned.code, pruned.json) == (0, {"removed": bought})
     assert run_here("cache", "list", "--json").json["cache"]["entries"] == 0
 
 
@@ -148,9 +151,9 @@ def test_a_run_that_mlflow_missed_is_logged_later_by_the_command_that_the_summar
     command = problem.split('"')[1].split()
     assert command[:2] == ["crosscheck", "log"]
 
-    logged = run_here(*command[1:])
+    logged = run_here(*command[1:], "--json")
     assert logged.code == 0, logged.err
-    run_id = logged.out.split()[3]
+    run_id = logged.json["mlflow_run_id"]
     run = MlflowClient(f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}").get_run(run_id)
     assert run.info.status == "FINISHED"
     again = run_here(*command[1:])

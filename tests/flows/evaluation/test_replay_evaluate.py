@@ -196,9 +196,11 @@ def test_without_a_database_the_stages_that_execute_nothing_run_and_linking_coun
     crosscheck: CommandLine, shared_data: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "rsl-sql.jsonl"
-    imported = crosscheck.run("import", "rsl-sql", "--data", str(shared_data), "--output", str(path))
+    imported = crosscheck.run(
+        "import", "rsl-sql", "--data", str(shared_data), "--output", str(path), "--json"
+    )
     assert imported.code == 0, imported.err
-    assert "10,787 replies to 1,534 questions" in imported.out
+    assert imported.json == {"file": str(path), "replies": 10_787, "questions": 1_534}
     bird = ("--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "0-4,717-719,803,817")
     ran = crosscheck.run(*replayed(path, *bird, "--set", "pipeline.demonstrations.k=0"))
     assert ran.code == 0, ran.err
