@@ -91,7 +91,7 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
         CrosscheckError: what is wrong and what to do about it.
     """
     check_backbone(settings.backbone)
-    eliminator_settings(settings.pipeline)
+    eliminator_settings(settings)
     check_candidates(settings)
     if has_oracle(settings.pipeline):
         raise ConfigurationError(

@@ -77,7 +77,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = T
     """
     check_demonstrations(settings)
     check_backbone(settings.backbone, asked=asked)
-    eliminator_settings(settings.pipeline, asked=asked)
+    eliminator_settings(settings, asked=asked)
     check_candidates(settings, asked=asked)
     prompts.check()
     home = Path(settings.home)

@@ -83,17 +83,19 @@ class Session:
             async with (
                 SqlWorkers() as workers,
                 open_backbone(found.own, cache=replies, stop_now=control.stop_now) as backbone,
-                open_eliminator(settings.pipeline, cache=replies, stop_now=control.stop_now) as eliminator,
             ):
                 paid = with_budget(control.budget, backbone, found.own)
                 observed = _observer(settings, paid, traced=traced)
                 own = MeteredBackbone(observed or paid, ReplyFormats.of(found.own))
 
-                def wrapped(writer: Backbone, of: BackboneSettings) -> Backbone:
-                    paid = with_budget(control.budget, writer, of)
+                def wrapped(other: Backbone, of: BackboneSettings) -> Backbone:
+                    paid = with_budget(control.budget, other, of)
                     return observed.beside(paid) if observed else paid
 
-                async with open_writers(found, own, wrapped, replies, control.stop_now) as writers:
+                async with (
+                    open_eliminator(settings, own, wrapped, replies, control.stop_now) as eliminator,
+                    open_writers(found, own, wrapped, replies, control.stop_now) as writers,
+                ):
                     yield cls(
                         settings=settings,
                         control=control,

@@ -128,7 +128,7 @@ def _is_free(settings: EvaluationSettings) -> bool:
     if kind_of(settings.backbone).paid or has_oracle(settings.pipeline):
         return False
     check_backbone(settings.backbone)
-    eliminator, writers = eliminator_settings(settings.pipeline), writer_settings(settings).writers
+    eliminator, writers = eliminator_settings(settings), writer_settings(settings).writers
     others = (*writers, *([eliminator] if eliminator else ()))
     return not any(kind_of(other).paid for other in others)
 

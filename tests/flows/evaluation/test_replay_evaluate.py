@@ -95,6 +95,32 @@ def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
     assert again.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("free", [False, True])
+def test_a_replay_asks_no_eliminator(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path, free: bool
+) -> None:
+    path, eliminator = tmp_path / "run.jsonl", tmp_path / "eliminator.yaml"
+    settings = f"kind: {'offline' if free else 'openai'}\nmodel: eliminator\nbase_url: {model.base_url}\n"
+    eliminator.write_text(settings, encoding="utf-8")
+    ordinary = model.answer
+    model.answer = lambda body: "SELECT 42" if body["model"] == "eliminator" else ordinary(body)
+    sea = ("--pipeline", "sea-sql", "--set", f"pipeline.eliminator={eliminator}", "--limit", "2", "--json")
+    first = demo.run("evaluate", "--backbone", backbone_file, "--record", str(path), *sea)
+    assert first.code == 0, first.err
+    assert sum(line.get("stage") == "bias_elimination" for line in lines(path)) == 2
+    requests = len(model.requests)
+    eliminator.write_text(f"{settings}api_key_env: CROSSCHECK_NO_SUCH_KEY\n", encoding="utf-8")
+    replay = demo.run(*replayed(path, *sea))
+    assert found(replay) == found(first)
+    assert len(model.requests) == requests
+    served = replay.json["replay"]
+    assert (served["by_request"], served["missing"]) == (len(lines(path)), 0)
+    if not free:
+        rows = Warehouse(demo.home / "warehouse.duckdb").read_run(replay.json["run_id"]).rows
+        steps = [{step.stage: step.sql for step in row.outcome.candidates} for row in rows]
+        assert [step["2_bias_elimination"] for step in steps] == ["SELECT 42"] * 2
+
+
 def test_a_reply_that_is_missing_fails_its_question_alone_and_a_changed_prompt_is_said(
     demo: CommandLine, tmp_path: Path
 ) -> None:
