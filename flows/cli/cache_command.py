@@ -98,7 +98,7 @@ def prune(given: PruneOptions) -> None:
 
     age = age_of(given.older_than, "--older-than") if given.older_than else None
     with _open(given) as cache:
-        count = sum(1 for _ in cache.entries(model=given.model, older_than=age))
+        count = cache.count(given.model, age)
         question = f"Remove {count:,} replies? A removed reply is paid for again when it is needed."
         if count and not given.yes and not click.confirm(question, err=given.as_json):
             given.emit({"removed": 0}, lambda stream: click.echo("Nothing was removed.", stream))

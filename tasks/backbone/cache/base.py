@@ -1,49 +1,39 @@
 """Base class of the reply caches: replies of models by request, so that each is paid for once."""
 
-import datetime
-import json
 import logging
 import threading
-import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Engine,
     Insert,
-    Select,
     bindparam,
-    delete,
-    func,
     insert,
     select,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, StatementError
 
-from tasks.backbone.cache.entry import CacheStats, Entry, ModelStats, entry_of, reply_of, row_of, timestamp
+from tasks.backbone.cache.entry import reply_of, row_of
+from tasks.backbone.cache.stored import StoredReplies
 from tasks.backbone.cache.table import reply as table
 from tasks.backbone.protocol import Reply, Request
-from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.errors import CrosscheckError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _GET = select(table).where(table.c.key == bindparam("wanted"))
-_STREAMED = 200
-"""Rows that are fetched at a time where all are read."""
 
 
-class ReplyCache(ABC):
+class ReplyCache(StoredReplies):
     """Replies by request, in a database that several processes may use at once.
 
     Once `put` has returned, the reply survives a crash of the process (kill -9 included), unless the database could
@@ -51,9 +41,6 @@ class ReplyCache(ABC):
     request at the same time both pay for it and use their own reply; later lookups return the one saved first.
 
     Thread-safe. In an event loop use `aget` and `aput`, which do not block it.
-
-    Attributes:
-        place: its file or address without a password.
     """
 
     def __init__(self, place: str, engine: Engine) -> None:
@@ -62,8 +49,7 @@ class ReplyCache(ABC):
         Raises:
             CrosscheckError: it is damaged, no reply cache, of a newer layout, or cannot be opened.
         """
-        self.place = place
-        self._engine = engine
+        super().__init__(place, engine)
         self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
         # `on_conflict_do_nothing` only for PostgreSQL: SQLAlchemy compiles it on each call, slower than SQLite's write.
         self._put: Insert = (
@@ -86,21 +72,6 @@ class ReplyCache(ABC):
     @abstractmethod
     def _prepare(self) -> None:
         """Create the table where it is missing, and check that the cache can be used."""
-
-    @abstractmethod
-    def _unusable(self, error: DBAPIError) -> CrosscheckError:
-        """Return the user error for a database that cannot be used."""
-
-    @abstractmethod
-    def _damaged(self, what: str) -> CrosscheckError:
-        """Return the user error for an entry that cannot be read."""
-
-    @abstractmethod
-    def _bytes(self) -> int:
-        """Return the size of the stored replies in bytes."""
-
-    def _reclaim_space(self) -> None:  # noqa: B027 - optional
-        """Release the disk space of deleted replies if the database does not do so itself."""
 
     def _with_retry(self, work: Callable[[], T]) -> T:
         """Run a database operation, with the retries that make sense for this database."""
@@ -154,14 +125,6 @@ class ReplyCache(ABC):
         with self._connection() as connection:
             row = connection.execute(_GET, {"wanted": key}).first()
         return row._asdict() if row else None
-
-    def entry(self, key: str) -> Entry | None:
-        """Return the entry of a request, with the request's text; None if there is none.
-
-        Raises:
-            StoreError: the database cannot be read.
-        """
-        return next(self._entries(select(table).where(table.c.key == key)), None)
 
     def put(self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = "") -> None:
         """Store a reply under its `call.request`.
@@ -229,105 +192,3 @@ class ReplyCache(ABC):
                 log.warning(
                     "The reply %s cannot be stored (%s): it is used, and asked for again.", row["key"], error
                 )
-
-    def stats(self, older_than: datetime.timedelta | None = None) -> CacheStats:
-        """Count what is there, or what was received longer ago than `older_than`, by model."""
-        count, priced = func.count(), func.count(table.c.cost_usd)
-        counted = (
-            select(
-                table.c.model,
-                count,
-                func.sum(table.c.cost_usd),
-                count - priced,
-                func.min(table.c.created_at),
-                func.max(table.c.created_at),
-            )
-            .where(*_conditions(None, older_than))
-            .group_by(table.c.model)
-            .order_by(count.desc(), table.c.model)
-        )
-        try:
-            with self._engine.connect() as connection:
-                rows = connection.execute(counted).all()
-            size = self._bytes()
-        except DBAPIError as error:
-            raise self._unusable(error) from None
-        return CacheStats(
-            place=self.place,
-            bytes=size,
-            entries=sum(row[1] for row in rows),
-            oldest=min((row[4] for row in rows), default=None),
-            newest=max((row[5] for row in rows), default=None),
-            models=tuple(ModelStats(*row[:4]) for row in rows),
-        )
-
-    def entries(
-        self,
-        model: str | None = None,
-        older_than: datetime.timedelta | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Entry]:
-        """Yield at most `limit` entries, newest first, only of a model, only received longer ago than `older_than`."""
-        wanted = select(table).where(*_conditions(model, older_than))
-        yield from self._entries(wanted.order_by(table.c.created_at.desc(), table.c.key).limit(limit))
-
-    def prune(
-        self,
-        older_than: datetime.timedelta | None = None,
-        model: str | None = None,
-        all: bool = False,
-    ) -> int:
-        """Delete the entries that meet every condition given; return how many.
-
-        Raises:
-            ConfigurationError: no condition is given and `all` is False.
-        """
-        if older_than is None and model is None and not all:
-            raise ConfigurationError(
-                "Say which replies to delete: older than an age, of a model, or all of them. Deleted replies "
-                "have to be paid for again."
-            )
-        try:
-            with self._engine.begin() as connection:
-                deleted = connection.execute(delete(table).where(*_conditions(model, older_than))).rowcount
-        except DBAPIError as error:
-            raise self._unusable(error) from None
-        self._reclaim_space()
-        return deleted
-
-    def export(self, path: Path) -> int:
-        """Write every entry as one JSON object a line, oldest first; return how many.
-
-        Raises:
-            CrosscheckError: the file cannot be written.
-        """
-        count = 0
-        try:
-            with Path(path).open("w", encoding="utf-8") as file:
-                for entry in self._entries(select(table).order_by(table.c.created_at, table.c.key)):
-                    file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
-                    count += 1
-        except OSError as error:
-            raise CrosscheckError(f"The replies cannot be exported to {path}: {error}.") from None
-        return count
-
-    def _entries(self, wanted: Select[Any]) -> Iterator[Entry]:
-        try:
-            with self._engine.connect().execution_options(yield_per=_STREAMED) as connection:
-                for row in connection.execute(wanted):
-                    try:
-                        entry = entry_of(row._asdict())
-                    except (zlib.error, ValueError) as error:
-                        raise self._damaged(f"entry {row.key}: {error}") from None
-                    yield entry
-        except DBAPIError as error:
-            raise self._unusable(error) from None
-
-
-def _conditions(model: str | None, older_than: datetime.timedelta | None) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if model is not None:
-        conditions.append(table.c.model == model)
-    if older_than is not None:
-        conditions.append(table.c.created_at < timestamp(older_than))
-    return conditions

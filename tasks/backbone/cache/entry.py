@@ -91,13 +91,14 @@ _COPIED = ("model", "seconds", "retries", "cost_usd")
 def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> dict[str, Any]:
     """Return the database row of a new reply."""
     call = reply.call
+    asked = canonical_request(identity, request).encode("utf-8", "surrogatepass")
     return {
         "key": call.request,
         "backbone": backbone,
         "created_at": timestamp(),
         "text": reply.text,
         "finish": "length" if reply.truncated else "stop",
-        "request": zlib.compress(canonical_request(identity, request).encode(), 1),
+        "request": zlib.compress(asked, 1),
         **{name: getattr(call, name) for name in _COPIED},
         **{f"{name}_tokens": getattr(call.usage, name) for name in _USAGE},
     }

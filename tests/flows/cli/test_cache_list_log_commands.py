@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,14 @@ def test_replies_that_a_team_shares_are_kept_listed_and_removed_in_postgresql(
     assert refused.code == 2
     assert "createdb" in refused.err
     assert "Traceback" not in refused.err
+
+
+def test_a_damaged_reply_can_be_removed_with_the_others(run_here: Run, bought: int, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "home" / "replies.sqlite")) as connection, connection:
+        connection.execute("UPDATE reply SET request = x'00' WHERE key = (SELECT min(key) FROM reply)")
+    assert "damaged" in run_here("cache", "list").err
+    pruned = run_here("cache", "prune", "--all", "--yes")
+    assert (pruned.code, pruned.out) == (0, f"{bought} replies removed.\n"), pruned.err
 
 
 def test_an_export_that_cannot_be_written_is_one_message(run_here: Run) -> None:

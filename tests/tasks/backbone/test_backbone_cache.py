@@ -3,6 +3,7 @@
 import datetime
 import json
 import logging
+import os
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from tasks.backbone.cache import entry as reply_entry
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.cache.table import reply as reply_table
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.records import Call, Usage
@@ -344,6 +346,62 @@ def test_an_export_holds_every_entry_as_a_line_of_json(cache: ReplyCache, tmp_pa
 def test_an_export_that_cannot_be_written_is_said(cache: ReplyCache, tmp_path: Path) -> None:
     with pytest.raises(CrosscheckError, match="cannot be exported"):
         cache.export(tmp_path / "nowhere" / "replies.jsonl")
+
+
+def test_whatever_a_model_writes_and_is_asked_can_be_exported(cache: ReplyCache, tmp_path: Path) -> None:
+    texts = {"a NUL \x00 in it", "half \ud83d of a pair", "größer \U0001f600"}
+    for text in texts:
+        put(cache, text, text)
+    target = tmp_path / "replies.jsonl"
+    assert cache.export(target) == len(texts)
+    lines = [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()]
+    assert {line["text"] for line in lines} == {line["request"]["messages"][1][1] for line in lines} == texts
+    assert "größer \U0001f600" in target.read_text(encoding="utf-8")
+
+
+def test_the_key_of_a_request_is_what_it_was() -> None:
+    known = "e169357d54b6e7956869"
+    assert request_key(IDENTITY, asking("größer \U0001f600")).startswith(known)
+
+
+def damage(cache: ReplyCache, key: str) -> None:
+    with cache._connection() as connection:
+        connection.execute(reply_table.update().where(reply_table.c.key == key).values(request=b"garbage"))
+
+
+def test_an_export_that_fails_leaves_the_file_of_before(cache: ReplyCache, tmp_path: Path) -> None:
+    target = tmp_path / "replies.jsonl"
+    target.write_text("of before", encoding="utf-8")
+    put(cache, "first")
+    damage(cache, put(cache, "second").call.request)
+    with pytest.raises(CrosscheckError, match="damaged"):
+        cache.export(target)
+    assert target.read_text(encoding="utf-8") == "of before"
+    assert [file.name for file in tmp_path.glob("*.*")] == [target.name]
+
+
+def test_an_export_into_a_pipe_is_read_from_it(file: ReplyCache, tmp_path: Path) -> None:
+    put(file, "q")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
+        assert file.export(pipe) == 1
+        assert reader.stdout and json.loads(reader.stdout.read())["text"] == "SELECT 1"
+
+
+def test_damaged_entries_are_counted_and_removed(cache: ReplyCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(cache, "new", model="other")
+    age(cache, monkeypatch, days=100)
+    damage(cache, put(cache, "old").call.request)
+    monkeypatch.undo()
+    with pytest.raises(CrosscheckError, match="damaged"):
+        list(cache.entries())
+    month = datetime.timedelta(days=30)
+    assert (cache.count(), cache.count(older_than=month), cache.count("other"), cache.count("other", month)) == (
+        2, 1, 1, 0
+    )  # fmt: skip
+    assert cache.prune(older_than=month) == 1
+    assert len(list(cache.entries())) == 1
 
 
 def test_the_replies_of_an_earlier_release_are_found(path: Path) -> None:
