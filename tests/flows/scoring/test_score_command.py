@@ -1,6 +1,7 @@
 """`crosscheck score`: predictions of other systems in every format, real databases, a real MLflow store."""
 
 import csv
+import gc
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from tasks.tracking.mlflow.quiet import import_store
 from tests.support.command_line import ROOT, Ran
 from tests.support.in_process import run
 
@@ -414,6 +416,34 @@ def test_a_users_error_is_one_message(
     assert_one_message(
         run("score", *(str(file) if argument == "FILE" else argument for argument in arguments)), said
     )
+
+
+def test_an_error_while_scoring_is_the_only_one_that_is_said_where_mlflows_store_fails_too(
+    demo: list[Question],
+    tmp_path: Path,
+    built_demo: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    import_store()  # so that the store fails while predictions are scored
+    home = tmp_path / "home"
+    shutil.copytree(built_demo, home)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
+    (home / "mlflow.db").write_bytes(b"no database" * 100)
+    file, wrong = tmp_path / "mine.jsonl", tmp_path / "wrong.json"
+    file.write_text(as_json_lines(demo, gold(demo)), encoding="utf-8")
+    correction = {
+        "question_id": "1",
+        "action": "replace",
+        "sql": "SELECT x FROM nowhere",
+        "reason": "r",
+        "source": "s",
+    }
+    wrong.write_text(json.dumps({"corrections": [correction]}), encoding="utf-8")
+    ran = run("score", "--predictions", str(file), "--set", f"benchmark.golds={wrong}")
+    gc.collect()
+    assert ran.code == 2 and "nowhere" in ran.err, ran.err
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_birds_baseline_has_84_of_129_right_on_superhero(shared_data: Path) -> None:
