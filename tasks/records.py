@@ -325,7 +325,7 @@ class Outcome:
         failure: why it has no answer, None when it has one.
         notes: pipeline-level remarks ("selection wrote a third query").
         attempts: how often the question was taken through the pipeline, in this run and those that it re-ran; a re-run
-            that restores every stage does not count.
+            that restores every stage does not count. 0: the run was ended before.
         samples: which samplings of the model its stages may come from, oldest first; 0 is the first.
     """
 

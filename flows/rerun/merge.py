@@ -42,7 +42,7 @@ class Merge:
     async def score(self, question: Question, outcome: Outcome) -> None:
         """Score a new answer; if there is none, keep the old one."""
         old, again = self.old[question.id], self.again[question.id]
-        if outcome.failure and not outcome.stages and not outcome.failure.stage:
+        if not outcome.attempts:
             self.not_asked.append(question.id)
             await self.scorer.add_scored(paid_before(old))
             return

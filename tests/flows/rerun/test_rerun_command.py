@@ -12,8 +12,22 @@ from mlflow import MlflowClient
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, served
-from tests.support.fake_openai import Body, FakeOpenAI
+from tests.support.fake_openai import Body, FakeOpenAI, quota_exhausted, reply
 
+FAILS_EARLY = """
+from pathlib import Path
+
+from flows.pipelines.baselines import few_shot
+from flows.pipelines.pipeline import pipeline
+from tasks.settings.pipeline import FewShotSettings
+
+
+@pipeline(FewShotSettings)
+async def broken(question, context):
+    if question.id == "0":
+        raise ValueError(Path({said!r}).read_text(encoding="utf-8"))
+    return await few_shot(question, context)
+"""
 OWN = {"attempts"}
 """Columns of the table that say how often was asked, not what was answered."""
 
@@ -193,6 +207,39 @@ def test_what_a_failed_attempt_paid_is_in_the_cost_of_its_re_run_and_of_no_other
     assert later.code == 0, later.err
     stages = warehouse.read_run(later.json["run_id"]).rows[0].outcome.stages
     assert [record.label for record in stages] == [record.label for record in old]
+
+
+def test_a_question_that_fails_before_its_first_stage_was_asked(demo: CommandLine, tmp_path: Path) -> None:
+    said, pipeline = tmp_path / "said.txt", tmp_path / "broken.py"
+    pipeline.write_text(FAILS_EARLY.format(said=str(said)), encoding="utf-8")
+    said.write_text("first", encoding="utf-8")
+    first = demo.run("evaluate", "--pipeline", f"{pipeline}:broken", "--limit", "2", "--json")
+    assert first.json["failures"] == {"internal_error": 1}
+    said.write_text("second", encoding="utf-8")
+    ran = demo.run("rerun", "latest", "--json")
+    facts = ran.json["rerun"]
+    assert (facts["selected"], facts["asked"], facts["still_failed"]) == (1, 1, 1), ran.err
+    (lost, _) = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).rows
+    assert lost.outcome.failure is not None
+    assert (lost.outcome.failure.message, lost.outcome.attempts) == ("ValueError: second", 2)
+
+
+def test_questions_that_a_re_run_does_not_come_to_are_as_they_were(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    first = demo.run(
+        "evaluate", "--backbone", backbone_file, "--pipeline", "zero-shot", "--limit", "6", "--json"
+    )
+    assert first.code == 0, first.err
+    asked = len(model.requests)
+    model.script(reply('{"sql": "SELECT 1"}'))
+    model.always(quota_exhausted())
+    single = ("--questions", "0-5", "--fresh", "--set", "backbone.concurrency=1", "--json")
+    ran = demo.run("rerun", "latest", *single)
+    assert ran.code in (0, 3), ran.err
+    facts = ran.json["rerun"]
+    assert len(model.requests) - asked == facts["asked"] < facts["selected"] == 6, ran.err
+    assert facts["attempts"] == dict.fromkeys(("0", "1"), 2)
 
 
 def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(
