@@ -1,6 +1,5 @@
 """Output of one question's answer."""
 
-import math
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -79,7 +78,7 @@ def as_object(answered: Answered) -> dict[str, Any]:
         "error": (execution.error if execution else None)
         or (outcome.failure.message if outcome.failure else None),
         "columns": list(execution.columns) if execution else [],
-        "rows": [[_plain(value) for value in row] for row in execution.rows] if execution else [],
+        "rows": execution.rows if execution else [],
         "row_count": execution.row_count if execution else None,
         "stages": [{"name": candidate.stage, "sql": candidate.sql} for candidate in outcome.candidates],
         "calls": sum(not call.cached for call in calls),
@@ -89,10 +88,3 @@ def as_object(answered: Answered) -> dict[str, Any]:
             *(f"{record.label}: {note}" for record in outcome.stages for note in record.notes),
         ],
     }
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON can represent; infinity and bytes become text."""
-    if isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value)):
-        return str(value)
-    return value

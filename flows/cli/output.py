@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 def emit_json(value: Any) -> None:
-    """Print one JSON object on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    """Print one JSON object on standard output; what JSON has no form for, as infinity, is printed as text."""
+    from tasks.tracking.warehouse.views import plain
+
+    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def result_as_object(found: "Execution") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The warehouse as people query it: five views over its tables, read-only, and their export to Parquet."""
 
 import datetime
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -207,14 +208,16 @@ def export(warehouse: Path, folder: Path, *, overwrite: bool = False) -> dict[st
 
 
 def plain(value: Any) -> Any:
-    """Return a value of DuckDB's as plain JSON."""
+    """Return a value as plain JSON; what JSON has no form for, as infinity and bytes, becomes text."""
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, str | int) else str(value)
 
 
 @contextmanager

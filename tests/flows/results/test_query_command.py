@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from flows.cli.output import emit_json
 from tasks.tracking.warehouse.meanings import MEANINGS
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.views import views
@@ -48,6 +50,20 @@ def test_a_run_shows_its_score_its_bill_and_where_it_comes_from(home: Path) -> N
     assert found[1]["parent_run_id"] == found[0]["run_id"]
     assert found[1]["sweep"] == "s1"
     assert found[1]["mlflow_run_id"] == "m1"
+
+
+def test_what_json_has_no_form_for_is_text(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT 'inf'::DOUBLE AS a, '-inf'::DOUBLE AS b, ['nan'::DOUBLE, 1.5] AS c, 'x'::BLOB AS d, 2.5::DOUBLE AS e"
+    ran = run("query", sql, "--json")
+    (row,) = json.loads(ran.out, parse_constant=refuse)["rows"]
+    assert row == {"a": "inf", "b": "-inf", "c": ["nan", 1.5], "d": "b'x'", "e": 2.5}
+    emit_json({"metric": {"value": float("nan"), "right": True, "none": None}, "rows": ((1, float("inf")),)})
+    found = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert found == {"metric": {"value": "nan", "right": True, "none": None}, "rows": [[1, "inf"]]}
+
+
+def refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
 
 
 def test_correct_is_the_verdict_under_the_headline_rule_and_adds_up_to_the_score(home: Path) -> None:
