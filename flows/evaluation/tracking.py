@@ -176,6 +176,7 @@ class Tracking:
             prefect_page=prefect_page(str(flow_run.id), own_server=self._control.own_server),
             fatal=answers.fatal,
             before=run_before(self.run.run_id, await asyncio.to_thread(self._known_runs)),
+            mlflow_served=store.served,
         )
 
     def _same(self, report: Report) -> str:

@@ -19,12 +19,13 @@ class EvaluationResult:
         report: scores and metrics.
         summary: the object that `--json` prints.
         notes: remarks for the user, in sentences.
-        mlflow_command: shell command that starts MLflow's UI.
+        mlflow_command: shell command that starts MLflow's UI; where a server answers, a sentence that says so.
         mlflow_page: address of this run in it.
         prefect_command: shell command that starts Prefect's UI.
         prefect_page: address of this flow run in it.
         fatal: error message that ended asking, "" if all questions were asked.
         before: id of the run before it on the same benchmark, "" if there is none.
+        mlflow_served: whether MLflow's server is running already, so that there is no command to start it.
     """
 
     report: Report
@@ -36,11 +37,7 @@ class EvaluationResult:
     prefect_page: str
     fatal: str = ""
     before: str = ""
-
-    @property
-    def mlflow_served(self) -> bool:
-        """Whether MLflow's server is running already, so that there is no command to start it."""
-        return self.mlflow_command.startswith("MLflow's server")
+    mlflow_served: bool = False
 
     @property
     def exit_code(self) -> int:

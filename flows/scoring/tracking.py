@@ -68,6 +68,7 @@ def log_score(
         prefect_command="",
         prefect_page="",
         before=before,
+        mlflow_served=store.served,
     )
 
 
