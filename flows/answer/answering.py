@@ -8,6 +8,7 @@ from flows.questions.eliminator import eliminator_settings
 from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
 from flows.questions.writers import check_candidates
+from flows.report.exit_codes import ExitCode
 from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
 from tasks import prompts
@@ -21,8 +22,6 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import dac_of, has_oracle, oracle_settings
 from tasks.trail import Trail
 from tasks.wording import storable
-
-RAN, DID_NOT_RUN, TRY_AGAIN = 0, 1, 3
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class Answered:
     def exit_code(self) -> int:
         """0 if the SQL ran, 1 if there is none or it failed, 3 if the question can be retried."""
         if self.outcome.failure and self.outcome.failure.mendable:
-            return TRY_AGAIN
-        return RAN if self.execution and self.execution.ok else DID_NOT_RUN
+            return ExitCode.TRY_AGAIN
+        return ExitCode.DONE if self.execution and self.execution.ok else ExitCode.NEGATIVE
 
 
 def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Database:

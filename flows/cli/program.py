@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import click
 
+from flows.report.exit_codes import ExitCode
 from flows.runtime.core_dumps import forbid_core_dumps
 from flows.runtime.garbage import collect_garbage_seldom
 from flows.runtime.leaving import Leaving
 from tasks.errors import CrosscheckError
-
-INTERNAL_ERROR = 70
 
 
 class Command(NamedTuple):
@@ -178,28 +177,28 @@ def run(arguments: Sequence[str]) -> int:
         code = crosscheck.main(args=list(arguments), prog_name="crosscheck", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("crosscheck: stopped.", err=True)
-        code = 130
+        code = ExitCode.INTERRUPTED
     except click.ClickException as error:
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(
                 f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True
             )
         click.echo(f"crosscheck: {error.format_message()}", err=True)
-        code = 2
+        code = ExitCode.BAD_INPUT
     except CrosscheckError as error:
         _say(str(error))
         code = error.exit_code
     except BrokenPipeError:
         # The reader of standard output has closed it, for example `| head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = ExitCode.DONE
     except OSError as error:
         _say(_os_error_message(error))
-        code = CrosscheckError.exit_code
+        code = ExitCode.BAD_INPUT
     except Exception as error:  # unexpected errors: one sentence for the user, the traceback in the log
         _say(_internal_error_message(error))
-        code = INTERNAL_ERROR
-    return code if isinstance(code, int) else 0
+        code = ExitCode.INTERNAL_ERROR
+    return code if isinstance(code, int) else ExitCode.DONE
 
 
 def _say(message: str) -> None:

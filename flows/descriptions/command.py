@@ -6,9 +6,8 @@ from dataclasses import asdict
 import click
 
 from flows.cli import options
+from flows.report.exit_codes import ExitCode
 from tasks.wording import counted
-
-MENDABLE = 3
 
 
 @click.command(
@@ -54,4 +53,4 @@ def command(given: options.Evaluation) -> int:
         )
     for name, why in prepared.failures.items():
         click.echo(visible(f"  {name}: {why}"), err=True)
-    return MENDABLE if prepared.failures else 0
+    return ExitCode.TRY_AGAIN if prepared.failures else ExitCode.DONE

@@ -9,12 +9,11 @@ import click
 
 from flows.cli import options
 from flows.finetuning.options import DatasetOptions, JudgeOptions, MergeOptions, TrainOptions
+from flows.report.exit_codes import ExitCode
 from tasks.wording import counted
 
 if TYPE_CHECKING:
     from tasks.finetuning.models import Precision
-
-RETRYABLE_FAILURES, INTERRUPTED = 3, 130
 
 
 @click.group(
@@ -74,7 +73,7 @@ def dataset(given: DatasetOptions) -> int:
         )
 
     given.emit(asdict(found), show)
-    return RETRYABLE_FAILURES if found.failed else 0
+    return ExitCode.TRY_AGAIN if found.failed else ExitCode.DONE
 
 
 @command.command(
@@ -121,7 +120,7 @@ def train(given: TrainOptions) -> int:
             )
 
     given.emit({**asdict(trained), "adapter": str(trained.adapter)}, show)
-    return 0 if trained.finished else INTERRUPTED
+    return ExitCode.DONE if trained.finished else ExitCode.INTERRUPTED
 
 
 @command.command(

@@ -7,9 +7,7 @@ from typing import Literal
 import click
 
 from flows.cli import options
-from tasks.errors import CrosscheckError
-
-FAULTS_FOUND = 1
+from flows.report.exit_codes import ExitCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +78,7 @@ def command(given: VerifyGoldOptions) -> int:
         )
         verified = run_verify_gold(settings, given.folders, progress)
     given.emit(as_object(verified), lambda stream: print_gold(verified, stream), text_too=True)
-    return FAULTS_FOUND if given.strict and verified.report.faults else 0
+    return ExitCode.NEGATIVE if given.strict and verified.report.faults else 0
 
 
 def _check_overlay(given: VerifyGoldOptions, file: Path) -> int:
@@ -92,4 +90,4 @@ def _check_overlay(given: VerifyGoldOptions, file: Path) -> int:
     with given.progress() as progress:
         checked = check_overlay(settings, file, given.folders, progress)
     given.emit(as_object(checked), lambda stream: print_overlay(checked, stream), text_too=True)
-    return CrosscheckError.exit_code if checked.problems else 0
+    return ExitCode.BAD_INPUT if checked.problems else ExitCode.DONE

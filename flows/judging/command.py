@@ -6,8 +6,7 @@ from typing import TextIO
 import click
 
 from flows.cli import options
-
-MENDABLE = 3
+from flows.report.exit_codes import ExitCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,4 +64,4 @@ def command(given: JudgeOptions) -> int:
         print_judged(judged, problem, stream)
 
     given.emit(judged.as_object() | {"mlflow": problem or "logged"}, show)
-    return MENDABLE if judged.failures else 0
+    return ExitCode.TRY_AGAIN if judged.failures else ExitCode.DONE

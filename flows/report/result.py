@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from flows.report.exit_codes import ExitCode
 from tasks.scoring.report import Report
 
 T = TypeVar("T")
-
-FINISHED, MENDABLE_FAILURES = 0, 3
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class EvaluationResult:
     @property
     def exit_code(self) -> int:
         """0 when finished; 3 when a re-run can answer some of the failed questions."""
-        return MENDABLE_FAILURES if self.report.mendable else FINISHED
+        return ExitCode.TRY_AGAIN if self.report.mendable else ExitCode.DONE
 
 
 class Unsearched(Generic[T]):

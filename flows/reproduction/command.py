@@ -9,8 +9,8 @@ import click
 
 from flows.cli import options
 from flows.cli.output import emit_json
+from flows.report.exit_codes import ExitCode
 
-MISMATCH = 1
 NAMES = ("rsl-sql-linking", "rsl-sql-stages", "superhero", "spider-dail")
 """What can be reproduced, each by the module of its name."""
 
@@ -56,4 +56,4 @@ def command(given: ReproduceOptions) -> int:
     if given.as_json:
         found = [reproduction.as_object() for reproduction in reproductions]
         emit_json({"matches": matches, "reproductions": found})
-    return 0 if matches else MISMATCH
+    return ExitCode.DONE if matches else ExitCode.NEGATIVE

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from flows.report.exit_codes import ExitCode
 from flows.runtime.budget import Budget
 from tasks.errors import CrosscheckError
 from tasks.records import Call
@@ -16,7 +17,7 @@ from tasks.records import Call
 class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
     """The user asked to stop; everything answered so far is kept."""
 
-    exit_code = 130
+    exit_code = ExitCode.INTERRUPTED
 
 
 class Progress:

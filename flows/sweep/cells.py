@@ -9,7 +9,8 @@ from typing import Any
 
 from flows.orchestration.server import LocalServer
 from flows.questions.launch import launched
-from flows.report.result import MENDABLE_FAILURES, EvaluationResult
+from flows.report.exit_codes import ExitCode
+from flows.report.result import EvaluationResult
 from flows.runtime.budget import Budget
 from flows.runtime.control import Control, Interrupted, Progress
 from flows.runtime.logs import logging_to
@@ -66,7 +67,7 @@ class Sweep:
     def exit_code(self) -> int:
         """0 when every cell is evaluated in full; 3 when the same command can complete some."""
         left = any(done.problem or (done.evaluated and done.evaluated.exit_code) for done in self.cells)
-        return MENDABLE_FAILURES if left else 0
+        return ExitCode.TRY_AGAIN if left else ExitCode.DONE
 
     def as_object(self) -> dict[str, Any]:
         """Return the sweep as plain JSON."""

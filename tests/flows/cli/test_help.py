@@ -9,12 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from flows.answer import answering as answer_one
-from flows.cli.program import COMMANDS, INTERNAL_ERROR, crosscheck
-from flows.descriptions import command as prepare_command
-from flows.report import result as evaluated
+from flows.cli.program import COMMANDS, crosscheck
+from flows.report.exit_codes import ExitCode
 from flows.runtime.control import Interrupted
-from tasks.errors import CrosscheckError
+from tasks.errors import BackboneError, CrosscheckError, DatabaseUnavailableError
 from tests.support import in_process
 from tests.support.command_line import ROOT
 
@@ -165,20 +163,22 @@ def codes(text: str) -> set[int]:
 
 def test_the_exit_codes_in_the_texts_are_those_of_the_program() -> None:
     evaluation = {
-        evaluated.FINISHED,
-        CrosscheckError.exit_code,
-        evaluated.MENDABLE_FAILURES,
-        Interrupted.exit_code,
+        ExitCode.DONE,
+        ExitCode.BAD_INPUT,
+        ExitCode.TRY_AGAIN,
+        ExitCode.INTERRUPTED,
     }
     assert codes((ROOT / "README.md").read_text(encoding="utf-8")) == evaluation
     assert codes(epilog(ALL["evaluate"])) == evaluation
-    assert codes(epilog(ALL["prepare"])) == {0, CrosscheckError.exit_code, prepare_command.MENDABLE, 130}
+    assert codes(epilog(ALL["prepare"])) == evaluation
     assert codes(epilog(ALL["answer"])) == {
-        answer_one.RAN, answer_one.DID_NOT_RUN, CrosscheckError.exit_code, answer_one.TRY_AGAIN,
+        ExitCode.DONE, ExitCode.NEGATIVE, ExitCode.BAD_INPUT, ExitCode.TRY_AGAIN,
     }  # fmt: skip
+    assert CrosscheckError.exit_code == ExitCode.BAD_INPUT and Interrupted.exit_code == ExitCode.INTERRUPTED
+    assert BackboneError.exit_code == DatabaseUnavailableError.exit_code == ExitCode.TRY_AGAIN
     from flows.cli.program import run
 
-    assert codes(str(run.__doc__)) == evaluation | {INTERNAL_ERROR}
+    assert codes(str(run.__doc__)) == evaluation | {ExitCode.INTERNAL_ERROR}
 
 
 def test_the_overview_lists_every_command_with_its_line() -> None:
