@@ -46,6 +46,13 @@ def command(given: options.Evaluation) -> int:
             stream,
         ),
     )
+    if prepared.described:
+        click.echo(
+            f"  Written by {visible(settings.backbone.name)}. Prompts of every model that is evaluated in this working "
+            "folder show them, and its runs say so; "
+            f"without {given.folder.path / 'descriptions'} they are written anew.",
+            err=True,
+        )
     if prepared.left_out:
         click.echo(
             f"  Left out of the model's replies: {counted(prepared.left_out, 'column')}. Try another --backbone.",

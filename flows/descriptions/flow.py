@@ -13,9 +13,9 @@ from flows.questions.pool import until_done_or_stopped
 from flows.questions.preparation import Preparation
 from flows.questions.session import Session
 from flows.runtime.control import Control, Interrupted
-from tasks.benchmarks.files.generated import read_generated, write_generated
+from tasks.benchmarks.files.generated import GeneratedColumn, read_generated, write_generated
 from tasks.database.database import Database
-from tasks.database.schema import ColumnDescription, Schema, Table
+from tasks.database.schema import Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError, ConfigurationError
 from tasks.records import Question
@@ -152,6 +152,9 @@ def _undescribed(table: Table) -> tuple[str, ...]:
 def _keep(home: Path, database: Database, table: str, texts: Mapping[str, str], made_by: str) -> None:
     if not texts:
         return
-    known = read_generated(home, database.digest)
-    new = {(table, column): ColumnDescription(description=text) for column, text in texts.items()}
-    write_generated(home, database.digest, {**known, **new}, database_id=database.id, made_by=made_by)
+    new = (
+        GeneratedColumn(table=table, column=column, description=text, made_by=made_by)
+        for column, text in texts.items()
+    )
+    columns = read_generated(home, database.digest) | {each.key: each for each in new}
+    write_generated(home, database.digest, columns.values(), database_id=database.id)

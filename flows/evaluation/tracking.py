@@ -23,7 +23,7 @@ from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
-from tasks.tracking.evaluation import KINDS, EvaluationRun, Unfinished, describe
+from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, KINDS, EvaluationRun, Unfinished, describe
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
@@ -73,7 +73,7 @@ class Tracking:
             benchmark.question_files,
             engine=product_of(preparation.databases),
             questions_in_benchmark=len(benchmark.questions),
-            tags={**tags, **_changed(settings), **_warnings(settings)},
+            tags={**tags, **_changed(settings), **_warnings(settings), **_generated(preparation)},
             golds_sha256=benchmark.overlay.sha256 if benchmark.overlay else "",
         )
         tracking = cls(run, preparation, home, session)
@@ -250,6 +250,11 @@ def _nothing_paid(same: str) -> str:
 def _changed(settings: EvaluationSettings) -> dict[str, str]:
     """Return the tag with the settings that differ from the defaults."""
     return {"changed": str(redact(" ".join(settings.changed)))} if settings.changed else {}
+
+
+def _generated(preparation: Preparation) -> dict[str, str]:
+    """Return the tag with the column descriptions that a backbone wrote."""
+    return {GENERATED_DESCRIPTIONS: preparation.generated} if preparation.generated else {}
 
 
 def _warnings(settings: EvaluationSettings) -> dict[str, str]:

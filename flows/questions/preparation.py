@@ -13,7 +13,7 @@ from flows.runtime.control import Progress
 from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
-from tasks.benchmarks.databases import open_benchmark_database, schema_only_database
+from tasks.benchmarks.databases import generated_descriptions, open_benchmark_database, schema_only_database
 from tasks.benchmarks.selection import select
 from tasks.database.database import Database
 from tasks.errors import DataError
@@ -21,11 +21,12 @@ from tasks.records import Question
 from tasks.scoring.papers.dac_oracle import make_oracle
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
-from tasks.settings.pipeline import has_oracle, oracle_settings
+from tasks.settings.pipeline import has_oracle, oracle_settings, shows_descriptions
 from tasks.tracking.mlflow.store import check as check_store
 from tasks.tracking.mlflow.store import find_store
 from tasks.wording import counted
 
+GENERATED_NOTE = "Column descriptions in the prompts that `crosscheck prepare` had a backbone write: {}."
 ORACLE_NOTE = "An analysis, not a score: parts of the gold SQL were given to the pipeline ({})."
 
 
@@ -40,6 +41,7 @@ class Preparation:
         databases: the opened databases, by id.
         extras: what each question is given besides its database, by question id.
         notes: remarks for the summary.
+        generated: column descriptions in prompts that a backbone wrote, as `generated_descriptions` names them.
         schema_only: missing databases whose schema is known, by id. Their questions run only in a replay, through the
             stages that execute no SQL, since paid answers could not be scored.
     """
@@ -50,6 +52,7 @@ class Preparation:
     databases: Mapping[str, Database] = field(repr=False)
     extras: Mapping[str, QuestionExtras] = field(repr=False)
     notes: tuple[str, ...] = ()
+    generated: str = ""
     schema_only: Mapping[str, Database] = field(default_factory=dict, repr=False)
 
     @property
@@ -112,8 +115,13 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = T
     if has_oracle(settings.pipeline):
         extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         notes.append(ORACLE_NOTE.format(", ".join(oracle_settings(settings.pipeline))))
+    generated = (
+        generated_descriptions(benchmark, wanted, home) if shows_descriptions(settings.pipeline) else ""
+    )
+    if generated:
+        notes.append(GENERATED_NOTE.format(generated))
     user_notes = tuple(note for note in notes if note)
-    return Preparation(settings, benchmark, questions, databases, extras, user_notes, schema_only)
+    return Preparation(settings, benchmark, questions, databases, extras, user_notes, generated, schema_only)
 
 
 def _with_oracles(

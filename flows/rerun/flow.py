@@ -14,7 +14,7 @@ from flows.rerun.plan import RerunPlan, check_questions
 from flows.runtime.control import Control
 from tasks.scoring.cost import FAILED_ATTEMPT
 from tasks.settings.evaluation import RerunSettings
-from tasks.tracking.evaluation import REROLLED
+from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, REROLLED
 
 
 def rerunning(
@@ -47,6 +47,13 @@ def rerunning(
             answers = await session.answer(asked, score=merge.score, reruns=plan.again)
             if answers.fatal:  # failures of some questions are a result, those of all are not
                 raise_if_nothing_was_answered(answers)
+            before = plan.parent.run.tags.get(GENERATED_DESCRIPTIONS, "")
+            if prepared.generated != before:
+                control.progress.note(
+                    f"Prompts of {plan.parent.run.run_id} showed other generated column descriptions "
+                    f"({before or 'none'}) than those of this run ({prepared.generated or 'none'}): its answers to "
+                    "both are merged."
+                )
             facts = _facts(plan, merge)
             for line in summary(facts, len(old)):
                 control.progress.note(line)

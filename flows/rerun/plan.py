@@ -22,7 +22,7 @@ from tasks.settings.home import Home
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import parse_override
 from tasks.settings.night import PINNED
-from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
 from tasks.tracking.parameters import HIDDEN
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
@@ -41,7 +41,7 @@ HARMLESS = (
 
 
 _OWN_TAGS = (
-    *("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt"),
+    *("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt", GENERATED_DESCRIPTIONS),
     *("name", "note", PINNED),
 )
 """Tags of one re-run, which a re-run of it does not inherit."""

@@ -1,14 +1,18 @@
 """Opens the databases of a benchmark with everything that is known about their columns."""
 
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.files.descriptions import Key, merge, read_description_files
-from tasks.benchmarks.files.generated import read_generated
+from tasks.benchmarks.files.generated import GeneratedColumn, read_generated
 from tasks.database.database import Database, open_database
 from tasks.database.engine import engine_of
 from tasks.database.schema import ColumnDescription, Schema
 from tasks.errors import DataError
+from tasks.wording import counted
 
 
 def open_benchmark_database(
@@ -71,11 +75,42 @@ def column_descriptions(
     Raises:
         DataError: a description file is malformed.
     """
-    folder, location = benchmark.description_folder(database_id), benchmark.location(database_id)
-    known = home is not None and benchmark.exists(database_id)
+    generated = _generated(benchmark, database_id, home)
+    return merge(_own(benchmark, database_id), {key: each.texts for key, each in generated.items()})
+
+
+def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], home: Path) -> str:
+    """Return how many columns only a backbone describes, which backbone, and a digest of its texts; "" if none.
+
+    "25 columns by offline (1a2b3c4d)": another number, backbone or digest means other prompts, where a pipeline shows
+    descriptions.
+    """
+    used: list[GeneratedColumn] = []
+    for database_id in database_ids:
+        own, generated = _own(benchmark, database_id), _generated(benchmark, database_id, home)
+        full = merge(own, {key: each.texts for key, each in generated.items()})
+        used += [each for key, each in generated.items() if full[key] != own.get(key)]
+    if not used:
+        return ""
+    makers = Counter(each.made_by for each in used)
+    by = ", ".join(f"{counted(number, 'column')} by {name}" for name, number in sorted(makers.items()))
+    texts = "".join(each.model_dump_json() for each in used)
+    return f"{by} ({hashlib.sha256(texts.encode()).hexdigest()[:8]})"
+
+
+def _own(benchmark: Benchmark, database_id: str) -> dict[Key, ColumnDescription]:
+    """Return the benchmark's own descriptions of a database."""
+    folder = benchmark.description_folder(database_id)
     return merge(
         benchmark.published_descriptions.get(database_id.lower(), {}),
         read_description_files(folder) if folder else {},
         _in_tables_file(benchmark.schemas.get(database_id)),
-        read_generated(home, engine_of(location).digest(location)) if home and known else {},
     )
+
+
+def _generated(benchmark: Benchmark, database_id: str, home: Path | None) -> dict[Key, GeneratedColumn]:
+    """Return what `crosscheck prepare` had a backbone write about a database."""
+    if home is None or not benchmark.exists(database_id):
+        return {}
+    location = benchmark.location(database_id)
+    return read_generated(home, engine_of(location).digest(location))

@@ -22,6 +22,7 @@ RESERVED_TAGS = {
         "rerolled",
         "oracle",
         "golds_sha256",
+        "generated_descriptions",
         "night",
     ),
 }

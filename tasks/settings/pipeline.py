@@ -316,6 +316,18 @@ def without_demonstrations(settings: P) -> P:
     return settings.model_copy(update=changes)
 
 
+def shows_descriptions(settings: PipelineSettings) -> bool:
+    """Return whether a stage of a pipeline shows column descriptions."""
+
+    def shown_by(part: Settings) -> bool:
+        return any(
+            shown_by(value) if isinstance(value, Settings) else name == "descriptions" and value is True
+            for name, value in part
+        )
+
+    return shown_by(settings)
+
+
 def oracle_settings(settings: PipelineSettings) -> tuple[str, ...]:
     """Return the settings by which a pipeline is given parts of the gold SQL, as `--set` takes them.
 

@@ -23,6 +23,8 @@ KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
 """Kinds of settings that an evaluation has."""
 REROLLED, ORACLE, TRANSLATED = "rerolled", "oracle", "gold_translated"
 """Tags of runs that must not be ranked, as flows write them."""
+GENERATED_DESCRIPTIONS = "generated_descriptions"
+"""Tag of the runs whose prompts may show column descriptions that a backbone wrote: how many, which, and a digest."""
 PREDICTIONS = "predictions"
 """Kind and name of the pipeline of a run that scores a file of predictions made elsewhere."""
 NIGHT = "night"

@@ -1,7 +1,6 @@
 """Column descriptions that `crosscheck prepare` had a backbone write: one JSON file per database."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -14,16 +13,30 @@ from tasks.files import write_whole
 
 
 class GeneratedColumn(BaseModel, frozen=True):
-    """Descriptions of one column."""
+    """Descriptions of one column, and the name of the backbone that wrote them."""
 
     table: str
     column: str
     description: str
-    value_description: str
+    value_description: str = ""
+    made_by: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Table and column, both lower-cased."""
+        return self.table.lower(), self.column.lower()
+
+    @property
+    def texts(self) -> ColumnDescription:
+        """The descriptions."""
+        return ColumnDescription(self.description, self.value_description)
 
 
 class GeneratedFile(BaseModel, frozen=True):
-    """Descriptions of one database; its name and the backbone's are for the reader of the file."""
+    """Descriptions of one database; its name is for the reader of the file.
+
+    `made_by` is of columns without their own, in files of earlier releases.
+    """
 
     format: Literal[1] = 1
     database_id: str = ""
@@ -36,7 +49,7 @@ def generated_path(home: Path, digest: str) -> Path:
     return home / "descriptions" / f"{digest}.json"
 
 
-def read_generated(home: Path, digest: str) -> dict[tuple[str, str], ColumnDescription]:
+def read_generated(home: Path, digest: str) -> dict[tuple[str, str], GeneratedColumn]:
     """Read what was generated for a database, by lower-cased table and column; nothing where no file is.
 
     Raises:
@@ -54,26 +67,13 @@ def read_generated(home: Path, digest: str) -> dict[tuple[str, str], ColumnDescr
             f"{path} is damaged, or of another version ({place}: {wrong['msg']}). "
             "Remove it and run `crosscheck prepare` again."
         ) from None
-    return {
-        (each.table.lower(), each.column.lower()): ColumnDescription(each.description, each.value_description)
-        for each in found.columns
-    }
+    columns = (each.model_copy(update={"made_by": each.made_by or found.made_by}) for each in found.columns)
+    return {each.key: each for each in columns}
 
 
-def write_generated(
-    home: Path,
-    digest: str,
-    descriptions: Mapping[tuple[str, str], ColumnDescription],
-    *,
-    database_id: str,
-    made_by: str,
-) -> Path:
-    """Write the descriptions of a database by table and column, replacing earlier ones, and return the file."""
+def write_generated(home: Path, digest: str, columns: Iterable[GeneratedColumn], *, database_id: str) -> Path:
+    """Write the descriptions of a database, replacing earlier ones, and return the file."""
     path = generated_path(home, digest)
-    columns = (
-        GeneratedColumn(table=table, column=column, **asdict(described))
-        for (table, column), described in descriptions.items()
-    )
-    content = GeneratedFile(database_id=database_id, made_by=made_by, columns=tuple(columns))
+    content = GeneratedFile(database_id=database_id, columns=tuple(columns))
     write_whole(path, content.model_dump_json(indent=1))
     return path

@@ -13,7 +13,7 @@ from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_s
 from tasks.tracking.comparison.corrected import compare_corrected
 from tasks.tracking.comparison.metric_rows import metric_rows
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison, SettingChange, Side
-from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
 from tasks.tracking.pages.candidate_curve import candidate_chart
 from tasks.tracking.parameters import flatten
 from tasks.tracking.warehouse.runs import StoredRun
@@ -132,7 +132,8 @@ def _settings(a: EvaluationRun, b: EvaluationRun) -> tuple[SettingChange, ...]:
     one, other = flatten(dict(a.settings)), flatten(dict(b.settings))
     for known, run in ((one, a), (other, b)):
         code = {"crosscheck.version": run.version, "crosscheck.git_commit": _short(run.git_commit)}
-        known.update({key: value for key, value in code.items() if value})
+        generated = {f"benchmark.{GENERATED_DESCRIPTIONS}": run.tags.get(GENERATED_DESCRIPTIONS)}
+        known.update({key: value for key, value in {**code, **generated}.items() if value})
     changes = [
         SettingChange(key, one.get(key), other.get(key))
         for key in dict.fromkeys([*one, *other])

@@ -87,6 +87,35 @@ def test_only_undescribed_columns_are_asked_for_once_a_table_and_the_next_evalua
     assert any("# `author`.`born`: told of born" in prompt for prompt in prompts)
 
 
+def test_a_run_names_the_generated_descriptions_in_its_prompts_and_a_comparison_lists_them(
+    crosscheck: CommandLine, gaps: OwnBenchmark
+) -> None:
+    where = ("--benchmark", str(gaps.file), "--data", str(gaps.folder.parent))
+    shown = (*where, "--pipeline", "few-shot", "--limit", "2", "--set", "pipeline.descriptions=true")
+    before = crosscheck.run("evaluate", *shown, "--json")
+    assert (before.code, "generated_descriptions" in before.json["tags"]) == (0, False), before.err
+    prepared = crosscheck.run("prepare", *where)
+    assert prepared.code == 0, prepared.err
+    assert "Written by offline. Prompts of every model" in prepared.err
+
+    hidden = crosscheck.run("evaluate", *where, "--pipeline", "few-shot", "--limit", "2", "--json")
+    assert (hidden.code, "generated_descriptions" in hidden.json["tags"]) == (0, False), hidden.err
+    after = crosscheck.run("evaluate", *shown, "--json")
+    assert after.code == 0, after.err
+    said = after.json["tags"]["generated_descriptions"]
+    assert re.fullmatch(r"\d+ columns by offline \([0-9a-f]{8}\)", said)
+    assert f"had a backbone write: {said}." in after.err
+
+    compared = crosscheck.run("compare", before.json["run_id"], after.json["run_id"])
+    assert compared.code == 0, compared.err
+    assert "benchmark.generated_descriptions" in compared.out
+    assert f"generated_descriptions: {said}" in crosscheck.run("show", after.json["run_id"]).out
+    again = crosscheck.run("rerun", before.json["run_id"], "--only", "wrong", *where[2:], "--json")
+    assert again.code == 0, again.err
+    assert f"(none) than those of this run ({said})" in again.err
+    assert again.json["tags"]["generated_descriptions"] == said
+
+
 def test_stopped_by_ctrl_c_it_continues_without_asking_anything_twice(
     crosscheck: CommandLine, own_benchmark: OwnBenchmark, backbone_file: str, describer: FakeOpenAI
 ) -> None:

@@ -1,13 +1,24 @@
 """Column descriptions survive their files' encodings, and which source wins is settled."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.benchmarks.databases import column_descriptions, open_benchmark_database
+from tasks.benchmarks.databases import (
+    column_descriptions,
+    generated_descriptions,
+    open_benchmark_database,
+)
 from tasks.benchmarks.files.descriptions import clean, decode, read_description_files
-from tasks.benchmarks.files.generated import generated_path, read_generated, write_generated
+from tasks.benchmarks.files.generated import (
+    GeneratedColumn,
+    generated_path,
+    read_generated,
+    write_generated,
+)
 from tasks.database.schema import ColumnDescription
 from tasks.errors import DataError
 from tasks.files import file_digest
@@ -112,12 +123,19 @@ def test_generated_descriptions_fill_gaps_and_never_replace(bird, home):
     write_generated(
         home,
         file_digest(bird.database),
-        {
-            ("Customers", "town"): ColumnDescription("generated town"),
-            ("orders", "total"): ColumnDescription("generated total", "EUR"),
-        },
+        [
+            GeneratedColumn(
+                table="Customers", column="town", description="generated town", made_by="offline"
+            ),
+            GeneratedColumn(
+                table="orders",
+                column="total",
+                description="generated total",
+                value_description="EUR",
+                made_by="offline",
+            ),
+        ],
         database_id="shop",
-        made_by="offline",
     )
     benchmark = bird.load()
     told = column_descriptions(benchmark, "shop", home)
@@ -128,10 +146,43 @@ def test_generated_descriptions_fill_gaps_and_never_replace(bird, home):
     assert schema.table("orders").columns[2].description == "generated total"
 
 
+def test_what_prompts_show_of_generated_descriptions_is_named_with_its_backbone_and_a_digest(bird, home):
+    bird.describe("customers.csv", TOWN.encode())
+    benchmark, digest = bird.load(), file_digest(bird.database)
+    assert generated_descriptions(benchmark, ["shop"], home) == ""
+    town, total, shipped = (
+        GeneratedColumn(table=table, column=column, description=f"of {column}", made_by=made_by)
+        for table, column, made_by in (
+            ("Customers", "town", "offline"),
+            ("orders", "total", "offline"),
+            ("orders", "id", "gpt-4o"),
+        )
+    )
+    write_generated(home, digest, [town], database_id="shop")  # described by the benchmark already
+    assert generated_descriptions(benchmark, ["shop"], home) == ""
+    write_generated(home, digest, [town, total, shipped], database_id="shop")
+    both = generated_descriptions(benchmark, ["shop"], home)
+    assert re.fullmatch(r"1 column by gpt-4o, 1 column by offline \([0-9a-f]{8}\)", both)
+    other = total.model_copy(update={"description": "another text"})
+    write_generated(home, digest, [other, shipped], database_id="shop")
+    changed = generated_descriptions(benchmark, ["shop"], home)
+    assert changed != both and changed.partition(" (")[0] == both.partition(" (")[0]
+
+
+def test_a_file_of_an_earlier_release_names_its_backbone_for_all_columns(home):
+    path = generated_path(home, "d1")
+    path.parent.mkdir(parents=True)
+    column = {"table": "a", "column": "b", "description": "c", "value_description": ""}
+    path.write_text(json.dumps({"format": 1, "database_id": "x", "made_by": "gpt-4o", "columns": [column]}))
+    assert read_generated(home, "d1")["a", "b"].made_by == "gpt-4o"
+
+
 def test_what_was_generated_is_read_back_and_belongs_to_one_content_of_the_database(home):
-    told = {("a|b", "c.d"): ColumnDescription("ünï", "1 | 2")}
-    path = write_generated(home, "d1", told, database_id="shop", made_by="offline")
-    assert read_generated(home, "d1") == told
+    column = GeneratedColumn(
+        table="a|b", column="c.d", description="ünï", value_description="1 | 2", made_by="offline"
+    )
+    path = write_generated(home, "d1", [column], database_id="shop")
+    assert read_generated(home, "d1") == {("a|b", "c.d"): column}
     assert read_generated(home, "d2") == {}
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
