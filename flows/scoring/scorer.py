@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flows.runtime.control import Progress
-from flows.scoring.corrections import Corrections
+from flows.scoring.corrections import FINAL, Corrections
 from flows.scoring.translation import AnswerTranslation
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.database import Database
@@ -27,7 +27,6 @@ from tasks.scoring.metrics.efficiency import Measured, RightAnswer, measure_effi
 from tasks.scoring.metrics.test_suite import SuiteRun
 from tasks.scoring.report import NO_GOLD, QuestionScore, Report, Verdict, is_right
 
-FINAL = "final"
 TRIALS = 3
 """Measurements of the efficiency of all right answers."""
 

@@ -13,7 +13,7 @@ LONGEST_RETRY_AFTER_S = 900.0
 """A longer `Retry-After` ends the run, which can be continued later at no cost."""
 CONNECT_S = 10.0
 """Timeout of one connection."""
-SILENT_S = 20.0
+UNREACHABLE_S = 20.0
 """An endpoint that could not be reached for as long as this since the first request, and never before, ends the run.
 With the timeout of the last connection that is 30 seconds. One that takes connections is probed then (`silence`)."""
 SILENT_REQUESTS = 2
@@ -94,7 +94,7 @@ class RetryPolicy:
         if not self._answered:
             silent_s = now - (now if self._began is None else self._began)
             given_up = over and requests > 1  # one lost connection says little of the endpoint
-            unreachable = refusal.kind == "connection" and (given_up or silent_s >= SILENT_S)
+            unreachable = refusal.kind == "connection" and (given_up or silent_s >= UNREACHABLE_S)
             if unreachable or (refusal.kind == "timeout" and requests >= SILENT_REQUESTS):
                 never = f"It has not answered one request in {silent_s:.0f} s."
                 return Decision(None, f"{never} {refusal.advice} {KEPT}", fatal=True)
@@ -114,4 +114,4 @@ class RetryPolicy:
         pause = min(self._max_wait_s, FIRST_PAUSE_S * 2.0 ** (requests - 1)) * jitter
         if self._answered or self._began is None or refusal.kind != "connection":
             return pause
-        return min(pause, max(self._began + SILENT_S - now, 0.0))
+        return min(pause, max(self._began + UNREACHABLE_S - now, 0.0))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-SILENT_S = 20.0
+PROBED_AFTER_S = 20.0
 """Seconds without any answer, from the first request on, after which the endpoint is probed."""
 PROBE_S = 8.0
 """Seconds within which an endpoint has to answer GET /models, with any status."""
@@ -14,8 +14,8 @@ class SilenceWatch:
     """Ends the requests in flight if the endpoint answers nothing, neither them nor a probe.
 
     A model may think for minutes before its first reply, and a reply's length says nothing of the endpoint. So after
-    `silent_s` seconds without any answer the endpoint is asked for something that costs it nothing, GET /models. Any
-    HTTP status is an answer, and the requests go on for as long as their timeout; without one, they end.
+    `PROBED_AFTER_S` seconds without any answer the endpoint is asked for something that costs it nothing, GET /models.
+    Any HTTP status is an answer, and the requests go on for as long as their timeout; without one, they end.
     """
 
     def __init__(self, probe: Callable[[], Awaitable[object]], ended: Callable[[float], None]) -> None:
@@ -54,7 +54,7 @@ class SilenceWatch:
     async def _watch(self) -> None:
         began = asyncio.get_running_loop().time()
         try:
-            await asyncio.wait_for(self._answered.wait(), SILENT_S)
+            await asyncio.wait_for(self._answered.wait(), PROBED_AFTER_S)
         except TimeoutError:
             if await self._is_silent() and not self._answered.is_set():
                 self._ended(asyncio.get_running_loop().time() - began)

@@ -12,7 +12,7 @@ from tasks.backbone.endpoint import retry_policy, silence
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.redirects import Target
-from tasks.backbone.endpoint.retry_policy import SILENT_S, RetryPolicy, longest_call, longest_call_s
+from tasks.backbone.endpoint.retry_policy import UNREACHABLE_S, RetryPolicy, longest_call, longest_call_s
 from tasks.backbone.protocol import Message, Request
 from tasks.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
@@ -129,7 +129,7 @@ def test_a_redirect_leads_to_the_same_host_or_nowhere(
 async def test_an_endpoint_that_is_not_there_stops_all_questions_with_one_message(
     closed_port: str, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry_policy, "SILENT_S", 0.3)
+    monkeypatch.setattr(retry_policy, "UNREACHABLE_S", 0.3)
     monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.1)
     settings = settings.model_copy(update={"base_url": closed_port, "max_wait_s": 60.0})
     started = time.monotonic()
@@ -151,7 +151,7 @@ def test_an_unreachable_endpoint_is_given_up_within_thirty_seconds_by_default() 
         requests += 1
         owner.sent(now)
         owner.record(lost)
-        now += retry_policy.CONNECT_S if now - 100.0 >= SILENT_S else 0.1
+        now += retry_policy.CONNECT_S if now - 100.0 >= UNREACHABLE_S else 0.1
         decision = owner.decide(lost, requests, now)
         if decision.pause_s is None:
             break
@@ -183,8 +183,8 @@ async def test_an_endpoint_that_only_takes_connections_stops_the_run_after_two_t
 async def test_an_endpoint_that_answers_nothing_at_all_stops_the_run_long_before_its_timeouts(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert silence.SILENT_S + silence.PROBE_S <= 30 < BackboneSettings(name="x").timeout_s
-    monkeypatch.setattr(silence, "SILENT_S", 0.5)
+    assert silence.PROBED_AFTER_S + silence.PROBE_S <= 30 < BackboneSettings(name="x").timeout_s
+    monkeypatch.setattr(silence, "PROBED_AFTER_S", 0.5)
     monkeypatch.setattr(silence, "PROBE_S", 0.2)
     fake_openai.always(hang())
     fake_openai.models = None
@@ -202,7 +202,7 @@ async def test_an_endpoint_that_answers_nothing_at_all_stops_the_run_long_before
 async def test_a_slow_first_answer_of_an_endpoint_that_answers_the_probe_is_waited_for(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, models: int
 ) -> None:
-    monkeypatch.setattr(silence, "SILENT_S", 0.05)
+    monkeypatch.setattr(silence, "PROBED_AFTER_S", 0.05)
     fake_openai.models, fake_openai.latency = models, 0.5
     async with OpenAIBackbone(settings) as backbone:
         assert (await backbone.complete(ASK)).text == "reply to: q"
@@ -212,7 +212,7 @@ async def test_a_slow_first_answer_of_an_endpoint_that_answers_the_probe_is_wait
 async def test_an_endpoint_that_has_answered_is_never_probed(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "SILENT_S", 0.05)
+    monkeypatch.setattr(silence, "PROBED_AFTER_S", 0.05)
     async with OpenAIBackbone(settings) as backbone:
         await backbone.complete(ASK)
         fake_openai.latency = 0.2
