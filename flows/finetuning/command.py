@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 import click
 
 from flows.cli import options
-from flows.finetuning.options import DatasetOptions, JudgeOptions, MergeOptions, TrainOptions
+from flows.finetuning.options import DatasetOptions, EvaluateOptions, MergeOptions, TrainOptions
 from flows.report.exit_codes import ExitCode
 from tasks.wording import counted
 
@@ -130,8 +130,8 @@ def train(given: TrainOptions) -> int:
     "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --eliminator eliminator\n"
     "\b\nExit codes: 0 done; 2 bad input or configuration; 3 the endpoint cannot be reached.",
 )
-@options.record(JudgeOptions)
-def evaluate(given: JudgeOptions) -> None:
+@options.record(EvaluateOptions)
+def evaluate(given: EvaluateOptions) -> None:
     """Count what an eliminator fixes and breaks on held-out pairs."""
     from flows.cli.progress import open_progress
     from flows.finetuning.training import EliminatorEvaluation, run_eliminator_evaluation

@@ -86,7 +86,7 @@ class TrainOptions(options.Output):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeOptions(TrainingSplits, options.Overrides, options.Files):
+class EvaluateOptions(TrainingSplits, options.Overrides, options.Files):
     """Options of `crosscheck finetune evaluate`."""
 
     pairs: Path = options.path("--pairs", required=True, metavar="FILE", help="File with the held-out pairs.")

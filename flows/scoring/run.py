@@ -64,9 +64,8 @@ def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
 
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
-    file = read_predictions(
-        settings.predictions, settings.reading
-    )  # first: it takes no time, the benchmark may
+    # first: it takes no time, the benchmark may
+    file = read_predictions(settings.predictions, settings.reading)
     benchmark = load_benchmark(
         settings.benchmark,
         data=settings.data,

@@ -9,8 +9,7 @@ from tasks.scoring.report import LinkingScore, Report
 from tasks.settings.evaluation import labels_in_words
 from tasks.tables import TextTable
 from tasks.tracking.evaluation import EvaluationRun
-from tasks.wording import number, signed
-from tasks.wording import percent_and_counts as percent
+from tasks.wording import number, percent_and_counts, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +129,16 @@ def _link(link: LinkingScore) -> dict[str, Any]:
 
 
 def _head(run: EvaluationRun, report: Report) -> Iterator[str]:
-    yield f"**EX {percent(report.ex)}** under rule `{report.rule}`: {run.backbone} with {run.pipeline}"
+    yield f"**EX {percent_and_counts(report.ex)}** under rule `{report.rule}`: {run.backbone} with {run.pipeline}"
     yield f"on {run.benchmark}, revision {run.revision}."
     yield from (f"**{sentence}.**" for sentence in run.translations)
     if labels := labels_in_words(run.tags):
         yield f"\n{labels}\n"
     if changed := run.tags.get("changed"):
         yield f"\nDiffers from the defaults: `{changed}`\n"
-    others = [f"`{rule}` {percent(ratio)}" for rule, ratio in report.rules.items() if rule != report.rule]
+    others = [
+        f"`{rule}` {percent_and_counts(ratio)}" for rule, ratio in report.rules.items() if rule != report.rule
+    ]
     if others:
         yield ""
         yield f"Other rules: {', '.join(others)}."
@@ -150,7 +151,7 @@ def _stage_table(report: Report) -> Iterator[str]:
     rows = [
         (
             stage.name,
-            percent(stage.ex),
+            percent_and_counts(stage.ex),
             "" if stage.fixed is None else signed(stage.fixed),
             "" if stage.broken is None else signed(-stage.broken),
         )
@@ -182,7 +183,8 @@ def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Itera
             yield f"- {_lower(line)}"
     link = headline_link(report)
     if link is not None:
-        yield f"- linking ({link.name}): NSR {percent(link.nsr)}, strict recall {percent(link.strict_recall)}"
+        nsr, recall = percent_and_counts(link.nsr), percent_and_counts(link.strict_recall)
+        yield f"- linking ({link.name}): NSR {nsr}, strict recall {recall}"
     money = "unknown" if report.cost.cost_usd is None else f"{report.cost.cost_usd:.4f} USD"
     duration = "" if seconds is None else f", {seconds:.1f} s"
     calls, cached = number(report.cost.calls), number(report.cost.cached_calls)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Ratio
 from tasks.tracking.warehouse.runs import RunHeader
-from tasks.wording import percent_and_counts as percent
+from tasks.wording import percent_and_counts
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _SHOWN = 5
@@ -74,7 +74,7 @@ def run_line(run: RunHeader) -> str:
     """Describe a run in one line: its id, what it evaluated, how it ended and what it scored."""
     score = ""
     if run.ex_correct is not None and run.ex_total is not None:
-        score = f", EX {percent(Ratio(run.ex_correct, run.ex_total))}"
+        score = f", EX {percent_and_counts(Ratio(run.ex_correct, run.ex_total))}"
     status = "" if run.status == "complete" else f", {run.status}"
     return f"{run.run_id}  {run.benchmark}: {run.backbone} | {run.pipeline}{score}{status}"
 
