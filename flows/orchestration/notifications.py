@@ -9,6 +9,8 @@ WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
 NAME = "crosscheck: say how a nightly run went wrong"
 BLOCK = "crosscheck-notify"
+FLOW = "nightly"
+"""Name of the flow of nightly runs."""
 STATES = ("Failed", "Crashed", "TimedOut", "Amber", "Late")
 """States of a nightly run that call the webhook: failed (red, or an error), crashed, timed out, amber, late."""
 TEXT = (
@@ -18,13 +20,10 @@ TEXT = (
 """What is posted, as JSON: `text`, which Slack, Mattermost and Teams' workflows show, the state, and Prefect's page."""
 
 
-async def notify_of_nights(flow: str = "nightly") -> None:
+async def notify_of_nights() -> None:
     """Have Prefect's server call the webhook in CROSSCHECK_NOTIFY when a nightly run goes wrong.
 
     The server calls it, so it is also called when the process was killed. Without the variable nothing is changed.
-
-    Args:
-        flow: name of the flow.
 
     Raises:
         ConfigurationError: the variable has no address.
@@ -53,7 +52,7 @@ async def notify_of_nights(flow: str = "nightly") -> None:
         match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
         match_related=[
             ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
-            ResourceSpecification({"prefect.resource.role": ["flow"], "prefect.resource.name": [flow]}),
+            ResourceSpecification({"prefect.resource.role": ["flow"], "prefect.resource.name": [FLOW]}),
         ],
         for_each={"prefect.resource.id"},
         posture=Posture.Reactive,

@@ -137,10 +137,9 @@ def _runs() -> TypeAdapter[EvaluationRun]:
     return TypeAdapter(EvaluationRun)
 
 
-def new_run_id(now: datetime.datetime | None = None) -> str:
+def new_run_id() -> str:
     """Return a new run id: the time in UTC and six random hex digits, e.g. "20261121-020000-3f9a1c"."""
-    moment = now or datetime.datetime.now(datetime.UTC)
-    return f"{moment.astimezone(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    return f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def describe(

@@ -127,15 +127,8 @@ def _compared(predicted: str | None, gold: str, schema: Schema) -> _Compared:
     return _Compared(hardness, _differing(one, other), officially)
 
 
-def matches_officially(predicted: str, gold: str, schema: Schema) -> bool:
-    """Return whether the official parser reads both SQLs and they match as it reads them.
-
-    It drops OR, and what follows, in a join condition.
-    """
-    return _compared(predicted, gold, schema).officially
-
-
 def _without_or_in_joins(query: Clauses) -> Clauses:
+    """Return a query as the official parser reads it: it drops OR, and what follows, in a join condition."""
     return replace(query, on=replace(query.on, connectors=()))
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+PORT = 5000
+"""Port of MLflow's own server, unless the user names another."""
 VIEW = "crosscheck"
 """Name of the column layout that every experiment carries, for the links to it."""
 
@@ -144,7 +146,7 @@ def reason_of(error: BaseException) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def ui_command(store: Store, port: int = 5000) -> str | None:
+def ui_command(store: Store, port: int = PORT) -> str | None:
     """Return the shell command that opens the UI on a store; None where a server already answers.
 
     One worker and no job execution: MLflow's defaults start 15 processes and take 3 GB for one reader.
@@ -167,16 +169,14 @@ def server_words(store: Store, port: int) -> list[str]:
     return [*_mlflow(), "server", *options]
 
 
-def ui_url(
-    store: Store, experiment_id: str, run_id: str | None = None, port: int = 5000, view: str = VIEW
-) -> str:
+def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: str = VIEW) -> str:
     """Return the address of an experiment with Crosscheck's columns, or of one run of it.
 
     CROSSCHECK_MLFLOW_UI overrides the server's address in links for users.
     """
     workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
     served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.shown
-    base = served.rstrip("/") if store.served else f"http://127.0.0.1:{port}"
+    base = served.rstrip("/") if store.served else f"http://127.0.0.1:{PORT}"
     if run_id is not None:
         return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?{workflow}"
     return f"{base}/#/experiments/{experiment_id}/runs?{workflow}&viewStateShareKey={view}"
