@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import Pipeline
-from flows.pipelines.together import together
+from flows.pipelines.results import results
 from tasks.backbone.metered import MeteredBackbone
 from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError
@@ -145,7 +145,9 @@ class Selection:
         Ties are the vote's. The paper also compares candidates with equal results, which decides nothing.
         """
         pairs = list(permutations(groups, 2))
-        preferred = await together(*(self._better(*pair, view) for pair in pairs))
+        preferred = results(
+            await asyncio.gather(*(self._better(*pair, view) for pair in pairs), return_exceptions=True)
+        )
         wins = {group: sum(better == group for better in preferred) for group in groups}
         return max(groups, key=lambda group: wins[group])
 

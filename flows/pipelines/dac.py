@@ -1,12 +1,13 @@
 """DAC: initial SQL, entity linking, skeleton parsing, correction by what they find missing (arXiv 2408.08779)."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
-from flows.pipelines.together import together
+from flows.pipelines.results import results
 from tasks.dac_records import (
     CANDIDATE,
     AlignedToken,
@@ -117,9 +118,14 @@ class Decomposition:
         samples = [
             Sample(index, self.settings.warm if index else None) for index in range(self.settings.consistency)
         ]
-        answers = await together(
-            *(initial_sql(self.question, view, demonstrations, one, self.context.backbone) for one in samples)
+        found = await asyncio.gather(
+            *(
+                initial_sql(self.question, view, demonstrations, one, self.context.backbone)
+                for one in samples
+            ),
+            return_exceptions=True,
         )
+        answers = results(found)
         if len(answers) == 1:
             return answers[0].sql
         return await consistent_sql(tuple(one.sql for one in answers if one.sql), self.context.runner)
@@ -133,7 +139,7 @@ class Decomposition:
             sql = await self.until_satisfied(lambda sql: error if sql == failing else None, sql)
             record.sql(f"{CANDIDATE}execution", sql)
 
-        linked, parsed = await together(self.link(sql), self.parse())
+        linked, parsed = results(await asyncio.gather(self.link(sql), self.parse(), return_exceptions=True))
 
         if settings.second_generation and linked.entities:
             sql = record.sql(f"{CANDIDATE}second_generation", await self.generate_again(sql, linked.entities))

@@ -1,11 +1,12 @@
 """RSL-SQL: bidirectional schema linking, augmentation, binary selection, self-correction (arXiv 2411.00073)."""
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from flows.pipelines.context import Context
 from flows.pipelines.dac import decompose
 from flows.pipelines.pipeline import pipeline
-from flows.pipelines.together import together
+from flows.pipelines.results import results
 from tasks.database.schema_view import SchemaView
 from tasks.errors import ConfigurationError
 from tasks.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
@@ -100,12 +101,13 @@ async def augment(question: Question, view: SchemaView, context: RslSql) -> Augm
     """Step 2: elements, keywords and conditions, asked for together because none needs another."""
     on, backbone = context.settings.augmentation, context.backbone
     most = context.settings.linking.forward.max_columns_per_table
-    elements, keywords, conditions = await together(
+    found = await asyncio.gather(
         augmentation_elements(question, view, most, backbone) if on.elements else _off(),
         augmentation_keywords(question, view, backbone) if on.keywords else _off(),
         augmentation_conditions(question, backbone) if on.conditions else _off(),
+        return_exceptions=True,
     )
-    return Augmentation(elements, keywords, conditions)
+    return Augmentation(*results(found))
 
 
 async def select(candidates: SqlPair, question: Question, view: SchemaView, context: RslSql) -> str | None:

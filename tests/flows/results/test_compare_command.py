@@ -160,7 +160,8 @@ def test_runs_are_listed_newest_first_with_numerator_and_denominator(home: Path)
     assert "60.00 %   36 of 60" in lines[2] and "complete" in lines[2]
     short = run("runs", "--limit", "1").out
     assert A not in short and "the latest 1 of 2" in short
-    assert "There is no run of spider-dev" in run("runs", "--benchmark", "spider-dev").out
+    unknown = run("runs", "--benchmark", "spider-dev")
+    assert unknown.code == 2 and 'There is no run of "spider-dev"' in unknown.err
 
 
 def test_runs_as_json_tell_what_is_not_known_yet(home: Path) -> None:

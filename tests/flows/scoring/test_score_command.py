@@ -371,7 +371,7 @@ MALFORMED: list[tuple[str, str | bytes, tuple[str, ...]]] = [
     ("line.jsonl", '{"question_id": 1, "sql": "x"}\n{oops', ("line 2", "not JSON")),
     ("id.jsonl", '{"question_id": true, "sql": "x"}', ("line 1", "question id must be")),
     ("again.jsonl", '{"question_id": 1, "sql": "x"}\n{"question_id": "1", "sql": "y"}', ("line 2", "line 1")),
-    ("header.csv", "id;sql\n1;SELECT 1\n", ("the header", "it has id;sql")),
+    ("header.csv", "id|sql\n1|SELECT 1\n", ("the header", "it has id|sql")),
     ("cells.csv", "question_id,sql\n1,SELECT a, b\n", ("line 2", "3 cells", "in quotes")),
     ("table.json", '{"columns": ["question_id", "predicted_sql"], "data": [[1]]}', ("row 0", "list of 2 values")),
     ("few.txt", "SELECT 1\nSELECT 2\n", ("has 2 lines", "questions", "question_id")),

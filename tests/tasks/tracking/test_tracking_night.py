@@ -274,7 +274,7 @@ def test_a_night_goes_by_many_names(reference: str, meant: str) -> None:
 def test_a_night_that_is_not_there_is_said_not_to_be(reference: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         find_night(reference, nights("2026", "2026-11-21T01:30Z", "2026-11-22T01:30Z"))
-    with pytest.raises(DataError, match="has not ended one"):
+    with pytest.raises(DataError, match="none has finished in this folder yet"):
         find_night("latest", [])
 
 
