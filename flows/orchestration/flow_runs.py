@@ -5,7 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from tasks.errors import ConfigurationError
 from tasks.settings.evaluation import EvaluationSettings
@@ -89,7 +89,13 @@ async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> U
     """Start a deployment as a child of the running flow; return the id of its flow run."""
     from prefect.deployments import arun_deployment
 
-    run = await arun_deployment(deployment, parameters=dict(parameters), flow_run_name=name, timeout=0)
+    run = await arun_deployment(
+        deployment,
+        parameters=dict(parameters),
+        flow_run_name=name,
+        timeout=0,
+        idempotency_key=str(uuid4()),  # Prefect's client repeats a request whose response is lost
+    )
     return run.id
 
 
