@@ -294,12 +294,12 @@ class Failure:
     """Why a question has no answer.
 
     Attributes:
-        kind: "backbone_error", "missing_database", "database_unavailable", "store_error", "configuration_error" or
-            "internal_error".
+        kind: "backbone_error", "missing_database", "missing_gold", "database_unavailable", "store_error",
+            "configuration_error" or "internal_error".
         stage: the stage in which it failed, "" when before the first.
         message: one sentence for the user.
-        mendable: whether the question may be answered when it is asked again, perhaps after the user has mended what is
-            wrong; the next run of the same command asks it.
+        mendable: whether the failure is retryable, perhaps after the user has corrected its cause; the next run of the
+            same command asks the question again.
         ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
         passing: whether the cause may pass by itself (an endpoint that is down), with nothing for the user to change.
     """

@@ -78,7 +78,7 @@ def command(given: VerifyGoldOptions) -> int:
         )
         verified = run_verify_gold(settings, given.folders, progress)
     given.emit(as_object(verified), lambda stream: print_gold(verified, stream), text_too=True)
-    return ExitCode.NEGATIVE if given.strict and verified.report.faults else 0
+    return ExitCode.NEGATIVE if given.strict and verified.report.faults else ExitCode.DONE
 
 
 def _check_overlay(given: VerifyGoldOptions, file: Path) -> int:

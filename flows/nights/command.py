@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from flows.cli import options
+from flows.report.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from tasks.tracking.night.night import Night
-
-RED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,7 @@ def command(given: NightOptions) -> int:
     given.write_page(lambda: render(night, Warehouse(given.read_folder.warehouse)))
     given.emit(as_object(night), lambda stream: print_night(night, stream))
     given.name_page()
-    return RED if night.red else 0
+    return ExitCode.NEGATIVE if night.red else ExitCode.DONE
 
 
 def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:

@@ -121,7 +121,7 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
     tracker = Tracker(settings.home)
     # takes seconds, during which predictions are scored
     store = asyncio.create_task(asyncio.to_thread(tracker.check))
-    # asyncio prints an error that nobody has looked at: this one's, where scoring fails before it is awaited
+    # asyncio logs the exception of a task that is never awaited, as where scoring fails first
     store.add_done_callback(lambda done: done.cancelled() or done.exception())
     judging = _Judging(progress, selected.scorable.compared)
     async with SqlWorkers() as workers:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.cli import options
+from flows.report.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from flows.runtime.addresses import Addresses
     from flows.servers.status import ServersStatus
     from tasks.settings.home import Home
 
-NOT_UP = 1
 PORT = click.IntRange(1, 65535)
 
 
@@ -59,7 +59,7 @@ def command(given: UpOptions) -> int:
         return status
 
     if given.only_check:
-        return 0 if show("").all_up else NOT_UP
+        return ExitCode.DONE if show("").all_up else ExitCode.NEGATIVE
 
     greeting = _greeting(addresses, folder)
     run_servers(folder, addresses, lambda: show(greeting), lambda text: click.echo(text, err=True))

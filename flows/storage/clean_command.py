@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from flows.cli import options
+from flows.report.exit_codes import ExitCode
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def command(given: CleanOptions) -> int:
         "problems": list(cleaned.problems),
     }
     given.emit(found | done, lambda stream: click.echo(in_words(cleaned), stream))
-    return 3 if cleaned.problems else 0
+    return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
 
 
 def _nothing(folder: "Folder", holdings: "Sequence[Holding]") -> "Callable[[TextIO], None]":

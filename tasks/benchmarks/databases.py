@@ -87,7 +87,10 @@ def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], ho
     """
     used: list[GeneratedColumn] = []
     for database_id in database_ids:
-        own, generated = _own(benchmark, database_id), _generated(benchmark, database_id, home)
+        generated = _generated(benchmark, database_id, home)
+        if not generated:
+            continue
+        own = _own(benchmark, database_id)
         full = merge(own, {key: each.texts for key, each in generated.items()})
         used += [each for key, each in generated.items() if full[key] != own.get(key)]
     if not used:

@@ -23,7 +23,7 @@ _STREAMED = 200
 
 
 class StoredReplies(ABC):
-    """The replies of a database, whoever stored them.
+    """Base class of what is done with all stored replies of a database.
 
     Attributes:
         place: its file or address without a password.

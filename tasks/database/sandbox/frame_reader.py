@@ -43,7 +43,7 @@ class FrameReader:
         return pickle.loads(memoryview(frame)[HEADER.size :])  # noqa: S301 - written by our own worker
 
     def close(self) -> None:
-        """Receive no more; whoever waits for a frame is told that there is none."""
+        """Stop receiving; a pending `next` raises EOFError."""
         if not self._ended:
             self._ended = True
             self._loop.remove_reader(self._socket)
