@@ -83,6 +83,18 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         process.communicate()
 
 
+@pytest.fixture(scope="module")
+def api(up: Up) -> str:
+    """Deploy as `crosscheck up` prints, and return the address of Prefect's API."""
+    ours = {**up.shell.all_of_environment, **up.ready["environment"], "PWD": str(ROOT)}
+    deployed = subprocess.run(
+        [sys.executable, "-m", "prefect", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml"],
+        cwd=ROOT, env=ours, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+    return str(ours["PREFECT_API_URL"])
+
+
 def _planned_night(api: str) -> str:
     """Return the id of a flow run of the nightly deployment that is not due for a day."""
     id_ = ask(f"{api}/deployments/name/nightly/nightly")["id"]
@@ -147,17 +159,11 @@ class TestUp:
         names = [each["name"] for each in ask(f"{up.urls['Prefect']}/api/flow_runs/filter", {})]
         assert "demo | offline | zero-shot" in names
 
-    def test_a_night_is_deployed_as_it_prints_and_fires_by_its_schedule(self, up: Up) -> None:
-        ours = {**up.shell.all_of_environment, **up.ready["environment"], "PWD": str(ROOT)}
-        deployed = subprocess.run(
-            [sys.executable, "-m", "prefect", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml"],
-            cwd=ROOT, env=ours, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+    def test_a_night_is_deployed_as_it_prints_and_fires_by_its_schedule(self, up: Up, api: str) -> None:
         home, before = Home(up.shell.home), datetime.now(UTC) - timedelta(days=3)
         write(Night("three days ago", Gate(), (), before, before), home)
         matrix = {"pipelines": ["zero-shot"], "limit": 2}
-        ran = fired(ours["PREFECT_API_URL"], "nightly/nightly", {"matrix": matrix})
+        ran = fired(api, "nightly/nightly", {"matrix": matrix})
         assert ran["state_type"] == "COMPLETED", (up.shell.home / "services/worker.log").read_text()
         assert ran["name"].startswith("night 20")
         assert [key.partition("/")[0] for key in kept_results(home)] == ["preliminary_sql"] * 2
@@ -166,8 +172,7 @@ class TestUp:
         assert night.expected is not None and night.expected > night.started
         assert "6 nightly runs were missed" in ran["state"]["message"]
 
-    def test_a_night_waits_while_another_one_runs(self, up: Up) -> None:
-        api = up.ready["environment"]["PREFECT_API_URL"]
+    def test_a_night_waits_while_another_one_runs(self, api: str) -> None:
         first, second = (_planned_night(api) for _ in "12")
         assert _set_state(api, first, "PENDING")["status"] == "ACCEPT"
         answer = _set_state(api, second, "PENDING")
@@ -176,9 +181,8 @@ class TestUp:
         wait_until(lambda: _set_state(api, second, "PENDING")["status"] == "ACCEPT")
 
     def test_a_night_that_fails_and_one_that_is_amber_call_the_webhook_and_a_green_one_does_not(
-        self, up: Up
+        self, up: Up, api: str
     ) -> None:
-        api = up.ready["environment"]["PREFECT_API_URL"]
         verdict = 'Of 3 evaluations, 1 is significantly worse than its baseline: demo | "weak" | rsl-sql.'
         for type_, name, message in (
             ("COMPLETED", "Completed", "All is well."),
