@@ -7,6 +7,8 @@ r"""How fast SQL is executed and scored beside the plain way. A script, not a te
 - score: the command on a fresh working folder and once more, beside an evaluator in one process as BIRD's official one
   works (`plain_evaluator.py`): BIRD's published predictions on superhero, golds of superhero changed in 4,829 ways, and
   8,500 golds of Spider against themselves;
+- logging: a program that only logs one number to MLflow (`plain_logging.py`), on a new store and once more: what a
+  run in MLflow takes without Crosscheck;
 - judging: pairs a second of the last ones, without the command around it.
 
 The command and the evaluator are whole processes, from their start to their end; Crosscheck's modules are compiled
@@ -17,6 +19,7 @@ import argparse
 import asyncio
 import compileall
 import json
+import os
 import resource
 import sqlite3
 import subprocess
@@ -41,6 +44,8 @@ from tasks.scoring.execution.verdict_cache import VerdictCache
 from tests.support.command_line import CommandLine
 
 EVALUATOR = Path(__file__).with_name("plain_evaluator.py")
+LOGGING = Path(__file__).with_name("plain_logging.py")
+COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 QUERIES = 2_000
 DEADLINE_S = 0.5
@@ -149,7 +154,7 @@ def compare(pairs: Pairs, folder: Path, files: Mapping[str, Path], *more: str) -
     print(
         f"{pairs.name}: evaluator in one process {plain:.2f} s, {total / plain:,.0f} pairs/s; right: {printed.strip()}"
     )
-    command = CommandLine(folder / f"{pairs.name}-home", {"PYTHONDONTWRITEBYTECODE": ""})
+    command = CommandLine(folder / f"{pairs.name}-home", COMPILED)
     score = ("score", "--benchmark", pairs.benchmark, "--data", str(pairs.data), "--json", *more)
     words = command.command(*score, "--predictions", str(pairs.predictions))
     for what in ("cold", "again"):
@@ -159,6 +164,15 @@ def compare(pairs: Pairs, folder: Path, files: Mapping[str, Path], *more: str) -
             f"pairs/s: {seconds / plain:.2f} of the evaluator's time, {seconds - plain:+.2f} s",
             flush=True,
         )
+
+
+def mlflow_alone(folder: Path) -> None:
+    """Print the times of a program that logs one number to MLflow: on a new store and once more."""
+    for what in ("new store", "again"):
+        seconds, cpu, _ = timed(
+            [sys.executable, str(LOGGING), f"sqlite:///{folder / 'plain.db'}"], os.environ | COMPILED, folder
+        )
+        print(f"logging one number to MLflow: {what} {seconds:.2f} s (CPU {cpu:.1f} s)", flush=True)
 
 
 def timed(
@@ -215,6 +229,7 @@ def main() -> None:
             "--questions",
             ids,
         )
+        mlflow_alone(folder)
         many = benchmark_of(
             "changed",
             folder,
