@@ -1,9 +1,15 @@
-"""Notifications of nightly runs: an automation of Prefect's server that calls a webhook."""
+"""Notifications of nightly runs: an automation of Prefect's server that calls a webhook.
 
+`python -m flows.orchestration.notifications [COMMAND ...]` creates the automation and then executes COMMAND: one that a
+nightly run creates comes too late for a first run that is late, or whose process ends at its start.
+"""
+
+import asyncio
 import os
+import sys
 
 from flows.orchestration.crashed_runs import TAG
-from tasks.errors import ConfigurationError
+from tasks.errors import ConfigurationError, CrosscheckError
 
 WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
@@ -20,6 +26,20 @@ TEXT = (
 """What is posted, as JSON: `text`, which Slack, Mattermost and Teams' workflows show, the state, and Prefect's page."""
 
 
+def find_webhook() -> str:
+    """Return the address in CROSSCHECK_NOTIFY; "" without the variable.
+
+    Raises:
+        ConfigurationError: the variable has no address.
+    """
+    url = os.environ.get(WEBHOOK, "").strip()
+    if url and not url.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"{WEBHOOK} has to be an address that begins with http:// or https://; unset it to send no notifications."
+        )
+    return url
+
+
 async def notify_of_nights() -> None:
     """Have Prefect's server call the webhook in CROSSCHECK_NOTIFY when a nightly run goes wrong.
 
@@ -28,13 +48,9 @@ async def notify_of_nights() -> None:
     Raises:
         ConfigurationError: the variable has no address.
     """
-    url = os.environ.get(WEBHOOK, "").strip()
+    url = find_webhook()
     if not url:
         return
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(
-            f"{WEBHOOK} has to be an address that begins with http:// or https://; unset it to send no notifications."
-        )
     from prefect.automations import Automation
     from prefect.blocks.webhook import Webhook
     from prefect.client.orchestration import get_client
@@ -60,3 +76,12 @@ async def notify_of_nights() -> None:
     )
     call = CallWebhook(block_document_id=block, payload=TEXT)
     await Automation(name=NAME, trigger=trigger, actions=[call]).acreate()
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(notify_of_nights())
+    except CrosscheckError as error:
+        sys.exit(f"crosscheck: {error}")
+    if command := sys.argv[1:]:
+        os.execvp(command[0], command)  # noqa: S606 - the caller's own command

@@ -147,9 +147,10 @@ def _mlflow_server(home: Home, addresses: Addresses) -> Service:
 
 def _worker(home: Home, addresses: Addresses) -> Service:
     options = ("--pool", POOL, "--type", "process", "--name", worker_name())
+    notifying = (sys.executable, "-P", "-m", "flows.orchestration.notifications")
     return Service(
         name="worker",
-        command=(sys.executable, "-m", "prefect", "worker", "start", *options),
+        command=(*notifying, sys.executable, "-m", "prefect", "worker", "start", *options),
         environment=WORKER | _environment(home) | addresses.environment,
         log=home.services / "worker.log",
         is_healthy=partial(worker_is_online, addresses),

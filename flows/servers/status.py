@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from flows.orchestration.notifications import find_webhook
 from flows.runtime.addresses import Addresses
 from flows.runtime.running_servers import RunningServers, exclusive_servers, find_running_servers
 from flows.runtime.signals import stopped_by_signals
@@ -60,11 +61,13 @@ def run_servers(
         report: receives one sentence per event.
 
     Raises:
-        ConfigurationError: a port is in use, or another `crosscheck up` runs for the working folder.
+        ConfigurationError: a port is in use, CROSSCHECK_NOTIFY has no address, or another `crosscheck up` runs for the
+            working folder.
         ServiceFailedError: a service ended too often right after its start.
     """
     with exclusive_servers(home, addresses):
         check_ports(addresses)
+        find_webhook()
         report(f"Starting Prefect, MLflow and a worker. Their logs are in {home.services}.")
         with (
             Supervisor(services(home, addresses), report) as supervisor,

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from flows.orchestration import notifications
+from flows.orchestration.notifications import WEBHOOK
 from flows.orchestration.pages import prefect_page
 from flows.orchestration.settings import SERVER
 from flows.servers.services import POOL, WORKER
@@ -158,10 +160,9 @@ class TestTheFile:
 
 
 @pytest.fixture(scope="module")
-def team(
-    compose: dict[str, Any], built_demo: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Composed]:
+def team(built_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
     """All services of the file, started in its order, on databases of the test's own."""
+    compose = read_compose(FILE, {"POSTGRES_PASSWORD": PASSWORD, WEBHOOK: "http://127.0.0.1:9/hook"})
     folder = tmp_path_factory.mktemp("team")
     shutil.copytree(built_demo, folder / "home")
     prefect, mlflow, health = free_ports(3)
@@ -221,6 +222,12 @@ class TestATeam:
             team, "prefect", "PREFECT_SERVER_DATABASE_CONNECTION_URL", "SELECT name, path FROM deployment"
         )
         assert {"nightly", "evaluate", "rerun"} <= {name for name, _ in deployed}
+
+    def test_prefects_server_knows_the_webhook_before_the_first_night(self, team: Composed) -> None:
+        found = query(
+            team, "prefect", "PREFECT_SERVER_DATABASE_CONNECTION_URL", "SELECT name FROM automation"
+        )
+        assert (notifications.NAME,) in found
 
     def test_mlflow_answers_the_workers_who_know_it_by_its_name_in_the_network(self, team: Composed) -> None:
         url = team.environment("worker")["MLFLOW_TRACKING_URI"]

@@ -224,6 +224,17 @@ class TestUp:
         assert not any(service["up"] for service in checked.json["services"])
 
 
+def test_a_webhook_that_is_no_address_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WEBHOOK, "hooks.example.com/s3cret")
+    prefect, mlflow = map(str, free_ports())
+    home = str(tmp_path / "home")
+    refused = run("up", "--home", home, "--prefect-port", prefect, "--mlflow-port", mlflow)
+    assert refused.code == 2
+    assert WEBHOOK in refused.err and "s3cret" not in refused.err and "Starting" not in refused.err
+
+
 @pytest.mark.slow
 def test_ctrl_c_stops_it_in_order_and_check_says_so(tmp_path: Path) -> None:
     shell = CommandLine(tmp_path / "home")
