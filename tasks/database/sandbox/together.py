@@ -68,18 +68,33 @@ class CallsTogether:
         """
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(function, database, argument, timeout_s, result))
-        if len(self._senders) < self._pool.size:
-            self._senders.add(asyncio.create_task(self._send()))
+        self._begin()
         return await result
+
+    def _begin(self) -> None:
+        if len(self._senders) < self._pool.size:
+            sender = asyncio.create_task(self._send())
+            self._senders.add(sender)
+            sender.add_done_callback(self._replace_cancelled)
+
+    def _replace_cancelled(self, sender: asyncio.Task[None]) -> None:
+        """Begin another sender where one was cancelled and who asked was not, or has asked again."""
+        self._senders.discard(sender)
+        if sender.cancelled() and any(not call.result.done() for call in self._waiting):
+            self._begin()
 
     async def _send(self) -> None:
         """Send what waits until nothing does."""
+        calls: list[Waiting] = []
         try:
             while calls := self._next():
                 if len(calls) == 1:
                     await self._send_alone(calls[0])
                 else:
                     await self._send_together(calls)
+        except asyncio.CancelledError:
+            self._waiting.extendleft(reversed(calls))
+            raise
         finally:  # at once: a call that comes before the task has ended needs another sender
             self._senders.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 

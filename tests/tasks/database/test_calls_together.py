@@ -1,6 +1,7 @@
 """Calls that wait for a worker go there in one message, and none loses its result to another."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,45 @@ async def test_closed_workers_end_what_waits(concert: Database) -> None:
         await asyncio.sleep(0.3)
     found = await asyncio.gather(*waiting, return_exceptions=True)
     assert ["closed" in str(each) or "open the SqlWorkers" in str(each) for each in found] == [True] * 3
+
+
+@pytest.mark.parametrize("steps", [1, 3], ids=["before the first message", "while it is under way"])
+async def test_who_asks_again_while_everything_is_cancelled_is_answered(
+    pool: Messages, concert: Database, steps: int
+) -> None:
+    async def stubborn(name: str) -> str:
+        for _ in range(2):
+            with contextlib.suppress(asyncio.CancelledError):
+                return await pool.together.call(functions.noisy, concert, name, timeout_s=TIMEOUT_S)
+        raise AssertionError("cancelled twice")
+
+    before = asyncio.all_tasks()
+    callers = [asyncio.create_task(stubborn(name)) for name in "abcdef"]
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    senders = asyncio.all_tasks() - before - {*callers}
+    assert senders
+    for task in (*callers, *senders):  # as `asyncio.run` does at its end
+        task.cancel()
+    assert await asyncio.wait_for(asyncio.gather(*callers), 60) == [*"abcdef"]
+
+
+@pytest.mark.parametrize("steps", [1, 3], ids=["before the first message", "while it is under way"])
+async def test_a_sender_that_is_cancelled_leaves_its_calls_to_another(
+    pool: Messages, concert: Database, steps: int
+) -> None:
+    before = asyncio.all_tasks()
+    callers = [
+        asyncio.create_task(pool.together.call(functions.noisy, concert, name, timeout_s=TIMEOUT_S))
+        for name in "abcdef"
+    ]
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    senders = asyncio.all_tasks() - before - {*callers}
+    assert senders
+    for sender in senders:
+        sender.cancel()
+    assert await asyncio.wait_for(asyncio.gather(*callers), 60) == [*"abcdef"]
 
 
 async def test_a_call_that_follows_a_result_at_once_is_sent(concert: Database) -> None:
