@@ -52,6 +52,7 @@ class SqlWorkers:
         self.size = size if size is not None else max(1, min(os.cpu_count() or 1, MOST_WORKERS))
         self.limits = limits or Limits()
         self._places: asyncio.Semaphore | None = None
+        self._closed = False
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._reaping: set[asyncio.Task[None]] = set()
@@ -71,6 +72,7 @@ class SqlWorkers:
     async def close(self) -> None:
         """Kill every process, busy ones too, and wait until they have ended."""
         self._places = None
+        self._closed = True
         for worker in (*self._idle, *self._busy):
             self._discard(worker)
         self._idle.clear()
@@ -110,12 +112,15 @@ class SqlWorkers:
 
         Raises:
             WorkerLost: the worker exceeded its time or memory or crashed, and has been replaced.
+            TypeError: the function, an argument or the value cannot be passed on.
+            RuntimeError: the pool is not open, or is closed before the function has ended.
             Exception: what the function raised, with the worker's traceback as a note.
         """
         job = Job(_name(function), database.location, args, timeout_s)
         places = self._places
         if places is None:
-            raise RuntimeError("open the SqlWorkers first: async with SqlWorkers() as workers")
+            never = "open the SqlWorkers first: async with SqlWorkers() as workers"
+            raise RuntimeError(CLOSED if self._closed else never)
         async with places:
             if self._places is not places:
                 raise RuntimeError(CLOSED)

@@ -321,8 +321,13 @@ async def test_closing_ends_busy_workers_and_whoever_waits_for_them(concert: Dat
         results = await asyncio.gather(*queries, return_exceptions=True)
     assert [type(result) for result in results] == [RuntimeError] * 3
     assert children() <= before
-    with pytest.raises(RuntimeError, match="open the SqlWorkers first"):
+    with pytest.raises(RuntimeError, match="the SqlWorkers were closed"):
         await pool.execute(concert, NAMES)
+
+
+async def test_who_asks_workers_that_were_never_open_is_told_to_open_them(concert: Database) -> None:
+    with pytest.raises(RuntimeError, match="open the SqlWorkers first"):
+        await SqlWorkers(1).execute(concert, NAMES)
 
 
 async def test_a_worker_that_cannot_start_says_so(concert: Database, monkeypatch: pytest.MonkeyPatch) -> None:
