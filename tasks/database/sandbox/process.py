@@ -102,16 +102,14 @@ class WorkerProcess:
                 f"Try it by hand: {sys.executable} -m tasks.database.sandbox.worker"
             ) from error
 
-    async def ask(self, job: Job, timeout_s: float) -> Reply:
-        """Send a job and wait for its reply.
+    async def ask(self, job: Job, frame: bytes, timeout_s: float) -> Reply:
+        """Send the frame of a job and wait for its reply.
 
         Raises:
             WorkerOverranError: no reply within `timeout_s`, plus `START_S` to import a function, or to open a
                 database, that is new to this worker; or a query overran its own deadline.
             WorkerDiedError: the process ended first.
-            Exception: what pickle raises when the job cannot be pickled; the worker can take the next job.
         """
-        frame = framed(job)
         if job.function not in self.functions or job.location not in self.locations:
             timeout_s += START_S
             self.functions.add(job.function)

@@ -38,15 +38,16 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.stack_size(256 * 1024)
     threading.Thread(target=_end_with_parent, args=(jobs.fileno(), os.getppid()), daemon=True).start()
-    limits: Limits | None = _read(jobs)
-    if limits is None:
+    first = _read(jobs)
+    if first is None:
         return
+    limits: Limits = pickle.loads(first)  # noqa: S301 - written by the parent process
     restrict_process(limits)
     sessions: OrderedDict[Location, Session] = OrderedDict()
     _write(replies, Reply("ready"))
     os.dup2(1, 2)
-    while (job := _read(jobs)) is not None:
-        reply = _done(job, sessions, limits)
+    while (message := _read(jobs)) is not None:
+        reply = _done(message, sessions, limits)
         _write(replies, reply)
         if reply.spent:
             return
@@ -84,8 +85,9 @@ def function_named(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _done(job: Job, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
+def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
     try:
+        job = _job(message)
         function = function_named(job.function)
         session = _session(job.location, sessions, limits)
         session.grant(job.budget_s)
@@ -95,6 +97,16 @@ def _done(job: Job, sessions: "OrderedDict[Location, Session]", limits: Limits) 
         return Reply("exhausted", spent=True)
     except Exception as error:
         return Reply("raised", _portable(error), traceback.format_exc())
+
+
+def _job(message: bytes) -> Job:
+    try:
+        job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
+    except MemoryError:
+        raise
+    except Exception as error:  # unpickling runs code of the argument's own class
+        raise TypeError(f"an argument cannot be read in a worker: {type(error).__name__}: {error}") from error
+    return job
 
 
 def _session(location: Location, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Session:
@@ -132,12 +144,12 @@ def _private_pipes() -> tuple[BufferedReader, BufferedWriter]:
     return os.fdopen(jobs, "rb"), os.fdopen(replies, "wb")
 
 
-def _read(pipe: BufferedReader) -> Any:
+def _read(pipe: BufferedReader) -> bytes | None:
     head = pipe.read(HEADER.size)
     if len(head) < HEADER.size:
         return None
     (length,) = HEADER.unpack(head)
-    return pickle.loads(pipe.read(length))  # noqa: S301 - written by the parent process
+    return pipe.read(length)
 
 
 def _write(pipe: BufferedWriter, reply: Reply) -> None:

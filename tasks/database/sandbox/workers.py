@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.sandbox.frames import Job, Reply
+from tasks.database.sandbox.frames import Job, Reply, framed
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
 from tasks.database.sandbox.session import first_rows
 from tasks.database.sandbox.together import CallsTogether
@@ -134,12 +134,13 @@ class SqlWorkers:
         raise error
 
     async def _answer(self, job: Job, timeout_s: float) -> Reply:
+        frame = _frame(job)
         while True:
             worker = await self._worker(job.location)
             new = not worker.functions
             self._busy.add(worker)
             try:
-                reply = await worker.ask(job, timeout_s + self.limits.grace_s)
+                reply = await worker.ask(job, frame, timeout_s + self.limits.grace_s)
             except WorkerOverranError:
                 self._discard(worker)
                 raise WorkerLost(
@@ -192,6 +193,13 @@ class SqlWorkers:
 
     def _memory_message(self) -> str:
         return f"The query took more than the {self.limits.memory_mb} MiB of memory of its process."
+
+
+def _frame(job: Job) -> bytes:
+    try:
+        return framed(job)
+    except Exception as error:  # pickling runs code of the argument's own class
+        raise TypeError(f"an argument cannot be sent to a worker: {type(error).__name__}: {error}") from error
 
 
 @cache

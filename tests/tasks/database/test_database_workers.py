@@ -90,6 +90,26 @@ async def test_an_exception_comes_back_as_itself_with_the_workers_traceback(
     assert (await workers.execute(concert, NAMES)).row_count == 3
 
 
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (lambda: None, "an argument cannot be sent to a worker: .*lambda"),
+        (functions.OnlyWritten(), "an argument cannot be read in a worker: .*code"),
+    ],
+    ids=["cannot be pickled", "cannot be unpickled"],
+)
+async def test_an_argument_that_cannot_be_passed_on_is_an_error_of_its_call_and_costs_no_worker(
+    workers: SqlWorkers, concert: Database, argument: object, message: str
+) -> None:
+    pid = await workers.call(functions.own_pid, concert, timeout_s=5)
+    with pytest.raises(TypeError, match=message):
+        await workers.call(functions.kind, concert, argument, timeout_s=5)
+    asked = (workers.together.call(functions.kind, concert, each, timeout_s=5) for each in (1, argument, ""))
+    one, wrong, other = await asyncio.gather(*asked, return_exceptions=True)
+    assert (one, type(wrong), other) == ("int", TypeError, "str")
+    assert await workers.call(functions.own_pid, concert, timeout_s=5) == pid
+
+
 async def test_what_a_function_prints_does_not_mix_with_its_reply(
     workers: SqlWorkers, concert: Database
 ) -> None:
