@@ -7,19 +7,20 @@ from typing import Any
 
 from tasks.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.scoring.metrics.corrected import corrected_ex, differing
-from tasks.scoring.report import Ratio, is_right
+from tasks.scoring.report import QuestionScore, Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.scoring.trend import Trend, trend_of
 from tasks.settings.night import Gate
 from tasks.tracking.comparison.comparability import common_rule
 from tasks.tracking.evaluation import NIGHT, ORACLE, REROLLED
-from tasks.tracking.night.night import WORSE, Entry, Night, Past
+from tasks.tracking.night.night import Entry, Night, Past
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
 
 TREND = 100
 """How many scores a trend shows at most."""
+GATE = Gate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,23 @@ class Baselines:
 
 
 def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
-    """Return the runs that nights found worse, red or amber, and the runs that were merged from them.
+    """Return the runs whose answers nights found worse, their earlier attempts, and the runs merged from them.
 
+    A night that is started again under its name has several runs of one combination; its file names the last of them.
     Runs are given newest first.
     """
-    worse = {each.entry.run_id for night in nights for each in night.entries if each.verdict in WORSE}
+    worse = {run_id for night in nights for run_id in night.worse}
+    last = [run for run in runs if run.run_id in worse and NIGHT in run.tags]
+    for run in runs:
+        if any(
+            run.asks_as(each) and run.tags.get(NIGHT) == each.tags[NIGHT] and run.started <= each.started
+            for each in last
+        ):
+            worse.add(run.run_id)
     for run in reversed(runs):
         if run.tags.get("parent_run_id") in worse:
             worse.add(run.run_id)
-    return frozenset(run_id for run_id in worse if run_id)
+    return frozenset(worse)
 
 
 def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate) -> Entry:
@@ -57,12 +66,12 @@ def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gat
     header = find_run(entry.run_id, runs)
     entry = replace(entry, rule=current.run.rule, trend=_trend(header, runs), **_corrected(current))
     if not entry.problem:
-        entry = replace(entry, problem=_too_many_failures(entry, len(current.rows), gate))
+        entry = replace(entry, problem=_too_many_failures(current, gate))
     if why := current.run.why_unranked:
         return replace(entry, not_ranked=why)
     named = baselines.named.get(entry.name)
     entry = replace(entry, decline=_decline(entry.trend, named, gate))
-    baseline = named or previous_run(header, runs, warehouse, baselines.worse)
+    baseline = named or previous_run(header, runs, warehouse, baselines.worse, gate)
     if baseline is None:
         return entry
     pin = baselines.pins.get(entry.name)
@@ -83,21 +92,30 @@ def _corrected(current: StoredRun) -> dict[str, Any]:
 
 
 def previous_run(
-    current: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse, worse: frozenset[str] = frozenset()
+    current: RunHeader,
+    runs: Sequence[RunHeader],
+    warehouse: Warehouse,
+    worse: frozenset[str] = frozenset(),
+    gate: Gate = GATE,
 ) -> StoredRun | None:
     """Return the latest complete run before this one that asked the same and was not worse; None where there is none.
 
     The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
     differences in anything else are what a nightly run is to detect. Runs that must not be ranked are no baseline.
-    Neither are those in `worse`: if each bad night became the next one's baseline, no drift would be seen. Runs are
-    given newest first.
+    Neither are those in `worse`: if each bad night became the next one's baseline, no drift would be seen; nor those
+    with more unanswered questions than the gate tolerates: a loss on these would not be seen. Runs are given newest
+    first.
     """
     own = warehouse.read_run(current.run_id)
     for run in _earlier(current, runs):
         if run.rows_removed or run.run_id in worse:
             continue
         stored = warehouse.read_run(run.run_id)
-        if _asked(stored) == _asked(own) and not stored.run.why_unranked:
+        if (
+            _asked(stored) == _asked(own)
+            and not stored.run.why_unranked
+            and not _too_many_failures(stored, gate)
+        ):
             return stored
     return None
 
@@ -147,16 +165,23 @@ def _rights(stored: StoredRun, rule: str) -> dict[str, bool]:
     return {
         row.question.id: is_right(row.final, rule)
         for row in stored.rows
-        if row.executable and not (row.outcome.failure and row.outcome.failure.mendable)
+        if row.executable and not _is_unanswered(row)
     }
 
 
-def _too_many_failures(entry: Entry, questions: int, gate: Gate) -> str:
-    share = entry.unanswered / max(1, questions)
+def _is_unanswered(row: QuestionScore) -> bool:
+    """Return whether a question has no answer after a retryable failure."""
+    return row.outcome.failure is not None and row.outcome.failure.mendable
+
+
+def _too_many_failures(stored: StoredRun, gate: Gate) -> str:
+    """Say that a run has more unanswered questions than are tolerated; "" where it has not."""
+    unanswered = sum(row.executable and _is_unanswered(row) for row in stored.rows)
+    share = unanswered / max(1, len(stored.rows))
     if share <= gate.tolerated_failures:
         return ""
     return (
-        f"{entry.unanswered:,} of {questions:,} questions have no answer ({100 * share:.1f} %; "
+        f"{unanswered:,} of {len(stored.rows):,} questions have no answer ({100 * share:.1f} %; "
         f"{100 * gate.tolerated_failures:g} % are tolerated)."
     )
 

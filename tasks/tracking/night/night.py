@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tasks.scoring.report import Ratio
@@ -203,6 +203,22 @@ class Night:
     def red(self) -> tuple[Judged, ...]:
         """Entries that fail the nightly run."""
         return tuple(each for each in self.entries if each.red)
+
+    @property
+    def worse(self) -> frozenset[str]:
+        """Ids of the runs whose answers were found worse, those included in which infrastructure failed, too.
+
+        The scores of these count what was not answered as wrong, so the trend does not decide.
+        """
+        answered = [
+            replace(each.entry, problem="", decline=None) if each.entry.problem else each.entry
+            for each in self.entries
+        ]
+        return frozenset(
+            entry.run_id
+            for entry, each in zip(answered, self.entries, strict=True)
+            if entry.run_id and _verdict(entry, each.p_value, each.trend_p, self.gate) in WORSE
+        )
 
     @property
     def colour(self) -> Colour:

@@ -141,6 +141,51 @@ def test_a_run_merged_from_one_that_was_worse_is_no_baseline_either(warehouse: W
     assert found_worse([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
 
 
+def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was_merged_into_is(
+    warehouse: Warehouse,
+) -> None:
+    good, bad = two_runs(1, 20, 100)
+    lost = good
+    for number in range(1, 41):
+        lost = unanswered(lost, number, "The endpoint did not answer.")
+    (judged,) = a_night(warehouse, [good, lost, bad]).entries
+    assert (judged.verdict, judged.entry.baseline) == ("regression", "20261120-013000-000000")
+    mended = replace(good, run=replace(good.run, tags={"parent_run_id": "20261121-013000-000001"}))
+    (judged,) = a_night(warehouse, [good, lost, mended, bad]).entries
+    assert (judged.verdict, judged.entry.baseline) == ("regression", "20261122-013000-000002")
+    (judged,) = a_night(warehouse, [good, lost, bad], Gate(tolerated_failures=0.5)).entries
+    assert judged.entry.baseline == "20261121-013000-000001"
+
+
+def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse) -> None:
+    good, bad = two_runs(1, 20, 100)
+
+    def of(night: str, run: StoredRun) -> StoredRun:
+        return replace(run, run=replace(run.run, tags={"night": night}))
+
+    runs = [of("first", good), of("second", bad), of("second", bad)]
+    again = a_night(warehouse, runs, name="second")
+    assert again.entries[0].verdict == "regression"
+    kept = keep(warehouse, [*runs, of("third", bad)])[-1]
+    worse = found_worse([again], warehouse.runs())
+    entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
+    assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == ("20261120-013000-000000", "regression")
+
+
+def test_a_run_in_which_infrastructure_failed_too_was_worse_where_its_answers_are(
+    warehouse: Warehouse,
+) -> None:
+    good, bad = two_runs(2, 10, 100)
+    for number in (21, 23):
+        bad = unanswered(bad, number, "The endpoint did not answer.")
+    night = a_night(warehouse, [good, bad])
+    assert night.entries[0].verdict == "infrastructure"
+    assert found_worse([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
+    lost = unanswered(unanswered(good, 1, "No answer."), 3, "No answer.")
+    night = a_night(warehouse, [good, lost])
+    assert night.entries[0].verdict == "infrastructure" and not night.worse
+
+
 def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
     kept = keep(warehouse, losing(9))
     name = entry_of(*kept[-1]).name
