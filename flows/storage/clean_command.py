@@ -52,8 +52,9 @@ class CleanOptions(options.Output):
     "  crosscheck clean --keep 14d --yes\n"
     "  crosscheck clean --keep 90d --keep-runs 5 --rows\n"
     "\b\nKept in any case: scores of all runs and nights, paid replies (unless --replies), runs with the tag\n"
-    "`pinned`, baselines of nights that are kept, and runs that a kept run was merged from. Prefect's records go\n"
-    "by age alone. Files shrink only while no evaluation and no `crosscheck up` uses the folder.\n"
+    "`pinned`, baselines of nights that are kept, the latest baseline of each benchmark, backbone and pipeline, and\n"
+    "runs that a kept run was merged from. Prefect's records go by age alone. Files shrink only while no evaluation\n"
+    "and no `crosscheck up` uses the folder.\n"
     "\b\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed, the same command continues.",
 )
 @options.record(CleanOptions)

@@ -9,9 +9,12 @@ from tasks.scoring.execution.verdict_cache import add_use
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.store import Holding, SqliteStore, Store, opened, removed_in_batches, size_of
 
+KNOWN_TO_S = 86_400
+"""Seconds after the noted last use of a row within which it may have been used again: a use is noted once a day."""
+
 
 class UsedRows(SqliteStore):
-    """Rows of a SQLite table, each with a `key` and the moment of its last use in seconds since 1970."""
+    """Rows of a SQLite table, each with a `key` and its last use in seconds since 1970, known to `KNOWN_TO_S`."""
 
     def __init__(self, name: str, path: Path, counted: str, *, table: str, used: str) -> None:
         """Describe the table: what a row is, and its column with the last use."""
@@ -58,8 +61,9 @@ class UsedRows(SqliteStore):
         connection.execute("BEGIN")
         connection.executemany("INSERT INTO span VALUES (?, ?)", _merged(retention.spans))
         connection.execute("COMMIT")
-        latest = f"SELECT until FROM span WHERE since <= {self._used} ORDER BY since DESC LIMIT 1"
-        return f"{self._used} < ? AND coalesce(({latest}) < {self._used}, TRUE)", retention.cutoff.timestamp()
+        last = f"{self._used} + {KNOWN_TO_S}"
+        latest = f"SELECT until FROM span WHERE since < {last} ORDER BY since DESC LIMIT 1"
+        return f"{last} <= ? AND coalesce(({latest}) < {self._used}, TRUE)", retention.cutoff.timestamp()
 
 
 def _merged(

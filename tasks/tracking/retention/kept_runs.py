@@ -46,8 +46,8 @@ def retention(
     """Return what is kept, of runs that are given newest first and of nights that are given the latest first.
 
     Kept are runs that are young enough or not finished, the latest ones of each benchmark, backbone and pipeline,
-    pinned ones, the baselines of nights that are kept and of the latest night, pinned baselines, and the runs that a
-    kept run was merged from.
+    pinned ones, the baselines of nights that are kept, the latest baseline of each benchmark, backbone, pipeline and
+    number of questions, pinned baselines, and the runs that a kept run was merged from.
     """
     cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
     by_id = {run.run_id: run for run in runs}
@@ -74,14 +74,20 @@ def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:
 def _baselines(
     nights: Sequence[Night], runs: Sequence[RunHeader], cutoff: datetime.datetime
 ) -> Iterable[str]:
-    known = {run.run_id for run in runs}
+    known = {run.run_id: run for run in runs}
+    latest: dict[tuple[str, int | None], str] = {}
     for place, night in enumerate(nights):
+        for each in night.entries:
+            if (baseline := each.entry.baseline) in known:
+                latest.setdefault((each.entry.name, known[baseline].questions), baseline)
+                if night.started >= cutoff:
+                    yield baseline
         if place and night.started < cutoff:
             continue
-        yield from (each.entry.baseline for each in night.entries if each.entry.baseline in known)
         for reference in (night.matrix.get("baselines") or {}).values():
             with suppress(DataError):
                 yield find_run(reference, runs).run_id
+    yield from latest.values()
 
 
 def _span(run: RunHeader) -> tuple[datetime.datetime, datetime.datetime]:

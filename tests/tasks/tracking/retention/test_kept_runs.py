@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -74,6 +75,19 @@ def test_the_baselines_of_the_latest_night_are_kept_whatever_its_age() -> None:
     runs = (run("latest", 90), run("before", 91), run("long-ago", 200))
     found = kept(*runs, nights=(night(90, "before", {"x": "no such run"}), night(91, "long-ago")))
     assert found.kept == {"latest", "before"}
+
+
+def test_the_latest_baseline_of_each_combination_is_kept_whatever_its_age() -> None:
+    """Of a combination that is evaluated rarely, or that could not be evaluated since; in part or in whole."""
+    runs = (
+        replace(run("latest", 50), questions=2),
+        run("worse", 60),
+        run("baseline", 80),
+        replace(run("baseline-of-part", 90), questions=2),
+        run("older", 100),
+    )
+    nights = (night(1), night(50, "baseline-of-part"), night(60, "baseline"), night(91, "older"))
+    assert kept(*runs, nights=nights).kept == {"latest", "baseline", "baseline-of-part"}
 
 
 def test_what_an_old_kept_run_has_used_stays() -> None:

@@ -11,7 +11,7 @@ from flows.orchestration.stage_database import StageDatabase
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict
-from tasks.tracking.retention.caches import Verdicts
+from tasks.tracking.retention.caches import UsedRows, Verdicts
 from tasks.tracking.retention.kept_runs import Retention
 
 KEY = VerdictKey("database", "SELECT 1", "SELECT 2", ("bird",), 30.0)
@@ -77,3 +77,33 @@ def test_what_any_of_thousands_of_kept_runs_used_stays(tmp_path: Path) -> None:
     store.remove(kept)
     assert last_use(file, "SELECT min(used) FROM verdict") == 86_400 * 10
     assert last_use(file, "SELECT count(*) FROM verdict") == 2
+
+
+def test_what_a_kept_run_used_later_on_the_day_that_is_known_stays(tmp_path: Path) -> None:
+    verdicts, stages = tmp_path / "verdicts.sqlite", tmp_path / "stages.sqlite"
+    with VerdictCache(verdicts) as cache:
+        cache[KEY] = VERDICT
+    results = StageDatabase(stages)
+    asyncio.run(results.write("forward_link/1", {"value": 1}))
+    results.close()
+    day = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+    change(verdicts, f"UPDATE verdict SET used = {int(day.timestamp())}")
+    change(stages, f"UPDATE result SET made_at = {day.timestamp()}")
+    noon = day + datetime.timedelta(hours=12)
+    stores = (
+        Verdicts(verdicts),
+        UsedRows("stage results", stages, "results", table="result", used="made_at"),
+    )
+    for store in stores:
+        for cutoff, spans, count in (
+            (noon, (), 0),
+            (day + datetime.timedelta(days=1), (), 1),
+            (day + datetime.timedelta(days=9), ((noon, noon + datetime.timedelta(hours=1)),), 0),
+            (day + datetime.timedelta(days=9), ((day - datetime.timedelta(hours=2),) * 2,), 1),
+        ):
+            kept = Retention(cutoff, frozenset(), frozenset(), spans)
+            assert sum(store.holding(kept).removable.values()) == count
+            if not count:
+                store.remove(kept)
+    assert last_use(verdicts, "SELECT count(*) FROM verdict") == 1
+    assert last_use(stages, "SELECT count(*) FROM result") == 1
