@@ -178,7 +178,7 @@ class Comparison:
         details, result = as_object(found), found.result
         interval = (result.low, result.high)
         return cls(
-            result.difference, interval, result.p_value, found.better, details["verdict"], details, found
+            result.difference, interval, result.p_value, result.better, details["verdict"], details, found
         )
 
     @property

@@ -61,8 +61,8 @@ def _parts(comparison: RunComparison) -> Iterator[str | Table]:
         f"{result.questions:,} questions"
     )
     yield _sides(comparison)
-    colour = {"A": "red", "B": "green", None: "yellow"}[comparison.better]
-    yield f"\n[bold {colour}]{literal(comparison.headline)}: {literal(comparison.reason)}[/]"
+    colour = {"A": "red", "B": "green", None: "yellow"}[result.better]
+    yield f"\n[bold {colour}]{literal(result.verdict)}[/]"
     yield (
         f"[dim]{result.both_right:,} right in both · {len(result.fixed):,} fixed by B · {len(result.broken):,} broken "
         f"by B · {result.both_wrong:,} wrong in both · {comparison.same_sql:,} answered with the same SQL[/]"

@@ -170,8 +170,9 @@ def ranks(cells: Sequence[Done]) -> dict[str, str]:
     """Compare each cell with the best one, and rank only significant differences.
 
     Exact McNemar tests paired by question, with p-values adjusted for their number (Holm). Cells that were not
-    evaluated in full are left out. Those that used the gold SQL, those without a scored question, and those that share
-    none with the best are not ranked.
+    evaluated in full are left out. Those that used the gold SQL, those without a scored question, those that share
+    none with the best, and those that are lower only by questions without an answer after retryable failures are not
+    ranked.
     """
     unranked = {done.cell.name: f"not ranked: {why}" for done in cells if (why := done.cell.unranked)}
     right = {
@@ -189,13 +190,22 @@ def ranks(cells: Sequence[Done]) -> dict[str, str]:
     others = [name for name in scored if name not in (best, *apart)]
     if not others:
         return unranked
-    adjusted = holm([compare_runs(scored[name], scored[best]).p_value for name in others])
+    tests = [compare_runs(scored[name], scored[best]) for name in others]
+    adjusted = holm([each.p_value for each in tests])
     close = sum(p_value >= LEVEL for p_value in adjusted)
     ranked = unranked | {best: f"highest; {close:,} of {counted(len(others), 'other cell')} inside the noise"}
-    for name, p_value in zip(others, adjusted, strict=True):
-        ranked[name] = (
-            f"lower, p = {p_value:.3g}" if p_value < LEVEL else f"inside the noise, p = {p_value:.2f}"
-        )
+    unanswered = {
+        done.cell.name: {row.question.id for row in done.evaluated.report.rows if row.unanswered}
+        for done in cells
+        if done.evaluated
+    }
+    for name, test, p_value in zip(others, tests, adjusted, strict=True):
+        if p_value >= LEVEL:
+            ranked[name] = f"inside the noise, p = {p_value:.2f}"
+        elif test.stands_without(unanswered[name]):
+            ranked[name] = f"lower, p = {p_value:.3g}"
+        else:
+            ranked[name] = f"not ranked: {counted(len(unanswered[name]), 'question')} without an answer"
     return ranked
 
 

@@ -1,6 +1,6 @@
 """Is A better than B: two runs compared on the same questions (exact McNemar test, paired bootstrap)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
 from statistics import NormalDist
@@ -23,6 +23,7 @@ class PairedTest:
         low, high: bootstrap interval of the difference B - A, as shares.
         confidence: of the interval.
         only_a, only_b: ids that only one of the runs scored, left out.
+        not_ranked: why no run is better, whatever the test finds, as a sentence; "" where the test decides.
     """
 
     questions: int
@@ -36,6 +37,7 @@ class PairedTest:
     confidence: float
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
+    not_ranked: str = ""
 
     @property
     def difference(self) -> float:
@@ -69,14 +71,16 @@ class PairedTest:
 
     @property
     def better(self) -> Literal["A", "B"] | None:
-        """The better run; None where the difference is inside the noise."""
-        if not self.significant:
+        """The better run; None where the difference is inside the noise, and where the runs must not be ranked."""
+        if self.not_ranked or not self.significant:
             return None
         return "B" if self.difference > 0 else "A"
 
     @property
     def headline(self) -> str:
         """Conclusion in a few words; no ranking if the difference is not significant."""
+        if self.not_ranked:
+            return "Not ranked"
         if not self.differing:
             return "No difference"
         return f"{self.better} is better" if self.better else "Inside the noise"
@@ -84,6 +88,10 @@ class PairedTest:
     @property
     def reason(self) -> str:
         """Reason of the conclusion, with its numbers."""
+        return f"{self.not_ranked} {self._found}" if self.not_ranked else self._found
+
+    @property
+    def _found(self) -> str:
         if not self.differing:
             return (
                 f"both runs are right on the same {self.both_right:,} and wrong on the same {self.both_wrong:,} of "
@@ -94,12 +102,19 @@ class PairedTest:
             f"{points(self.high)}), {len(self.fixed):,} fixed and {len(self.broken):,} broken of "
             f"{self.questions:,} questions, p = {self.p_value:.3g}."
         )
-        return found if self.better else f"{found} {self._what_it_would_take()}"
+        return found if self.significant else f"{found} {self._what_it_would_take()}"
 
     @property
     def verdict(self) -> str:
         """Headline and reason in one line."""
         return f"{self.headline}: {self.reason}"
+
+    def stands_without(self, unanswered: Collection[str]) -> bool:
+        """Return whether the better run is better even if the other had these of its questions right."""
+        won, lost = (self.fixed, self.broken) if self.better == "B" else (self.broken, self.fixed)
+        left = sum(question not in unanswered for question in won)
+        lost_then = len(lost) + len(set(unanswered).difference(won))
+        return left > lost_then and mcnemar(left, lost_then) < self.level
 
     def _what_it_would_take(self) -> str:
         answers = f"{self.differing:,} answer{'s differ' if self.differing > 1 else ' differs'}"

@@ -94,18 +94,6 @@ def left_out(comparison: RunComparison) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def why_not_ranked(a: StoredRun, b: StoredRun) -> str:
-    """Return why two runs must not be ranked, independent of the test; "" if they may be."""
-    letters: dict[str, list[str]] = {}
-    for letter, stored in (("A", a), ("B", b)):
-        if why := stored.run.why_unranked:
-            letters.setdefault(why, []).append(letter)
-    if not letters:
-        return ""
-    found = " and ".join(f"{' and '.join(those)} {why}" for why, those in letters.items())
-    return f"{found}, so no run wins."
-
-
 def _about_both(a: StoredRun, b: StoredRun) -> Iterator[str]:
     if a.run.run_id == b.run.run_id:
         yield "A and B are the same run."
@@ -142,7 +130,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
             f"{letter} is re-rolled: some questions were asked again after their answers were judged, which tends to "
             "raise its score. It is no fair match for a run that had one try."
         )
-    lost = [row for row in rows if row.outcome.failure is not None and row.outcome.failure.mendable]
+    lost = [row for row in rows if row.unanswered]
     if lost:
         yield (
             f"{letter} has no answer to {_counted(lost)} because of retryable failures; "

@@ -1,6 +1,6 @@
 """From two stored runs to what their comparison found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -8,10 +8,11 @@ from tasks.errors import ConfigurationError
 from tasks.scoring.cost import total_cost
 from tasks.scoring.report import Cost, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs, wilson
-from tasks.tracking.comparison.comparability import common_rule, warnings, why_not_ranked
+from tasks.tracking.comparison.comparability import common_rule, warnings
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
 from tasks.tracking.comparison.corrected import compare_corrected
 from tasks.tracking.comparison.metric_rows import metric_rows
+from tasks.tracking.comparison.ranking import ranked, why_not_ranked
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison, SettingChange, Side
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
 from tasks.tracking.pages.candidate_curve import candidate_chart
@@ -47,10 +48,11 @@ def compare(
                 f"The run {stored.run.run_id} ({stored.run.name}, {stored.status}) has scored no question, so there "
                 'is nothing to compare. "crosscheck runs" lists the runs there are.'
             )
-    result = compare_runs(right_a, right_b, confidence=confidence)
     pairs = [
         Pair(row, rows_b[id_], right_a[id_], right_b[id_]) for id_, row in rows_a.items() if id_ in rows_b
     ]
+    scores, why_not = [(pair.a, pair.b) for pair in pairs], why_not_ranked(a, b)
+    result = ranked(compare_runs(right_a, right_b, confidence=confidence), why_not, scores)
     quarantined = tuple(id_ for id_ in (_quarantine(a) | _quarantine(b)) if id_ in rows_a and id_ in rows_b)
     return RunComparison(
         rule=chosen,
@@ -65,8 +67,7 @@ def compare(
         settings=_settings(a.run, b.run),
         warnings=warnings(a, b, pairs),
         quarantined=quarantined,
-        not_ranked=why_not_ranked(a, b),
-        without_quarantine=_without(right_a, right_b, quarantined, confidence),
+        without_quarantine=_without(pairs, quarantined, why_not, confidence),
         metrics=metric_rows(a, b),
         candidates=candidate_chart(
             [
@@ -74,7 +75,7 @@ def compare(
                 for letter, each in (("a", a), ("b", b))
             ]
         ),
-        corrected=compare_corrected(a, b, [(pair.a, pair.b) for pair in pairs], chosen, confidence),
+        corrected=compare_corrected(a, b, scores, chosen, confidence, why_not),
     )
 
 
@@ -88,13 +89,15 @@ def _quarantine(stored: StoredRun) -> dict[str, None]:
 
 
 def _without(
-    right_a: Mapping[str, bool], right_b: Mapping[str, bool], quarantined: Sequence[str], confidence: float
+    pairs: Sequence[Pair], quarantined: Sequence[str], why_not: str, confidence: float
 ) -> PairedTest | None:
-    left = {id_: right for id_, right in right_a.items() if id_ not in quarantined}
-    if not quarantined or not any(id_ in right_b for id_ in left):
+    left = [pair for pair in pairs if pair.question.id not in quarantined]
+    if not quarantined or not left:
         return None
-    others = {id_: right for id_, right in right_b.items() if id_ not in quarantined}
-    return compare_runs(left, others, confidence=confidence)
+    right_a = {pair.question.id: pair.right_a for pair in left}
+    right_b = {pair.question.id: pair.right_b for pair in left}
+    result = compare_runs(right_a, right_b, confidence=confidence)
+    return ranked(result, why_not, [(pair.a, pair.b) for pair in left])
 
 
 def _side(

@@ -8,6 +8,7 @@ from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
 from tasks.scoring.report import QuestionScore, Ratio, is_right_corrected
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.tables import TextTable
+from tasks.tracking.comparison.ranking import ranked
 from tasks.tracking.warehouse.runs import StoredRun
 from tasks.wording import counts, percent
 
@@ -83,21 +84,26 @@ def compare_corrected(
     rows: Sequence[tuple[QuestionScore, QuestionScore]],
     rule: str,
     confidence: float,
+    why_not: str = "",
 ) -> CorrectedComparison | None:
-    """Compare two runs on corrected golds, on questions that both scored; None where neither was scored with any."""
+    """Compare two runs on corrected golds, on questions that both scored; None where neither was scored with any.
+
+    `why_not`: why the runs must not be ranked; "" if they may be.
+    """
     one, other = a.run.golds_sha256, b.run.golds_sha256
     if not one and not other:
         return None
     rows_a, rows_b = [row for row, _ in rows], [row for _, row in rows]
     rights = [{row.question.id: is_right_corrected(row, rule) for row in side} for side in (rows_a, rows_b)]
     known = [{id_: right for id_, right in side.items() if right is not None} for side in rights]
+    both = known[0].keys() & known[1].keys()
     problem = ""
     if one != other:
         problem = (
             f"not tested: the runs have different corrected golds (sha256 {_short(one)} and {_short(other)}). The "
             "same command with the same benchmark.golds scores a run again; what was paid for is reused."
         )
-    elif not known[0].keys() & known[1].keys():
+    elif not both:
         problem = "not tested: every question that both runs scored is withdrawn."
     return CorrectedComparison(
         _official(rows_a, rule),
@@ -106,7 +112,13 @@ def compare_corrected(
         corrected_ex(rows_b, rule) if other else None,
         differing(rows_a, rule),
         differing(rows_b, rule),
-        None if problem else compare_runs(known[0], known[1], confidence=confidence),
+        None
+        if problem
+        else ranked(
+            compare_runs(known[0], known[1], confidence=confidence),
+            why_not,
+            [pair for pair in rows if pair[0].question.id in both],
+        ),
         problem,
     )
 

@@ -135,7 +135,6 @@ class RunComparison:
         warnings: what a reader must know before trusting the numbers.
         quarantined: ids of compared questions whose gold is known to be wrong.
         without_quarantine: the test without these; None where there are none, or nothing else.
-        not_ranked: why these runs must not be ranked, independent of the test; "" if they may be.
         metrics: the values of every metric that applies to one of the runs.
         candidates: accuracy against cost over the number of candidates; None where neither run has several.
         corrected: both runs on corrected golds; None where neither was scored with any.
@@ -154,22 +153,6 @@ class RunComparison:
     warnings: tuple[str, ...]
     quarantined: tuple[str, ...] = ()
     without_quarantine: PairedTest | None = None
-    not_ranked: str = ""
     metrics: tuple[MetricRow, ...] = ()
     candidates: CurveChart | None = None
     corrected: CorrectedComparison | None = None
-
-    @property
-    def better(self) -> Literal["A", "B"] | None:
-        """The better run; None inside the noise, and where the runs must not be ranked."""
-        return None if self.not_ranked else self.result.better
-
-    @property
-    def headline(self) -> str:
-        """Conclusion in a few words."""
-        return "Not ranked" if self.not_ranked else self.result.headline
-
-    @property
-    def reason(self) -> str:
-        """Why, with every number that it rests on."""
-        return f"{self.not_ranked} {self.result.reason}" if self.not_ranked else self.result.reason

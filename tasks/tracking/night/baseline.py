@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.scoring.metrics.corrected import corrected_ex, differing
-from tasks.scoring.report import QuestionScore, Ratio, is_right
+from tasks.scoring.report import Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.scoring.trend import Trend, trend_of
 from tasks.settings.night import Gate
@@ -165,18 +165,13 @@ def _rights(stored: StoredRun, rule: str) -> dict[str, bool]:
     return {
         row.question.id: is_right(row.final, rule)
         for row in stored.rows
-        if row.executable and not _is_unanswered(row)
+        if row.executable and not row.unanswered
     }
-
-
-def _is_unanswered(row: QuestionScore) -> bool:
-    """Return whether a question has no answer after a retryable failure."""
-    return row.outcome.failure is not None and row.outcome.failure.mendable
 
 
 def _too_many_failures(stored: StoredRun, gate: Gate) -> str:
     """Say that a run has more unanswered questions than are tolerated; "" where it has not."""
-    unanswered = sum(row.executable and _is_unanswered(row) for row in stored.rows)
+    unanswered = sum(row.executable and row.unanswered for row in stored.rows)
     share = unanswered / max(1, len(stored.rows))
     if share <= gate.tolerated_failures:
         return ""

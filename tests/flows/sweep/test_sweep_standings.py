@@ -8,18 +8,19 @@ from typing import Any
 from flows.sweep.cells import Done, Sweep, ranks
 from flows.sweep.display import print_sweep
 from flows.sweep.estimate import Estimate
-from tasks.records import Outcome, Question
+from tasks.records import Failure, Outcome, Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Report, Verdict
 
 UNKNOWN = Estimate(100, None, None, None, None)
 
 
-def report(right: int, *, executable: bool = True, first: int = 0) -> Report:
+def report(right: int, *, executable: bool = True, first: int = 0, lost: int = 0) -> Report:
+    failure = Failure("backbone_error", "", "It did not answer.", mendable=True)
     scores = [
         QuestionScore(
             Question(str(first + n), "?", "db"),
-            Outcome(str(first + n), "SELECT 1"),
+            Outcome(str(first + n), "SELECT 1", failure=failure if n >= 100 - lost else None),
             Verdict({"bird": n < right}, "ok"),
             {},
             "SELECT 1",
@@ -90,3 +91,9 @@ def test_a_cell_that_shares_no_scored_question_with_the_best_is_not_ranked() -> 
     said = ranks([done("a", 80), done("b", 50), done("other", 10, first=1000)])
     assert said["a"] == "highest; 0 of 1 other cell inside the noise" and said["b"].startswith("lower")
     assert said["other"] == "not ranked: it shares no scored question with the best"
+
+
+def test_a_cell_is_not_lower_by_what_was_not_answered() -> None:
+    said = ranks([done("a", 80), done("lost", 50, lost=40), done("few", 50, lost=5)])
+    assert said["lost"] == "not ranked: 40 questions without an answer"
+    assert said["few"].startswith("lower, p = ")

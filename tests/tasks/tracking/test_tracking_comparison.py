@@ -158,12 +158,15 @@ def test_what_a_reader_must_know_is_said() -> None:
 def test_a_run_that_saw_gold_is_never_ranked(change: dict[str, Any]) -> None:
     a, b = two_runs(40, 5, 200)
     found = compare(a, replace(b, run=replace(b.run, **change)))
-    assert (found.better, found.headline) == (None, "Not ranked")
-    assert found.reason.startswith("B saw parts of the gold SQL") and "+17.50 points" in found.reason
+    assert (found.result.better, found.result.headline) == (None, "Not ranked")
+    assert (
+        found.result.reason.startswith("B saw parts of the gold SQL")
+        and "+17.50 points" in found.result.reason
+    )
     assert as_object(found)["better"] is None
     assert as_object(found)["verdict"].startswith("Not ranked: B saw")
     plain = replace(b, run=replace(b.run, settings={"pipeline": {"kind": "dac", "dac": {"oracle": "none"}}}))
-    assert compare(a, plain).better == "B"
+    assert compare(a, plain).result.better == "B"
 
 
 def test_a_fault_of_the_benchmark_is_told_from_a_fault_of_the_runs() -> None:

@@ -15,7 +15,8 @@ from tasks.tracking.night.baseline import named_run, previous_run
 from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
-from tests.tasks.tracking.comparison_samples import FINAL, two_runs
+from tests.tasks.tracking.comparison_samples import FINAL, two_runs, with_benchmark
+from tests.tasks.tracking.night_samples import unanswered
 from tests.tasks.tracking.samples import make_run, report_of
 
 REROLLED = {"tags": {"rerolled": "true"}}
@@ -44,22 +45,57 @@ def test_an_ordinary_run_is_ranked() -> None:
 @pytest.mark.parametrize("letter", ["A", "B"])
 def test_no_run_wins_against_one_that_is_not_ranked(facts: dict[str, Any], letter: str) -> None:
     a, b = two_runs(40, 5, 200)
-    assert compare(a, b).better == "B"
+    assert compare(a, b).result.better == "B"
     runs = (changed(a, **facts), b) if letter == "A" else (a, changed(b, **facts))
     found = compare(*runs)
-    assert (found.better, found.headline) == (None, "Not ranked")
-    assert found.reason.startswith(letter)
+    assert (found.result.better, found.result.headline) == (None, "Not ranked")
+    assert found.result.reason.startswith(letter)
     told = as_object(found)
-    assert told["better"] is None and told["not_ranked"] == found.not_ranked
+    assert told["better"] is None and told["not_ranked"] == found.result.not_ranked
     assert "<h1>Not ranked</h1>" in render(found)
+
+
+def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
+    good, bad = two_runs(0, 20, 100)
+    lost = good
+    for number in range(20):
+        lost = unanswered(lost, number, "The endpoint did not answer.")
+    for a, b, letter in ((good, lost, "B"), (lost, good, "A")):
+        found = compare(a, b).result
+        assert found.significant and found.better is None
+        assert found.verdict.startswith(
+            f"Not ranked: {letter} has no answer to 20 questions because of retryable"
+        )
+        assert as_object(compare(a, b))["better"] is None
+    few = bad
+    for number in (3, 21, 50):
+        few = unanswered(few, number, "The endpoint did not answer.")
+    assert compare(good, few).result.better == "A", "even with right answers to the three"
+    assert compare(lost, bad).result.better is None
+    assert compare(bad, lost).result.verdict.startswith("No difference")
+
+
+@pytest.mark.parametrize("facts", [REROLLED, TAGGED])
+def test_no_run_wins_on_corrected_golds_or_without_quarantine_either(facts: dict[str, Any]) -> None:
+    a, b = (
+        changed(with_benchmark(run, quarantine=["1"]), golds_sha256="c0" * 32) for run in two_runs(40, 5, 200)
+    )
+    found = compare(a, b)
+    assert found.without_quarantine and found.corrected and found.corrected.result
+    assert {found.without_quarantine.better, found.corrected.result.better} == {"B"}
+    found = compare(a, changed(b, **facts))
+    assert found.without_quarantine and found.corrected and found.corrected.result
+    assert found.without_quarantine.headline == found.corrected.result.headline == "Not ranked"
+    assert next(iter(found.corrected.lines)).startswith("On corrected golds: Not ranked: B")
 
 
 def test_each_run_is_told_its_own_reason() -> None:
     a, b = two_runs(3, 1, 20)
     assert (
-        "A and B had questions asked again" in compare(changed(a, **REROLLED), changed(b, **REROLLED)).reason
+        "A and B had questions asked again"
+        in compare(changed(a, **REROLLED), changed(b, **REROLLED)).result.reason
     )
-    both = compare(changed(a, **REROLLED), changed(b, **TAGGED)).not_ranked
+    both = compare(changed(a, **REROLLED), changed(b, **TAGGED)).result.not_ranked
     assert "A had questions asked again" in both and "B saw parts of the gold" in both
 
 
