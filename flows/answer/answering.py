@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flows.questions.demonstrations import QuestionExtras, demonstrations_for
+from flows.questions.demonstrations import QuestionExtras, demonstrations_for, most_demonstrations
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
@@ -19,7 +19,7 @@ from tasks.database.urls import database_name, locate
 from tasks.errors import ConfigurationError
 from tasks.records import Execution, Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.pipeline import dac_of, has_oracle, oracle_settings
+from tasks.settings.pipeline import has_oracle, oracle_settings
 from tasks.trail import Trail
 from tasks.wording import storable
 
@@ -103,8 +103,7 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
     database = _open(settings, asked.database, progress)
     question = Question("1", storable(asked.text), database.id, storable(asked.evidence))
     extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
-    dac = dac_of(settings.pipeline)
-    if settings.pipeline.demonstrations.k or (dac and dac.shots):
+    if most_demonstrations(settings.pipeline):
         benchmark = Folders.of(settings).benchmark(settings.benchmark, progress)
         extras, _ = demonstrations_for((question,), benchmark, settings, progress)
     progress.step(f"Asking {settings.backbone.name}")

@@ -252,6 +252,7 @@ class Crosscheck(Results):
         Raises:
             CrosscheckError: bad input.
         """
+        from flows.runtime.folders import Folders
         from flows.runtime.logs import logging_to
         from flows.scoring.run import run_score
         from flows.scoring.settings import ScoreSettings, read_rules
@@ -270,8 +271,7 @@ class Crosscheck(Results):
                 limit=None,
                 linking=None,
                 trials=3 if chosen.efficiency else 0,
-                data=find_data(text(self.data)),
-                home=self._home,
+                folders=Folders(find_data(text(self.data)), self._home),
             )
-            with logging_to(wanted.home):
+            with logging_to(self._home):
                 return Run.of(in_thread(lambda: run_score(wanted, progress)))

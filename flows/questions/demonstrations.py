@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from flows.runtime.control import Progress
-from tasks.benchmarks.benchmark import Benchmark, check_files, load_benchmark
+from flows.runtime.folders import Folders
+from tasks.benchmarks.benchmark import Benchmark, check_files
 from tasks.dac_records import Oracle
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question
 from tasks.retrieval.alignment import GroundedDemonstration, best_covered, ground
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home, find_conf
+from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
-from tasks.settings.pipeline import DemonstrationSettings, dac_of
+from tasks.settings.pipeline import DemonstrationSettings, PipelineSettings, dac_of
 
 CANDIDATES_PER_SHOT = 10
 """Nearest training questions, per one that is shown, among which well aligned ones are looked for."""
@@ -44,16 +44,16 @@ def check_demonstrations(settings: EvaluationSettings) -> None:
     Raises:
         DataError: it has none; or its files are missing, which comes first.
     """
-    if _most(settings) and settings.benchmark.train is None:
-        data, home = Path(settings.data), Path(settings.home)
-        check_files(settings.benchmark, data=data, home=home, conf=find_conf())
+    if most_demonstrations(settings.pipeline) and settings.benchmark.train is None:
+        folders = Folders.of(settings)
+        check_files(settings.benchmark, data=folders.data, home=folders.home.path, conf=find_conf())
         raise _no_training_questions(settings)
 
 
-def _most(settings: EvaluationSettings) -> int:
+def most_demonstrations(pipeline: PipelineSettings) -> int:
     """Return the number of demonstrations that a question needs."""
-    dac = dac_of(settings.pipeline)
-    return max(settings.pipeline.demonstrations.k, dac.most_shots if dac else 0)
+    dac = dac_of(pipeline)
+    return max(pipeline.demonstrations.k, dac.most_shots if dac else 0)
 
 
 def _no_training_questions(settings: EvaluationSettings) -> DataError:
@@ -76,7 +76,7 @@ def demonstrations_for(
         ConfigurationError: the encoder cannot be loaded.
     """
     dac, own = dac_of(settings.pipeline), settings.pipeline.demonstrations.k
-    wanted = _most(settings)
+    wanted = most_demonstrations(settings.pipeline)
     if wanted == 0:
         return {question.id: QuestionExtras() for question in questions}, ""
     search = _Search(benchmark, settings, progress)
@@ -138,9 +138,7 @@ class _Search:
         if self._evaluated.settings.name == SPIDER:
             return None
         try:
-            found = load_benchmark(
-                settings, data=Path(self._settings.data), home=Path(self._settings.home), conf=find_conf()
-            )
+            found = Folders.of(self._settings).benchmark(settings)
             pool = self.pool(found)
         except DataError:
             return None
@@ -161,7 +159,7 @@ class _Search:
         index = DemonstrationIndex(
             pool.guarded,
             self._retrieval.model_copy(update={"k": count}),
-            cache=Home(Path(self._settings.home)).embeddings,
+            cache=Folders.of(self._settings).home.embeddings,
             schema_names=names,
             progress=self._progress.step,
         )

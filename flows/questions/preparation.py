@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from flows.questions.demonstrations import QuestionExtras, check_demonstrations, demonstrations_for
 from flows.questions.eliminator import eliminator_settings
@@ -10,9 +9,10 @@ from flows.questions.recording import check_record
 from flows.questions.runner import QuestionInputs
 from flows.questions.writers import check_candidates
 from flows.runtime.control import Progress
+from flows.runtime.folders import Folders
 from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import generated_descriptions, open_benchmark_database, schema_only_database
 from tasks.benchmarks.selection import select
 from tasks.database.database import Database
@@ -20,7 +20,6 @@ from tasks.errors import DataError
 from tasks.records import Question
 from tasks.scoring.papers.dac_oracle import make_oracle
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home, find_conf
 from tasks.settings.pipeline import has_oracle, oracle_settings, shows_descriptions
 from tasks.tracking.mlflow.store import check as check_store
 from tasks.tracking.mlflow.store import find_store
@@ -83,13 +82,11 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = T
     eliminator_settings(settings, asked=asked)
     check_candidates(settings, asked=asked)
     prompts.check()
-    home = Path(settings.home)
+    folders = Folders.of(settings)
     progress.step("Opening MLflow's store")
-    check_store(find_store(Home(home)))
+    check_store(find_store(folders.home))
     progress.step(f"Reading {settings.benchmark.name}")
-    benchmark = load_benchmark(
-        settings.benchmark, data=Path(settings.data), home=home, conf=find_conf(), progress=progress.step
-    )
+    benchmark, home = folders.benchmark(settings.benchmark, progress), folders.home.path
     questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
     check_record(settings, {question.id for question in questions})
     wanted = dict.fromkeys(question.database_id for question in questions)

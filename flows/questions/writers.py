@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from flows.questions.demonstrations import most_demonstrations
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import open_backbone
@@ -18,7 +19,7 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_backbone_settings
-from tasks.settings.pipeline import PipelineSettings, dac_of
+from tasks.settings.pipeline import PipelineSettings
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,7 @@ def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
 
 def _varied_prompts(pipeline: PipelineSettings) -> bool:
     """Return whether candidates are shown demonstrations in different orders."""
-    dac = dac_of(pipeline)
-    shown = max(pipeline.demonstrations.k, dac.most_shots if dac else 0)
-    return pipeline.candidates.demonstrations == "shuffled" and shown > 1
+    return pipeline.candidates.demonstrations == "shuffled" and most_demonstrations(pipeline) > 1
 
 
 @asynccontextmanager

@@ -79,8 +79,7 @@ class ScoreOptions(
             limit=self.limit,
             linking=self.linking,
             trials=self.trials if self.efficiency or benchmark.efficiency else 0,
-            data=self.folders.data,
-            home=self.folders.home,
+            folders=self.folders,
         )
 
 

@@ -14,7 +14,7 @@ from flows.scoring.remarks import about_same_failure
 from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.settings import ScoreSettings
 from flows.scoring.tracking import describe_score, log_score
-from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.link_files import read_links
 from tasks.benchmarks.predictions.pairing import Predictions, pair
@@ -26,7 +26,6 @@ from tasks.records import Link, Outcome, Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Cost, Report
-from tasks.settings.home import find_conf
 from tasks.stages.links import read_link
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.wording import counted
@@ -66,13 +65,7 @@ def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     # first: it takes no time, the benchmark may
     file = read_predictions(settings.predictions, settings.reading)
-    benchmark = load_benchmark(
-        settings.benchmark,
-        data=settings.data,
-        home=settings.home.path,
-        conf=find_conf(),
-        progress=progress.step,
-    )
+    benchmark = settings.folders.benchmark(settings.benchmark, progress)
     if not benchmark.gold and not benchmark.results:
         raise DataError(
             f"{settings.benchmark.name} has no gold, so nothing can be scored. `crosscheck evaluate` makes predictions "
@@ -118,14 +111,14 @@ def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) 
 
 
 async def _score(settings: ScoreSettings, selected: Selected, progress: Progress) -> Report:
-    tracker = Tracker(settings.home)
+    tracker = Tracker(settings.folders.home)
     # takes seconds, during which predictions are scored
     store = asyncio.create_task(asyncio.to_thread(tracker.check))
     # asyncio logs the exception of a task that is never awaited, as where scoring fails first
     store.add_done_callback(lambda done: done.cancelled() or done.exception())
     judging = _Judging(progress, selected.scorable.compared)
     async with SqlWorkers() as workers:
-        with VerdictCache(settings.home.verdicts, workers.limits) as cache:
+        with VerdictCache(settings.folders.home.verdicts, workers.limits) as cache:
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
             scorable = selected.scorable
             await check_corrections(scorable.benchmark, scorable.questions, scorable.databases, workers)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.runtime.folders import Folders
 from tasks.benchmarks.predictions.columns import Reading
 from tasks.errors import ConfigurationError, did_you_mean
 from tasks.scoring.execution.rules import RULES, rules_beside
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.home import Home
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class ScoreSettings:
         questions, limit: which questions, as in an evaluation.
         linking: file of schema links, or None.
         trials: repeated measurements of efficiency; 0: it is not measured.
-        data: folder of the benchmarks' files.
-        home: working folder.
+        folders: where the benchmarks' files are, and the working folder.
     """
 
     benchmark: BenchmarkSettings
@@ -36,8 +35,7 @@ class ScoreSettings:
     limit: int | None
     linking: Path | None
     trials: int
-    data: Path
-    home: Home
+    folders: Folders
 
     @property
     def headline(self) -> str:

@@ -46,12 +46,12 @@ def log_score(
     seconds: float,
 ) -> EvaluationResult:
     """Log a scored file to MLflow and the warehouse, and return its result."""
-    tracker = Tracker(settings.home)
+    tracker = Tracker(settings.folders.home)
     tracker.start(run)
     facts = {"predictions": _describe_file(predictions.file)}
     tracked = tracker.finish(report, Completion(seconds=seconds, facts=facts))
     problems, before = [tracked.problem], ""
-    warehouse = Warehouse(settings.home.warehouse)
+    warehouse = Warehouse(settings.folders.home.warehouse)
     try:
         warehouse.finish(run, report, tracker.summary)
         before = run_before(run.run_id, warehouse.runs())
