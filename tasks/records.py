@@ -275,6 +275,11 @@ class StageRecord:
     seconds: float = 0.0
     error: str = ""
 
+    @property
+    def paid_calls(self) -> tuple[Call, ...]:
+        """The calls that this run paid for; a restored result and a cached reply were paid by an earlier one."""
+        return () if self.restored else tuple(call for call in self.calls if not call.cached)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -338,3 +343,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     attempts: int = 1
     samples: tuple[int, ...] = (0,)
+
+    @property
+    def paid_calls(self) -> tuple[Call, ...]:
+        """The paid calls of its stages."""
+        return tuple(call for record in self.stages for call in record.paid_calls)

@@ -132,13 +132,7 @@ class _Describer:
             self._prepared.failures[f"{database.id}.{table.name}"] = failure
         elif len(texts) < len(_undescribed(table)):
             self._prepared.left_out += len(_undescribed(table)) - len(texts)
-        calls = [
-            call
-            for record in trail.records
-            if not record.restored
-            for call in record.calls
-            if not call.cached
-        ]
+        calls = [call for record in trail.records for call in record.paid_calls]
         self._prepared.calls += len(calls)
         self._prepared.described += len(texts)
         control.progress.answered(failed=bool(failure), calls=calls)

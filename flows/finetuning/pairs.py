@@ -180,10 +180,4 @@ def _count(found: Pairs, answers: Answers) -> None:
     outcomes = answers.outcomes.values()
     found.without_sql = sum(outcome.sql is None for outcome in outcomes)
     found.failed = sum(bool(outcome.failure and outcome.failure.mendable) for outcome in outcomes)
-    found.calls = sum(
-        not call.cached
-        for outcome in outcomes
-        for record in outcome.stages
-        if not record.restored
-        for call in record.calls
-    )
+    found.calls = sum(len(outcome.paid_calls) for outcome in outcomes)

@@ -239,11 +239,8 @@ async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], 
 
 
 def _show(progress: Progress, outcome: Outcome) -> None:
-    paid = [
-        call for record in outcome.stages if not record.restored for call in record.calls if not call.cached
-    ]
     failed = outcome.failure is not None and outcome.failure.kind != MISSING_DATABASE
-    progress.answered(failed=failed, calls=paid)
+    progress.answered(failed=failed, calls=outcome.paid_calls)
 
 
 def _is_restored(outcome: Outcome) -> bool:

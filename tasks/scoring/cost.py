@@ -1,9 +1,9 @@
 """Cost of a run, from the calls of its stages; paid and cached calls are counted separately."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
-from tasks.records import Call, StageRecord
+from tasks.records import StageRecord
 from tasks.scoring.report import Cost
 
 N = TypeVar("N", int, float)
@@ -12,22 +12,17 @@ FAILED_ATTEMPT = "failed_attempt"
 """Stage that holds the calls of an attempt of a re-run that failed, beside the stages of the answer that was kept."""
 
 
-def total_cost(stages: Iterable[StageRecord]) -> Cost:
+def total_cost(stages: Sequence[StageRecord]) -> Cost:
     """Add up the calls of stages.
 
     Calls of a restored stage count as cached: an earlier run paid for them. A sum is None if its value is missing
     in a paid call, and 0 without paid calls.
     """
-    paid: list[Call] = []
-    cached = 0
-    for stage in stages:
-        free = [stage.restored or call.cached for call in stage.calls]
-        cached += sum(free)
-        paid += [call for call, is_free in zip(stage.calls, free, strict=True) if not is_free]
+    paid = [call for stage in stages for call in stage.paid_calls]
     seconds = sorted(call.seconds for call in paid)
     return Cost(
         calls=len(paid),
-        cached_calls=cached,
+        cached_calls=sum(len(stage.calls) for stage in stages) - len(paid),
         retries=sum(call.retries for call in paid),
         input_tokens=_total([call.usage.input for call in paid]),
         cached_input_tokens=_total([call.usage.cached_input for call in paid]),

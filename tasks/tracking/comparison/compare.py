@@ -112,8 +112,10 @@ def _side(
     records = [record for row in rows for record in row.outcome.stages]
     unknown = Cost() if stored.run.made_elsewhere else None
     uncached = unknown or total_cost(
-        replace(record, restored=False, calls=tuple(replace(call, cached=False) for call in record.calls))
-        for record in records
+        [
+            replace(record, restored=False, calls=tuple(replace(call, cached=False) for call in record.calls))
+            for record in records
+        ]
     )
     return Side(
         letter,
