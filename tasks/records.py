@@ -294,13 +294,25 @@ class Candidate:
     sql: str | None
 
 
+FailureKind = Literal[
+    "backbone_error",
+    "missing_database",
+    "missing_gold",
+    "database_unavailable",
+    "store_error",
+    "configuration_error",
+    "internal_error",
+]
+"""missing_gold: parts of the gold SQL are to be given to the pipeline, and the question has none; internal_error: a bug
+of this program, whose traceback is in the log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a question has no answer.
 
     Attributes:
-        kind: "backbone_error", "missing_database", "missing_gold", "database_unavailable", "store_error",
-            "configuration_error" or "internal_error".
+        kind: the reason.
         stage: the stage in which it failed, "" when before the first.
         message: one sentence for the user.
         mendable: whether the failure is retryable, perhaps after the user has corrected its cause; the next run of the
@@ -309,7 +321,7 @@ class Failure:
         passing: whether the cause may pass by itself (an endpoint that is down), with nothing for the user to change.
     """
 
-    kind: str
+    kind: FailureKind
     stage: str
     message: str
     mendable: bool

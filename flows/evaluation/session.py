@@ -12,7 +12,7 @@ from flows.evaluation.artifact import show_in_prefect
 from flows.evaluation.tracking import Tracking
 from flows.questions.pool import Answers, Score, answer_all
 from flows.questions.preparation import Preparation
-from flows.questions.runner import INTERNAL, RerunSpec
+from flows.questions.runner import RerunSpec
 from flows.questions.session import Session
 from flows.questions.writers import candidate_setup
 from flows.report.result import EvaluationResult
@@ -144,7 +144,7 @@ def raise_if_nothing_was_answered(answers: Answers) -> None:
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
     if not failures or len(failures) < len(outcomes):
         return
-    if all(failure.kind == INTERNAL for failure in failures):
+    if all(failure.kind == "internal_error" for failure in failures):
         raise RuntimeError(f"every question failed; the first: {failures[0].message}")
     if any(record.calls for outcome in outcomes for record in outcome.stages):
         if answers.fatal:

@@ -13,7 +13,6 @@ from prefect.runtime import flow_run
 
 from flows.orchestration.task_runs import RecorderBackpressure
 from flows.questions.runner import QuestionRunner
-from flows.questions.schema_only import MISSING_DATABASE
 from flows.runtime.control import Control, Interrupted, Progress
 from tasks.records import Failure, Outcome, Question
 from tasks.trail import Stopped
@@ -239,7 +238,7 @@ async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], 
 
 
 def _show(progress: Progress, outcome: Outcome) -> None:
-    failed = outcome.failure is not None and outcome.failure.kind != MISSING_DATABASE
+    failed = outcome.failure is not None and outcome.failure.kind != "missing_database"
     progress.answered(failed=failed, calls=outcome.paid_calls)
 
 

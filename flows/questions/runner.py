@@ -29,11 +29,6 @@ from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on
 
 log = logging.getLogger(__name__)
 
-INTERNAL = "internal_error"
-"""Failure kind of a bug in this program; its traceback is in the log."""
-MISSING_GOLD = "missing_gold"
-"""Failure kind of a question without a gold SQL whose pipeline is to be given parts of it."""
-
 
 class MissingGold(Exception):  # noqa: N818 - a signal, not an error
     """Signal that a question has no gold SQL, parts of which the settings ask for."""
@@ -150,7 +145,8 @@ class QuestionRunner:
         except NotCached:
             return None
         # A question that cannot be restored is asked; errors are reported then.
-        return None if outcome.failure and outcome.failure.kind in (INTERNAL, MISSING_GOLD) else outcome
+        failure = outcome.failure
+        return None if failure and failure.kind in ("internal_error", "missing_gold") else outcome
 
     def trail(self, question: Question) -> Trail:
         """Return a trail for `run` on which stages run in Prefect's task runs where they cannot be restored."""
@@ -236,7 +232,7 @@ def failure_of(error: Exception, trail: Trail) -> Failure:
                 passing=error.transient,
             )
         case MissingGold():
-            return Failure(MISSING_GOLD, stage, str(error), mendable=False)
+            return Failure("missing_gold", stage, str(error), mendable=False)
         case NotExecutable():
             return schema_only.failure(error)
         case StoreError():
@@ -247,4 +243,4 @@ def failure_of(error: Exception, trail: Trail) -> Failure:
             return Failure("configuration_error", stage, str(error), mendable=True, ends_run=True)
         case _:  # a bug in one question must not end the others
             log.error("question %s failed:\n%s", trail.question.id, traceback.format_exc())
-            return Failure(INTERNAL, stage, f"{type(error).__name__}: {error}", mendable=False)
+            return Failure("internal_error", stage, f"{type(error).__name__}: {error}", mendable=False)

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from tasks.records import Failure, Outcome
 from tasks.trail import NotExecutable
 
-MISSING_DATABASE = "missing_database"
-
 
 def failure(signal: NotExecutable) -> Failure:
     """Return the failure of a question at a stage that executes SQL."""
     return Failure(
-        MISSING_DATABASE,
+        "missing_database",
         signal.stage,
         f"{signal.stage} executes SQL, and the database {signal.database_id} is missing (only its schema is known)",
         mendable=False,
@@ -29,7 +27,7 @@ def summary(outcomes: Mapping[str, Outcome], asked: int) -> str:
     ended = Counter(
         outcome.failure.stage
         for outcome in outcomes.values()
-        if outcome.failure and outcome.failure.kind == MISSING_DATABASE
+        if outcome.failure and outcome.failure.kind == "missing_database"
     )
     stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
     return (

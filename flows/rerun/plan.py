@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from flows.questions.runner import INTERNAL, RerunSpec
-from flows.questions.schema_only import MISSING_DATABASE
+from flows.questions.runner import RerunSpec
 from tasks.backbone.kinds.kind import kind_of
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.selection import select
@@ -186,9 +185,9 @@ def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
     """Return whether `--only` with this value asks a question again."""
     failure, final = row.outcome.failure, row.final
     if kind == "errors":
-        if failure is None or failure.kind == MISSING_DATABASE:
+        if failure is None or failure.kind == "missing_database":
             return False
-        return failure.mendable or failure.kind == INTERNAL
+        return failure.mendable or failure.kind == "internal_error"
     if kind == "wrong":
         return failure is None and not is_right(final, rule)
     if kind == "empty":

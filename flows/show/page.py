@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.show.question_view import QuestionView, question_as_object
-from flows.show.run_view import RunView, causes_of, is_unanswered
-from tasks.scoring.metrics.causes import wrong_in_words
+from flows.show.run_view import RunView, causes_of
+from tasks.scoring.metrics.causes import is_unanswered, wrong_in_words
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
 from tasks.tracking.pages.template import fill

@@ -10,7 +10,7 @@ from tasks.database.schema import Schema
 from tasks.errors import CrosscheckError
 from tasks.scoring.build_report import build_report
 from tasks.scoring.error_classes import classify
-from tasks.scoring.metrics.causes import NOT_ASKED
+from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
 from tasks.scoring.report import Cost, QuestionScore, Ratio, Report, is_right
 from tasks.scoring.significance import wilson
@@ -84,12 +84,6 @@ class RunView:
             for name in causes_of(self, row):
                 found[name] = found.get(name, 0) + 1
         return {name: count for name, count in sorted(found.items(), key=lambda each: -each[1]) if count}
-
-
-def is_unanswered(row: QuestionScore) -> bool:
-    """Return whether a question that was asked has no SQL."""
-    failure = row.outcome.failure
-    return not row.outcome.sql and not (failure and failure.kind == NOT_ASKED)
 
 
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:

@@ -6,13 +6,11 @@ from dataclasses import asdict
 
 from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import Measurement, Report
+from tasks.scoring.report import Measurement, QuestionScore, Report
 from tasks.tables import TextTable
 from tasks.wording import counted, shorten
 
 MOST_CAUSES, MOST_IDS = 5, 10
-NOT_ASKED = "missing_database"
-"""The failure of a question that was not asked."""
 DAC_ROWS = {
     "table": "DAC: table, wrong or missing",
     "column": "DAC: column, wrong or missing",
@@ -40,11 +38,13 @@ def wrong_in_words(report: Report) -> str:
 
 def unanswered_questions(run: ScoredRun) -> tuple[str, ...]:
     """Return the ids of questions that were asked, or handed in, without a SQL."""
-    return tuple(
-        row.question.id
-        for row in run.report.rows
-        if not row.outcome.sql and not (row.outcome.failure and row.outcome.failure.kind == NOT_ASKED)
-    )
+    return tuple(row.question.id for row in run.report.rows if is_unanswered(row))
+
+
+def is_unanswered(row: QuestionScore) -> bool:
+    """Return whether a question that was asked has no SQL."""
+    failure = row.outcome.failure
+    return not row.outcome.sql and not (failure and failure.kind == "missing_database")
 
 
 @METRICS.register("errors")

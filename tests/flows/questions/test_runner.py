@@ -1,6 +1,6 @@
 """A question's run through a pipeline ends in an outcome, whatever happens to it."""
 
-from flows.questions.runner import INTERNAL, QuestionInputs, QuestionRunner, Tools
+from flows.questions.runner import QuestionInputs, QuestionRunner, Tools
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.database.sandbox.workers import SqlWorkers
@@ -16,6 +16,6 @@ async def test_a_question_that_cannot_be_prepared_is_a_failure_and_no_exception(
     runner = QuestionRunner(settings, QuestionInputs({}, {}), tools)
     question = Question("1", "Which museums are there?", "museum")
     outcome = await runner.run(runner.trail(question))
-    assert outcome.failure is not None and outcome.failure.kind == INTERNAL
+    assert outcome.failure is not None and outcome.failure.kind == "internal_error"
     assert outcome.question_id == "1"
     assert await runner.restore(question) is None
