@@ -77,7 +77,6 @@ class Results(Folder):
         >>> "rsl-sql" in Crosscheck.available("pipeline")
         True
         """
-        from tasks.settings.home import find_conf
-        from tasks.settings.load import available, offered
+        from tasks.settings.load import known_names
 
-        return sorted({*available(find_conf(), kind), *offered(kind)})
+        return known_names(kind)

@@ -18,11 +18,10 @@ def names(kind: str) -> Complete:
     """
 
     def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-        from tasks.settings.home import find_conf
-        from tasks.settings.load import available, offered
+        from tasks.settings.load import known_names
 
         try:
-            known = sorted({*available(find_conf(), kind), *offered(kind)})
+            known = known_names(kind)
         except CrosscheckError:  # an error message would be taken for a value
             known = []
         found = [CompletionItem(name) for name in known if name.startswith(begun)]

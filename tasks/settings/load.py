@@ -13,6 +13,7 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import TrackingSettings
+from tasks.settings.home import find_conf
 from tasks.settings.kinds import BACKBONE, BENCHMARK, PIPELINE, Kind
 from tasks.settings.pipeline import PipelineSettings
 
@@ -37,6 +38,11 @@ def offered(kind: str) -> tuple[str, ...]:
     """Return the names of what installed packages offer and needs no file of settings: pipelines and backbones."""
     chosen = KINDS[kind]
     return chosen.registry.offered() if chosen and chosen.key == "kind" else ()
+
+
+def known_names(kind: str) -> list[str]:
+    """Return the names that `load_settings` knows of one kind, in alphabetical order."""
+    return sorted({*available(find_conf(), kind), *offered(kind)})
 
 
 def load_benchmark_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> BenchmarkSettings:
