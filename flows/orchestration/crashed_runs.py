@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+from flows.orchestration.flow_runs import ENDED
+
 TAG = "crosscheck"
 """Tag of every deployed flow run: the automation ignores flow runs of other projects."""
 NAME = "crosscheck: crash flow runs that nobody runs any more"
@@ -18,7 +20,7 @@ async def watch_over_flow_runs() -> None:
     from prefect.events.schemas.automations import EventTrigger, Posture
     from prefect.events.schemas.events import ResourceSpecification
 
-    ended = {f"prefect.flow-run.{name}" for name in ("Completed", "Failed", "Cancelled", "Crashed")}
+    ended = {f"prefect.flow-run.{state.capitalize()}" for state in ENDED}
     trigger = EventTrigger(
         after={"prefect.flow-run.heartbeat"},
         expect={"prefect.flow-run.heartbeat", *ended},

@@ -16,6 +16,7 @@ T = TypeVar("T")
 SHARDS = "answer-shard/shard"
 """The deployment that answers shards."""
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+"""Types of the states of flow runs and task runs that have ended."""
 
 
 @dataclass(frozen=True, slots=True)

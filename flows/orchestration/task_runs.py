@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from flows.orchestration.flow_runs import ENDED
 from flows.runtime.control import Control
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ log = logging.getLogger(__name__)
 RECORDING_S = 60.0
 """Seconds without a new recorded task run after which the missing ones count as dropped."""
 MOST_UNRECORDED = 2_000
-FINISHED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:
@@ -88,7 +88,7 @@ async def _count(client: "PrefectClient", flow_run_id: UUID) -> int:
 
     query = {
         "flow_runs": {"id": {"any_": [str(flow_run_id)]}},
-        "task_runs": {"state": {"type": {"any_": list(FINISHED)}}},
+        "task_runs": {"state": {"type": {"any_": list(ENDED)}}},
     }
     try:
         response = await client.request("POST", "/task_runs/count", json=query)

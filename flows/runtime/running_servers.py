@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 from flows.runtime.addresses import Addresses
 from flows.runtime.folder_use import FolderUse
 from tasks.errors import ConfigurationError
+from tasks.files import write_whole
 from tasks.settings.home import Home
 
 
@@ -53,9 +54,7 @@ def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
         use = FolderUse(home)
         record = _record(home)
         running = RunningServers(os.getpid(), addresses.prefect_port, addresses.mlflow_port)
-        temporary = record.with_suffix(".tmp")
-        temporary.write_bytes(_RECORD_FORMAT.dump_json(running))
-        temporary.replace(record)
+        write_whole(record, _RECORD_FORMAT.dump_json(running).decode())
         try:
             yield
         finally:

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 from pathlib import Path
 
+from flows.orchestration.flow_runs import ENDED
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.store import BUSY_TIMEOUT_S, Holding, SqliteStore, opened, size_of
 
@@ -11,7 +12,7 @@ _LEAST_AGE = datetime.timedelta(hours=1, seconds=1)
 """Prefect's vacuum refuses to remove anything younger."""
 _OF_FLOW_RUNS = ("flow_run", "flow_run_state", "log", "artifact")
 _OF_TASK_RUNS = ("task_run", "task_run_state")
-_ENDED = "state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED') AND end_time < ?"
+_ENDED = f"state_type IN {ENDED} AND end_time < ?"
 
 
 class PrefectRecords(SqliteStore):
