@@ -7,7 +7,10 @@ The class determines the exit code of the command.
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class CrosscheckError(Exception):
@@ -59,6 +62,13 @@ class BackboneError(CrosscheckError):
         # Prefect pickles exceptions of tasks; by default, pickle loses keyword arguments.
         made = partial(BackboneError, transient=self.transient, fatal=self.fatal, retried=self.retried)
         return (made, self.args)
+
+
+def first_problem(error: "ValidationError") -> str:
+    """Return the first thing that is wrong with data, after its key: `prices.input: Field required`."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.errors import ConfigurationError, did_you_mean
+from tasks.errors import ConfigurationError, did_you_mean, first_problem
 from tasks.finetuning.splits import refuse_evaluated
 from tasks.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
@@ -132,8 +132,7 @@ def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
     try:
         return FinetuningSettings.model_validate(content, strict=False)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ConfigurationError(f"--set {first['loc'][0]}: {first['msg']}.") from None
+        raise ConfigurationError(f"--set {first_problem(error)}.") from None
 
 
 def check_writable(path: Path) -> None:

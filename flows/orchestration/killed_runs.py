@@ -15,6 +15,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from flows.runtime.control import Control
 from flows.runtime.folder_use import FolderUse
+from tasks.errors import first_problem
+from tasks.files import write_whole
 from tasks.settings.home import Home
 
 log = logging.getLogger(__name__)
@@ -59,7 +61,7 @@ class RunFile:
         """Add ids of what is running: those of `Left`."""
         with self._lock:
             self._content |= ids
-            _write(self._path, self._content)
+            write_whole(self._path, json.dumps(self._content))
 
 
 @contextmanager
@@ -139,18 +141,10 @@ def _read(path: Path) -> Left | None:
         log.warning("%s cannot be read and is skipped: %s", path, error)
     except ValidationError as error:
         aside = path.with_name(f"{path.name}.damaged")
-        wrong = error.errors()[0]
-        what = ": ".join([*map(str, wrong["loc"]), wrong["msg"]])
         log.warning(
             "%s is damaged (%s) and is renamed to %s. If the run of this file was killed, Prefect and MLflow may still "
-            "show it as running.", path, what, aside.name,
+            "show it as running.", path, first_problem(error), aside.name,
         )  # fmt: skip
         with suppress(OSError):
             path.rename(aside)
     return None
-
-
-def _write(path: Path, content: dict[str, object]) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(content), encoding="utf-8")
-    temporary.replace(path)

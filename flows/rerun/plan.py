@@ -12,7 +12,7 @@ from flows.questions.runner import RerunSpec
 from tasks.backbone.kinds.kind import kind_of
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.selection import select
-from tasks.errors import ConfigurationError, DataError, did_you_mean
+from tasks.errors import ConfigurationError, DataError, did_you_mean, first_problem
 from tasks.records import Outcome
 from tasks.scoring.cost import FAILED_ATTEMPT
 from tasks.scoring.report import QuestionScore, is_right
@@ -159,10 +159,8 @@ def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
     try:
         return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
         raise ConfigurationError(
-            f"The settings of run {name}, with --set, are not valid in this release: {where}: {first['msg']}."
+            f"The settings of run {name}, with --set, are not valid in this release: {first_problem(error)}."
         ) from None
 
 

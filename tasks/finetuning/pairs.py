@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.errors import DataError
+from tasks.errors import DataError, first_problem
 from tasks.files import atomic_write
 from tasks.records import Question
 from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
@@ -109,9 +109,7 @@ def _read_line(path: Path, number: int, line: str) -> TrainingPair:
     try:
         return _PAIR.validate_json(line)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
         raise DataError(
-            f"{path}, line {number}: no training pair ({f'key {where}: ' if where else ''}{first['msg']}). "
+            f"{path}, line {number}: no training pair ({first_problem(error)}). "
             "Write the file again with `crosscheck finetune dataset`."
         ) from None

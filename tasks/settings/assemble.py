@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tasks.errors import ConfigurationError
+from tasks.errors import ConfigurationError, first_problem
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf, find_data, find_home
@@ -123,10 +123,8 @@ def stored_benchmark(content: Mapping[str, Any]) -> BenchmarkSettings:
         plain = {**content, "golds": None}
         found: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(plain))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
         raise ConfigurationError(
-            f"The stored settings of the benchmark {content.get('name')} are not valid in this release: {where}: "
-            f"{first['msg']}."
+            f"The stored settings of the benchmark {content.get('name')} are not valid in this release: "
+            f"{first_problem(error)}."
         ) from None
     return found

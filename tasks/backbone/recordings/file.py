@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
-from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.errors import ConfigurationError, CrosscheckError, DataError, first_problem
 from tasks.files import atomic_write
 from tasks.records import Usage
 
@@ -156,10 +156,7 @@ def _read(line: bytes, path: Path, number: int) -> RecordedReply:
     try:
         return _line.validate_json(line)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        what = f"{key}: {first['msg']}" if key else first["msg"]
         raise DataError(
-            f"{path}, line {number}: this is no line of a recording ({what}). A line is a JSON object with the keys "
-            "question, database, stage, round and reply."
+            f"{path}, line {number}: this is no line of a recording ({first_problem(error)}). A line is a JSON object "
+            "with the keys question, database, stage, round and reply."
         ) from None

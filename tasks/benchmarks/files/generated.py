@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.benchmarks.files.readers import read_json
 from tasks.database.schema import ColumnDescription
-from tasks.errors import DataError
+from tasks.errors import DataError, first_problem
 from tasks.files import write_whole
 
 
@@ -61,10 +61,8 @@ def read_generated(home: Path, digest: str) -> dict[tuple[str, str], GeneratedCo
     try:
         found = GeneratedFile.model_validate(read_json(path))
     except ValidationError as error:
-        wrong = error.errors()[0]
-        place = ".".join(map(str, wrong["loc"]))
         raise DataError(
-            f"{path} is damaged, or of another version ({place}: {wrong['msg']}). "
+            f"{path} is damaged, or of another version ({first_problem(error)}). "
             "Remove it and run `crosscheck prepare` again."
         ) from None
     columns = (each.model_copy(update={"made_by": each.made_by or found.made_by}) for each in found.columns)

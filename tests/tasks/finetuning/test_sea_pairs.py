@@ -42,7 +42,7 @@ def test_pairs_are_written_and_read_back_line_by_line(tmp_path: Path) -> None:
     [
         (None, "cannot be read"),
         ("", "holds no training pair"),
-        ("{}\n", "line 1: no training pair (key instruction: Field required)"),
+        ("{}\n", "line 1: no training pair (instruction: Field required)"),
         ("\n[1]\n", "line 2: no training pair"),
         ("{", "line 1: no training pair"),
     ],
