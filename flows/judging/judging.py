@@ -106,7 +106,7 @@ class Judged:
 
     def as_object(self) -> dict[str, Any]:
         """Return it as plain JSON; what is not known is null."""
-        cost, table = self.cost, self.table
+        table = self.table
         return {
             "run_id": self.run.run.run_id,
             "backbone": self.backbone,
@@ -118,10 +118,7 @@ class Judged:
             "ex_right": {"model_right": table[True, True], "model_wrong": table[True, False]},
             "wrong_by_ex_right_by_model": list(self.other),
             "without_opinion": self.failures,
-            "calls": cost.calls,
-            "cached_calls": cost.cached_calls,
-            "tokens": {"input": cost.input_tokens, "output": cost.output_tokens},
-            "cost_usd": cost.cost_usd,
+            **self.cost.as_object(),
         }
 
 

@@ -5,7 +5,8 @@ from typing import TextIO
 
 from flows.report.tables import literal, open_console, show, table
 from tasks.scoring.report import Ratio
-from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board, Standing
+from tasks.scoring.significance import CONFIDENCE
+from tasks.tracking.leaderboard.leaderboard import Board, Standing
 from tasks.wording import DASH, counts, interval, money, number, percent
 
 TEXTS = ("pipeline", "backbone", "run")

@@ -11,6 +11,7 @@ from flows.show.page import Before, Links, render_run
 from flows.show.question_view import view_questions
 from flows.show.run_view import view_run
 from tasks.errors import CrosscheckError
+from tasks.scoring.significance import LEVEL
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import FILE_NAME, write_leaderboard
 from tasks.tracking.mlflow.store import find_store
@@ -18,9 +19,6 @@ from tasks.tracking.mlflow.tracker import log_page
 from tasks.tracking.night.baseline import compare_with, previous_run
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
-
-LEVEL = 0.05
-"""Level of the test against the run before."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tasks.scoring.error_classes import classify
 from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
 from tasks.scoring.report import Cost, QuestionScore, Ratio, Report, is_right
-from tasks.scoring.significance import wilson
+from tasks.scoring.significance import CONFIDENCE, wilson
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.tracking.evaluation import KINDS
 from tasks.tracking.parameters import flatten
@@ -128,7 +128,9 @@ def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) 
         "questions": report.questions,
         "scored": report.scored,
         "answered": report.answered,
-        "ex": {"rule": report.rule} | report.ex.as_object() | {"low": low, "high": high, "confidence": 0.95},
+        "ex": {"rule": report.rule}
+        | report.ex.as_object()
+        | {"low": low, "high": high, "confidence": CONFIDENCE},
         "ex_corrected": _corrected(view),
         "rules": {name: ratio.as_object() for name, ratio in report.rules.items()},
         "stages": [
@@ -138,10 +140,7 @@ def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) 
         "by_difficulty": {name: ratio.as_object() for name, ratio in report.by_difficulty.items()},
         "by_database": {name: ratio.as_object() for name, ratio in report.by_database.items()},
         "causes": view.causes or (None if view.problem else {}),
-        "calls": report.cost.calls,
-        "cached_calls": report.cost.cached_calls,
-        "tokens": {"input": report.cost.input_tokens, "output": report.cost.output_tokens},
-        "cost_usd": report.cost.cost_usd,
+        **report.cost.as_object(),
         "failures": dict(report.failures),
         "mendable": report.mendable,
         **{kind: [_line_as_object(view, row) for row in rows] for kind, rows in listed.items()},

@@ -19,13 +19,11 @@ from flows.sweep.plan import Cell
 from tasks.backbone.kinds.kind import kind_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report, is_right
-from tasks.scoring.significance import compare_runs, holm, wilson
+from tasks.scoring.significance import LEVEL, compare_runs, holm, wilson
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import show_sweep
 from tasks.tracking.mlflow.store import find_store
 from tasks.wording import counted
-
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)

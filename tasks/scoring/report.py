@@ -204,6 +204,15 @@ class Cost:
     p50_s: float | None = None
     p95_s: float | None = None
 
+    def as_object(self) -> dict[str, Any]:
+        """Return calls, tokens and money as plain JSON."""
+        return {
+            "calls": self.calls,
+            "cached_calls": self.cached_calls,
+            "tokens": {"input": self.input_tokens, "output": self.output_tokens},
+            "cost_usd": self.cost_usd,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:

@@ -9,6 +9,9 @@ from typing import Literal
 from tasks.errors import ConfigurationError
 from tasks.wording import points
 
+CONFIDENCE, LEVEL = 0.95, 0.05
+"""Confidence of intervals, and level of tests, where nothing else is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
@@ -131,7 +134,7 @@ def compare_runs(
     a: Mapping[str, bool],
     b: Mapping[str, bool],
     *,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     samples: int = 10_000,
     seed: int = 0,
 ) -> PairedTest:
@@ -180,7 +183,7 @@ def mcnemar(fixed: int, broken: int) -> float:
     return min(1.0, 2 * tail / (1 << differing))
 
 
-def needed_net(differing: int, level: float = 0.05) -> int | None:
+def needed_net(differing: int, level: float = LEVEL) -> int | None:
     """Return the smallest net of fixed over broken, or the reverse, that is significant when so many questions differ.
 
     None when so few answers differ that no split of them is significant.
@@ -220,7 +223,7 @@ def holm_of_known(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(None if p_value is None else next(adjusted) for p_value in p_values)
 
 
-def wilson(right: float, total: float, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(right: float, total: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return Wilson's interval of one share, as shares; the whole of 0..1 of nothing."""
     if not total:
         return 0.0, 1.0

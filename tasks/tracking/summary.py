@@ -68,10 +68,7 @@ def summary(
             "avg_tables": linking.avg_tables if linking else None,
             "avg_columns": linking.avg_columns if linking else None,
         },
-        "calls": report.cost.calls,
-        "cached_calls": report.cost.cached_calls,
-        "tokens": {"input": report.cost.input_tokens, "output": report.cost.output_tokens},
-        "cost_usd": report.cost.cost_usd,
+        **report.cost.as_object(),
         "seconds": None if seconds is None else round(seconds, 3),
         "prefect": {"task_runs": runs.task_runs, "recorded": runs.recorded},
         "mlflow": {

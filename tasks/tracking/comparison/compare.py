@@ -7,7 +7,7 @@ from typing import Literal
 from tasks.errors import ConfigurationError
 from tasks.scoring.cost import total_cost
 from tasks.scoring.report import Cost, QuestionScore, Ratio, is_right
-from tasks.scoring.significance import PairedTest, compare_runs, wilson
+from tasks.scoring.significance import CONFIDENCE, PairedTest, compare_runs, wilson
 from tasks.tracking.comparison.comparability import common_rule, warnings
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
 from tasks.tracking.comparison.corrected import compare_corrected
@@ -27,7 +27,7 @@ def compare(
     b: StoredRun,
     *,
     rule: str | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
 ) -> RunComparison:
     """Compare two runs on the questions that both scored.
 

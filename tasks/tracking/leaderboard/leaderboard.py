@@ -6,12 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import wilson
+from tasks.scoring.significance import CONFIDENCE, wilson
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tasks.wording import counted
-
-CONFIDENCE = 0.95
-"""Confidence of a score's interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Standing:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Wilson's interval of the score, as shares; None without one."""
-        return wilson(self.ex.correct, self.ex.total, CONFIDENCE) if self.ex and self.ex.total else None
+        return wilson(self.ex.correct, self.ex.total) if self.ex and self.ex.total else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tasks.files import write_whole
+from tasks.scoring.significance import CONFIDENCE
 from tasks.settings.home import Home
-from tasks.tracking.leaderboard.leaderboard import CONFIDENCE, Board
+from tasks.tracking.leaderboard.leaderboard import Board
 from tasks.tracking.pages.template import Scale, fill
 
 FILE_NAME = "leaderboard.html"

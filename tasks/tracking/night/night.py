@@ -26,8 +26,6 @@ AMBER: tuple[NightVerdict, ...] = ("possibly worse", "declining")
 WORSE: tuple[NightVerdict, ...] = ("regression", *AMBER)
 """Verdicts on the answers: a run with one of them becomes no baseline by itself."""
 MISSED_SHOWN = 7
-CONFIDENCE = 0.95
-"""Confidence of a score's interval; a difference has the confidence of the gate's test."""
 
 
 _CLAUSES: Mapping[NightVerdict, str] = {
@@ -55,7 +53,7 @@ class Past:
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's interval of the score, as shares."""
-        return wilson(self.ex.correct, self.ex.total, CONFIDENCE)
+        return wilson(self.ex.correct, self.ex.total)
 
     @property
     def percent(self) -> float:
@@ -134,7 +132,7 @@ class Entry:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Wilson's interval of the score; None without one."""
-        return wilson(self.ex.correct, self.ex.total, CONFIDENCE) if self.ex and self.ex.total else None
+        return wilson(self.ex.correct, self.ex.total) if self.ex and self.ex.total else None
 
     @property
     def before(self) -> Ratio | None:

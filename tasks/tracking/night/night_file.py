@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 from tasks.errors import DataError, did_you_mean
 from tasks.files import write_whole
 from tasks.scoring.report import Ratio
+from tasks.scoring.significance import CONFIDENCE
 from tasks.settings.home import Home
-from tasks.tracking.night.night import CONFIDENCE, Judged, Night
+from tasks.tracking.night.night import Judged, Night
 from tasks.wording import shorten, storable
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")

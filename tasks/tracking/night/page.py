@@ -3,10 +3,10 @@
 import datetime
 from collections.abc import Iterable, Sequence
 
-from tasks.scoring.significance import wilson
+from tasks.scoring.significance import CONFIDENCE, wilson
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail, details
-from tasks.tracking.night.night import CONFIDENCE, WORSE, Judged, Night, Past
+from tasks.tracking.night.night import WORSE, Judged, Night, Past
 from tasks.tracking.night.tables import efficiencies, measured
 from tasks.tracking.pages.template import Scale, fill
 from tasks.tracking.warehouse.runs import Warehouse
@@ -81,7 +81,7 @@ def _score_scale(entries: Sequence[Judged]) -> Scale:
     ratios = [
         ratio for each in entries for ratio in (each.entry.ex, each.entry.before) if ratio and ratio.total
     ]
-    ends = [100 * end for ratio in ratios for end in wilson(ratio.correct, ratio.total, CONFIDENCE)]
+    ends = [100 * end for ratio in ratios for end in wilson(ratio.correct, ratio.total)]
     return Scale.around(ends, 12, 208)
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from tasks.tracking.night.night import CONFIDENCE, Entry, Judged, Night
+from tasks.scoring.significance import CONFIDENCE
+from tasks.tracking.night.night import Entry, Judged, Night
 from tasks.tracking.night.sentences import failures
 from tasks.wording import DASH, counts, duration, interval, money, number, p_value, percent, points, seconds
 
