@@ -17,6 +17,11 @@ from tasks.settings.load import load_backbone_settings
 from tasks.settings.pipeline import PipelineSettings, SeaSqlSettings
 
 
+def asks_eliminator(settings: EvaluationSettings) -> bool:
+    """Return whether a run asks a model to eliminate bias; a recording has the replies of the one that was asked."""
+    return _eliminator(settings.pipeline) is not None and not kind_of(settings.backbone).replays
+
+
 def eliminator_settings(settings: EvaluationSettings, *, asked: bool = True) -> BackboneSettings | None:
     """Return the settings of a run's eliminator; None where it needs none, or a recording has its replies.
 
@@ -26,7 +31,7 @@ def eliminator_settings(settings: EvaluationSettings, *, asked: bool = True) -> 
         ConfigurationError: there is no backbone of that name, or it cannot be asked.
     """
     name = _eliminator(settings.pipeline)
-    if name is None or kind_of(settings.backbone).replays:
+    if name is None or not asks_eliminator(settings):
         return None
     found = load_backbone_settings(find_conf(), name)
     check_backbone(found, asked=asked)

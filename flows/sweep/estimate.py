@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from flows.questions.eliminator import asks_eliminator
 from flows.questions.preparation import Preparation, prepare
 from flows.questions.runner import QuestionRunner, Tools
 from flows.questions.writers import writer_settings
@@ -160,7 +161,7 @@ def _priced(questions: int, parts: Sequence[_Part], cell: Cell) -> Estimate:
     prices = [prices_for(backbone) for backbone in cell.backbones]
     costs = [cost(part.usage, price) for part, price in zip(parts, prices, strict=True) if part.calls]
     known = [usd for usd in costs if usd is not None]
-    unknown = len(known) < len(costs) or getattr(cell.settings.pipeline, "eliminator", None)
+    unknown = len(known) < len(costs) or asks_eliminator(cell.settings)
     return Estimate(
         questions,
         sum(part.calls for part in parts),

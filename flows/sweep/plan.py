@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from flows.questions.eliminator import asks_eliminator
 from flows.questions.writers import check_candidates, writer_settings
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import prices_for
@@ -54,7 +55,7 @@ class Cell:
     def free(self) -> bool:
         """Whether all its calls are free."""
         paid = any(kind_of(one).paid for one in self.backbones)
-        return not paid and not getattr(self.settings.pipeline, "eliminator", None)
+        return not paid and not asks_eliminator(self.settings)
 
     @property
     def selecting_calls(self) -> int:
@@ -109,7 +110,7 @@ def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
     """
     if budget_usd is not None and not budget_usd > 0:
         raise ConfigurationError(f"--budget {budget_usd:g}: it must be more than 0 US dollars.")
-    second = next((cell for cell in cells if getattr(cell.settings.pipeline, "eliminator", None)), None)
+    second = next((cell for cell in cells if asks_eliminator(cell.settings)), None)
     if budget_usd is not None and second:
         raise ConfigurationError(
             f"--budget: {second.settings.pipeline.name} asks an eliminator, a second backbone, whose calls no budget "

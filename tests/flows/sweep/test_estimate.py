@@ -1,12 +1,14 @@
 """The estimate of a sweep knows in which form a model is asked to answer."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from flows.runtime.control import Progress
 from flows.sweep.estimate import ASSUMED_REASONING, estimate
-from flows.sweep.plan import Cell
+from flows.sweep.plan import Cell, check_budget
+from tasks.errors import ConfigurationError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 
 
@@ -61,3 +63,21 @@ async def test_every_candidate_is_estimated_at_the_price_of_its_backbone(tmp_pat
     assert own.cost_usd is None, "vllm has no price"
     assert [each.selecting_calls for each in cells] == [0] * 5
     assert cell(tmp_path, warm, four, "pipeline.candidates.select=pairwise").selecting_calls == 12
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_an_eliminator_makes_a_cell_cost_something_only_where_it_is_asked(
+    tmp_path: Path, enabled: bool
+) -> None:
+    switched = f"pipeline.bias_elimination.enabled={str(enabled).lower()}"
+    choice = EvaluationChoice(
+        benchmark="demo",
+        backbone="offline",
+        pipeline="sea-sql",
+        overrides=("pipeline.eliminator=eliminator", switched),
+        home=str(tmp_path),
+    )
+    one = Cell(evaluation_settings(choice))
+    assert one.free is not enabled
+    with pytest.raises(ConfigurationError, match="eliminator") if enabled else nullcontext():
+        check_budget([one], 1.0)
