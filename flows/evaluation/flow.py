@@ -70,7 +70,7 @@ def _note(session: ScoredSession, answers: Answers) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     prepared, progress, served = session.preparation, session.session.control.progress, session.session.served
     if recorder := session.session.recorder:
-        recorded = recorder.write(prepared.asked, answers.outcomes)
+        recorded = recorder.write(prepared.asked, answers.outcomes, session.tracking.note)
         progress.note(recorded.said)
         facts |= recorded.facts
     if served:

@@ -116,6 +116,14 @@ class Tracking:
         self._unwritten.append(score)
         self._tracing.scored(score)
 
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Add facts to the summary of the run that goes on, in the warehouse.
+
+        Raises:
+            CrosscheckError: the warehouse cannot be written.
+        """
+        self._warehouse.note(self.run.run_id, facts)
+
     async def finish(
         self,
         report: Report,

@@ -10,6 +10,7 @@ from tasks.errors import ConfigurationError
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.home import Home
 from tasks.tables import TextTable
+from tasks.tracking.evaluation import FINISHED
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.tracker import log_values
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
@@ -26,7 +27,7 @@ def answers_of(
     Raises:
         ConfigurationError: the run has not ended, or has no such answer.
     """
-    if stored.status not in ("complete", "partial"):
+    if stored.status not in FINISHED:
         raise ConfigurationError(
             f"The run {stored.run.run_id} is {stored.status}: opinions are asked for when everything is answered."
         )

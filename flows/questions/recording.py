@@ -1,6 +1,6 @@
 """Recordings of evaluations: every reply to their questions, those of restored stages included."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,19 +39,12 @@ class Recorded:
     """A recording that was written.
 
     Attributes:
-        file: its path.
-        sha256: of its content.
+        facts: what the run's summary has of it, by which a repetition of the evaluation knows its own recording.
         said: a sentence on it.
     """
 
-    file: str
-    sha256: str
+    facts: Mapping[str, Any]
     said: str
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the summary has of it, by which a repetition of the evaluation knows its own recording."""
-        return {"recorded": {"file": self.file, "sha256": self.sha256}}
 
 
 @dataclass(frozen=True)
@@ -71,22 +64,39 @@ class Recorder:
     backbone: ObservedBackbone
     cache: ReplyCache
 
-    def write(self, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> "Recorded":
+    def write(
+        self,
+        questions: Sequence[Question],
+        outcomes: Mapping[str, Outcome],
+        note: Callable[[Mapping[str, Any]], None],
+    ) -> Recorded:
         """Write the recording.
 
+        Args:
+            questions: those of the evaluation.
+            outcomes: by question id.
+            note: keeps `Recorded.facts` with the run. It is called before the recording takes its name, so that a
+                repetition knows the file as its own whenever this process is killed.
+
         Raises:
-            CrosscheckError: the file cannot be written, or the reply cache cannot be read.
+            CrosscheckError: the file cannot be written, the reply cache cannot be read, or `note` failed.
         """
         lost: list[Place] = []
+        facts: dict[str, Any] = {}
+
+        def announce(sha256: str) -> None:
+            facts["recorded"] = {"file": str(self.path), "sha256": sha256}
+            note(facts)
+
         asked = [question for question in questions if question.id in outcomes]
-        count = write_recording(self.path, self._replies(asked, outcomes, lost))
+        count = write_recording(self.path, self._replies(asked, outcomes, lost), announce)
         said = f"{count:,} replies to {len(asked):,} questions are recorded in {self.path}."
         if lost:
             said += (
                 f" {len(lost):,} are missing, the first at {lost[0]}: their stages were restored, and the reply "
                 "cache no longer has them."
             )
-        return Recorded(str(self.path), file_digest(self.path), said)
+        return Recorded(facts, said)
 
     def _replies(
         self, questions: Sequence[Question], outcomes: Mapping[str, Outcome], lost: list[Place]
@@ -158,7 +168,7 @@ def _is_own(path: Path, settings: EvaluationSettings, asked: Collection[str]) ->
     except OSError:
         return False
     own = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
-    return any(
-        ((stored.summary or {}).get("recorded") or {}).get("sha256") == sha256 and stored.run.settings == own
-        for stored in Warehouse(Home(Path(settings.home)).warehouse).finished_runs()
-    ) and all(reply.question in asked for reply in read_recording(path).replies)
+    runs = Warehouse(Home(Path(settings.home)).warehouse).recorded(sha256)
+    return any(stored.run.settings == own for stored in runs) and all(
+        reply.question in asked for reply in read_recording(path).replies
+    )

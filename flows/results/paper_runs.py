@@ -7,6 +7,7 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.schema import Schema
 from tasks.errors import CrosscheckError, DataError
 from tasks.scoring.papers.run import PaperRun
+from tasks.tracking.evaluation import FINISHED
 from tasks.tracking.parameters import flatten
 from tasks.tracking.warehouse.runs import StoredRun
 
@@ -18,7 +19,7 @@ def paper_runs(stored: Sequence[StoredRun], folders: Folders) -> tuple[PaperRun,
         DataError: a run is not finished.
     """
     for run in stored:
-        if run.summary is None:
+        if run.status not in FINISHED:
             raise DataError(f"The run {run.run.run_id} is not finished ({run.status}): it has no result yet.")
     return tuple(_paper_run(_letter(place), run, stored[0], folders) for place, run in enumerate(stored))
 

@@ -29,6 +29,8 @@ PREDICTIONS = "predictions"
 """Kind and name of the pipeline of a run that scores a file of predictions made elsewhere."""
 NIGHT = "night"
 """Tag of the runs of a nightly run: its name."""
+FINISHED = ("complete", "partial")
+"""How a run ended that has a report: every question was asked, or not."""
 Unfinished = Literal["interrupted", "failed", "killed"]
 """How a run ended that has no report: the user stopped it, an error ended it, or its process was killed."""
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from tasks.errors import ConfigurationError, CrosscheckError, DataError, first_problem
-from tasks.files import atomic_write
+from tasks.files import atomic_write, file_digest
 from tasks.records import Usage
 
 QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
@@ -116,8 +116,15 @@ def read_recording(path: Path) -> Recording:
     return Recording(Path(path), hashlib.sha256(content).hexdigest(), tuple(replies.values()))
 
 
-def write_recording(path: Path, replies: Iterable[RecordedReply]) -> int:
+def write_recording(
+    path: Path, replies: Iterable[RecordedReply], announce: Callable[[str], None] = lambda sha256: None
+) -> int:
     """Write a recording atomically, replacing an existing file; return its number of lines.
+
+    Args:
+        path: the file.
+        replies: its lines.
+        announce: called with the sha256 of the whole file before it takes its name; if this raises, it does not.
 
     Raises:
         CrosscheckError: the file cannot be written.
@@ -130,6 +137,7 @@ def write_recording(path: Path, replies: Iterable[RecordedReply]) -> int:
                 count += 1
             file.flush()
             os.fsync(file.fileno())
+            announce(file_digest(draft))
     except OSError as error:
         raise CrosscheckError(f"The recording {path} cannot be written: {error.strerror}.") from None
     return count

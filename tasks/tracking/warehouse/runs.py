@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Opinion, QuestionScore, Report
-from tasks.tracking.evaluation import EvaluationRun, Unfinished, as_json, run_from_json
+from tasks.tracking.evaluation import FINISHED, EvaluationRun, Unfinished, as_json, run_from_json
 from tasks.tracking.warehouse.bulk import insert_questions, read_questions, remove_questions, remove_run
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.rows import from_rows, to_rows
@@ -48,7 +48,7 @@ class RunHeader:
     @property
     def finished(self) -> bool:
         """Whether it came to its end, with or without an answer to every question."""
-        return self.status in ("complete", "partial")
+        return self.status in FINISHED
 
     def asks_as(self, other: "RunHeader") -> bool:
         """Whether it has the same benchmark, backbone and pipeline as another run, and as many questions."""
@@ -64,7 +64,7 @@ class StoredRun:
         run: the evaluation.
         status: "running", or how it ended: "complete", "partial", or one of `Unfinished`; earlier releases wrote
             "abandoned" for these.
-        summary: the command line's JSON object; None while it is not finished.
+        summary: the command line's JSON object; while it is not finished, what was noted of it, or None.
         rows: the questions written so far, in benchmark order once finished.
     """
 
@@ -130,6 +130,11 @@ class Warehouse:
                 [json.dumps(summary | {"judge": dict(facts)}), run_id],
             )
 
+    def note(self, run_id: str, facts: Mapping[str, Any]) -> None:
+        """Write facts as the summary of a run that goes on; `finish` replaces it."""
+        with self._file.writing() as connection:
+            connection.execute("UPDATE runs SET summary = ? WHERE run_id = ?", [json.dumps(facts), run_id])
+
     def abandon(self, run_id: str, status: Unfinished) -> None:
         """Note that a run ended without a report; its questions stay, and so does one that did end with one."""
         with self._file.writing() as connection:
@@ -152,12 +157,19 @@ class Warehouse:
 
     def finished_runs(self) -> tuple[StoredRun, ...]:
         """Read the finished runs without their questions, newest first."""
+        return self._without_questions("status IN ('complete', 'partial')")
+
+    def recorded(self, sha256: str) -> tuple[StoredRun, ...]:
+        """Read the runs, also unfinished ones, that wrote the recording with this sha256, without their questions."""
+        return self._without_questions("json_extract_string(summary, '$.recorded.sha256') = ?", sha256)
+
+    def _without_questions(self, condition: str, *values: str) -> tuple[StoredRun, ...]:
         if not self._file.path.exists():
             return ()
         with self._file.reading() as connection:
             rows = connection.execute(
-                "SELECT run, status, summary FROM runs WHERE status IN ('complete', 'partial') "
-                "ORDER BY started DESC, run_id DESC"
+                f"SELECT run, status, summary FROM runs WHERE {condition} ORDER BY started DESC, run_id DESC",
+                values,
             ).fetchall()
         return tuple(
             StoredRun(run_from_json(run), status, json.loads(summary) if summary else None, ())
