@@ -1,6 +1,6 @@
 """Writes the page of a run, beside the leaderboard to which it links."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -84,6 +84,8 @@ def _before(stored: StoredRun, header: RunHeader, warehouse: Warehouse) -> Befor
     if earlier is None:
         return None
     try:
-        return Before(earlier.run.run_id, compare_with(earlier, stored, LEVEL))
+        result = compare_with(earlier, stored, LEVEL)
     except CrosscheckError:  # they share no question that both have answered
         return None
+    why_not = f"This run {stored.run.why_unranked}." if stored.run.why_unranked else ""
+    return Before(earlier.run.run_id, replace(result, not_ranked=why_not))

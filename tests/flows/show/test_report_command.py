@@ -91,6 +91,20 @@ def test_the_page_says_what_changed_since_the_run_before_and_links_to_the_leader
     assert f'<a href="{second.name}">' in (home.reports / "leaderboard.html").read_text(encoding="utf-8")
 
 
+def test_a_run_that_must_not_be_ranked_is_not_better_than_the_run_before(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
+) -> None:
+    kept(home, asked)
+    keep(home, asked, judged(asked, right=True), benchmark={"transpile_gold": True})
+    page = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"]).read_text(
+        encoding="utf-8"
+    )
+    assert (
+        "<strong>Not ranked</strong>: This run was scored against gold SQL that sqlglot has translated."
+        in page
+    )
+
+
 def test_details_may_be_of_the_wrong_answers_or_of_none(
     home: Home, asked: OfflineRun, run_here: Callable[..., Ran], tmp_path: Path
 ) -> None:
