@@ -8,7 +8,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from flows.answer.answering import Answered
-from flows.report.tables import BOUNDLESS, fits, literal, open_console
+from flows.report.tables import fits, literal, open_console
 from tasks.records import Execution
 from tasks.tracking.pages.text import visible
 
@@ -16,8 +16,7 @@ from tasks.tracking.pages.text import visible
 def print_answer(answered: Answered, stream: TextIO) -> None:
     """Print the SQL, its result and the remarks."""
     terminal = stream.isatty()
-    # Lines for a file or a pipe are not wrapped.
-    console = open_console(stream, BOUNDLESS)
+    console = open_console(stream)
     outcome, execution = answered.outcome, answered.execution
     if outcome.failure:
         console.print(f"[red]No answer:[/] {literal(outcome.failure.message)}")

@@ -11,13 +11,11 @@ from tasks.wording import DASH, counts, interval, money, number, percent
 
 TEXTS = ("pipeline", "backbone", "run")
 """Columns that hold text."""
-WIDE = 200
-"""Width if the output is not a terminal, so that nothing is truncated."""
 
 
 def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
     """Print every board, and below it the runs that are not ranked."""
-    console = open_console(stream, WIDE)
+    console = open_console(stream)
     for board in boards:
         beside = _beside(board)
         made = table(

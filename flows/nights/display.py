@@ -12,7 +12,6 @@ from tasks.tracking.night import sentences as words
 from tasks.tracking.night.night import Judged, Night
 from tasks.tracking.night.tables import Table, costs, scores
 
-WIDE = 160
 _COLOURS = {"Red": "red", "Amber": "yellow", "Green": "green"}
 
 
@@ -29,7 +28,7 @@ def print_nights(nights: Sequence[Night], stream: TextIO) -> None:
 
 def print_night(night: Night, stream: TextIO) -> None:
     """Print one nightly run."""
-    console = open_console(stream, WIDE)
+    console = open_console(stream)
     colour = _COLOURS[night.colour]
     console.print(f"[bold {colour}]{night.colour}[/]: {literal(night.verdict)}")
     for name, value in (("night", night.name), *words.facts(night)):

@@ -45,7 +45,7 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
     if not report.stage_cost:
         console.print(_seconds(summary))
     for line in (*_metrics(report), *_remarks(evaluated)):
-        console.print(line, soft_wrap=not console.is_terminal)
+        console.print(line, soft_wrap=False)
     if details:
         console.print(f"\nMLflow   {literal(evaluated.mlflow_command)}")
         if evaluated.prefect_command:

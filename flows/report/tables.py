@@ -14,9 +14,8 @@ from tasks.tables import TextTable
 from tasks.tracking.pages.text import visible
 from tasks.wording import counts, money, number, percent, seconds, signed
 
-PAGE = 110
-"""Width of output that is not a terminal."""
 BOUNDLESS = 100_000
+"""Width of output that is not a terminal: nothing in a file or a pipe is wrapped, cut or left out for its width."""
 
 
 class _Console(Console):
@@ -27,14 +26,12 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def open_console(stream: TextIO, width: int = PAGE) -> Console:
+def open_console(stream: TextIO) -> Console:
     """Return a console with colours on a terminal only, and without emoji codes (`:name:`) and line breaks.
 
-    Args:
-        stream: output stream.
-        width: of tables where the output is not a terminal.
+    It is as wide as the terminal; where the output is not one, `BOUNDLESS`.
     """
-    wide = None if stream.isatty() else width
+    wide = None if stream.isatty() else BOUNDLESS
     return _Console(file=stream, highlight=False, emoji=False, soft_wrap=True, width=wide)
 
 

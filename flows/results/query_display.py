@@ -19,7 +19,7 @@ MOST, MOST_COLUMNS = 200, 10
 
 def print_rows(table: Table, stream: TextIO) -> None:
     """Print the first rows of a result as a table, or in blocks if it has many columns."""
-    console = open_console(stream, 160)
+    console = open_console(stream)
     if len(table.columns) > MOST_COLUMNS:
         _print_blocks(table, console)
     else:
@@ -64,7 +64,7 @@ def print_views(stream: TextIO) -> None:
 
 def print_schema(stream: TextIO) -> None:
     """Print the views with the type and the meaning of every column."""
-    console = open_console(stream, 160)
+    console = open_console(stream)
     for name, columns in schema().items():
         console.print(Text.assemble((name, "bold"), f": one row is {views()[name].about}"))
         shown = Shown(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))

@@ -10,15 +10,13 @@ from tasks.tracking.evaluation import ORACLE, REROLLED, TRANSLATED
 from tasks.tracking.warehouse.runs import RunHeader
 from tasks.wording import counts, percent
 
-WIDE = 240
-"""Width if the output is not a terminal, so that nothing is truncated."""
 NAMES = ("benchmark", "backbone", "pipeline")
 """Columns that are shown on a terminal of any width, beside the run's id."""
 
 
 def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
     """Print a table of runs, newest first, and how many more there are."""
-    console = open_console(stream, WIDE)
+    console = open_console(stream)
     others = ("status", "EX", "right", "rule", "started (UTC)")
     shown = table("", "run", *NAMES, *others, texts=NAMES)
     shown.columns[0].no_wrap = True

@@ -69,9 +69,7 @@ def command(given: TablesOptions) -> None:
             for one in tables:
                 show_all(console, [one.as_text()])
                 for remark in one.remarks:
-                    console.print(
-                        visible(f"  {remark}"), markup=False, style="dim", soft_wrap=not console.is_terminal
-                    )
+                    console.print(visible(f"  {remark}"), markup=False, style="dim", soft_wrap=False)
 
     found = {
         "paper": given.paper,

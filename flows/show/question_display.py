@@ -119,12 +119,12 @@ def _print_results(console: Console, view: QuestionView) -> None:
     if view.problem:
         console.print(f"[yellow]![/] {literal(view.problem)}")
         return
-    half = (console.width - 3) // 2
+    predicted = list(_result("prediction", view.predicted, (console.width - 3) // 2))
+    wide = max(map(cell_len, predicted))
+    gold = _result("gold", view.gold, console.width - 3 - wide)
     console.print("\n[bold]Results, executed now[/]")
-    for left, right in zip_longest(
-        _result("prediction", view.predicted, half), _result("gold", view.gold, half), fillvalue=""
-    ):
-        padding = " " * (half - cell_len(left))
+    for left, right in zip_longest(predicted, gold, fillvalue=""):
+        padding = " " * (wide - cell_len(left))
         console.print(f"{left}{padding} | {right}".rstrip(), markup=False)
 
 

@@ -13,8 +13,6 @@ from tasks.tracking.pages.text import visible
 from tasks.tracking.predictions import status
 from tasks.wording import counted, counts, duration, interval, money, number, percent, shorten
 
-WIDTH = 80
-"""Columns of a question's line where the output is not a terminal."""
 CHANGES_SHOWN = 8
 CONFIDENCE = "95 % interval"
 
@@ -50,13 +48,11 @@ def print_lists(
 ) -> None:
     """Print a line for each of the first questions by "wrong" and "unanswered", and how to see one of them."""
     console = open_console(stream)
-    width = min(console.width, 200) if console.is_terminal else WIDTH
     for kind, rows in listed.items():
         console.print(f"\n[bold]{counted(len(rows), 'question')} {kind}[/] of {view.report.questions:,}")
         shown = rows[:limit]
-        widths = _widths(shown)
-        for row in shown:
-            console.print(question_line(view, row, widths, width), markup=False)
+        for line in _question_lines(view, shown, console.width):
+            console.print(line, markup=False)
         if len(rows) > limit:
             console.print(f"[dim]the first {limit:,} of {len(rows):,}; --limit shows more[/]")
     if view.problem:
@@ -69,22 +65,28 @@ def print_lists(
         console.print(f"crosscheck rerun {run_id}")
 
 
-def question_line(view: RunView, row: QuestionScore, widths: tuple[int, int], width: int) -> str:
-    """Return a question as one line: id, database, causes or status, and the beginning of its text."""
-    causes = causes_of(view, row)
+def _question_lines(view: RunView, rows: Sequence[QuestionScore], width: int) -> list[str]:
+    """Return a line of at most `width` for each question: id, database, causes or status, and its text."""
+    facts = [
+        (
+            row.question.id,
+            _cut(row.question.database_id, max(18, width // 10)),
+            _cut(_why(view, row), max(12, width * 3 // 10)),
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*facts, strict=True)]
+    lines = []
+    for row, cells in zip(rows, facts, strict=True):
+        head = visible("".join(f"{cell:<{size}}  " for cell, size in zip(cells, widths, strict=True)))
+        text = " ".join(visible(row.question.text).split())
+        lines.append((head + _cut(text, width - len(head))).rstrip())
+    return lines
+
+
+def _why(view: RunView, row: QuestionScore) -> str:
     failure = row.outcome.failure
-    why = failure.kind if failure else ", ".join(causes) or status(row)
-    room = max(12, width * 3 // 10)
-    why = f"{_cut(why, room):<{room}}"
-    head = visible(
-        f"{row.question.id:<{widths[0]}}  {_cut(row.question.database_id, widths[1]):<{widths[1]}}  {why}  "
-    )
-    return (head + _cut(" ".join(visible(row.question.text).split()), width - len(head))).rstrip()
-
-
-def _widths(rows: Sequence[QuestionScore]) -> tuple[int, int]:
-    ids = max((len(row.question.id) for row in rows), default=0)
-    return ids, min(18, max((len(row.question.database_id) for row in rows), default=0))
+    return failure.kind if failure else ", ".join(causes_of(view, row)) or status(row)
 
 
 def _cut(text: str, width: int) -> str:

@@ -8,7 +8,6 @@ from flows.storage.folder import Cleaned, Folder, not_ours
 from tasks.tracking.retention.store import Holding
 from tasks.wording import counted, money, shorten, size
 
-WIDE = 160
 _ONE = {"replies": "reply"}
 NOT_SHRUNK = (
     "Another process uses the working folder (an evaluation or `crosscheck up`), so its databases keep their size; the "
@@ -18,7 +17,7 @@ NOT_SHRUNK = (
 
 def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) -> None:
     """Print a table of the stores, and what is kept."""
-    console = open_console(stream, WIDE)
+    console = open_console(stream)
     texts = ("holds", "`clean` removes", "and frees", "in")
     made = table("", "store", "size", *texts, texts=texts)
     for each in holdings:

@@ -10,15 +10,12 @@ from flows.sweep.plan import Cell
 from tasks.scoring.significance import wilson
 from tasks.wording import counts, interval, money, number, percent
 
-WIDE = 160
-"""Width of output that is not a terminal."""
-
 
 def print_estimate(
     cells: Sequence[Cell], estimates: Sequence[Estimate], budget_usd: float | None, stream: TextIO
 ) -> None:
     """Print the estimate of a sweep."""
-    console = open_console(stream, WIDE)
+    console = open_console(stream)
     shown = table("Estimate", "cell", "questions", "calls", "input tokens", "output tokens", "cost")
     for cell, one in zip(cells, estimates, strict=True):
         numbers = (one.questions, one.calls, one.input_tokens, one.output_tokens)
@@ -41,7 +38,7 @@ def print_estimate(
 
 def print_sweep(sweep: Sweep, stream: TextIO) -> None:
     """Print every cell with its score and interval, in the order of the matrix."""
-    console = open_console(stream, WIDE)
+    console = open_console(stream)
     shown = table(
         f"Sweep {sweep.id}", "cell", "EX", "right", "95 % interval", "against the best", "cost", "run"
     )

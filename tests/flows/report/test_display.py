@@ -18,7 +18,7 @@ from flows.cli import progress
 from flows.cli.progress import LineProgress, open_progress
 from flows.report.result import EvaluationResult
 from flows.report.summary import print_summary
-from flows.report.tables import PAGE, fits, open_console, show, show_all, table
+from flows.report.tables import BOUNDLESS, open_console, show, show_all, table
 from tasks.records import Call, Usage
 from tasks.tables import TextTable
 from tasks.tracking.summary import summary
@@ -143,13 +143,17 @@ def test_two_columns_are_always_shown() -> None:
     assert any("0234,567" in line or "0234" in line for line in shown(wide(), 20))
 
 
-def test_what_is_no_terminal_gets_no_control_character_and_a_fixed_width() -> None:
+def test_what_is_no_terminal_gets_no_control_character_and_whole_lines() -> None:
     stream = io.StringIO()
     console = open_console(stream)
     console.print("[bold red]text[/] :smile:")
     assert stream.getvalue() == "text :smile:\n"
-    assert console.width == PAGE
-    assert not fits(console, wide())
+    assert console.width == BOUNDLESS
+    made = wide()
+    made.add_row("x" * 500, *("0" for _ in range(8)))
+    show(console, made)
+    last = stream.getvalue().rstrip().splitlines()[-1]
+    assert last.startswith("x" * 500) and last.endswith("0")
 
 
 def test_progress_without_a_terminal_is_plain_lines_each_step_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """`crosscheck show`: a run and its questions, from what is stored, on 80 columns and as JSON."""
 
 import asyncio
+import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.runtime.folders import Folders
+from flows.show.run_display import print_lists
+from flows.show.run_view import view_run
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.records import Call, Failure, Outcome, StageRecord, Usage
@@ -186,12 +190,25 @@ def test_bad_input_is_one_message(
     assert ran.code == 2 and message in ran.err and "Traceback" not in ran.err and ran.out == ""
 
 
-def test_long_and_hostile_questions_keep_to_one_line_of_80_columns(
-    home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
+class Terminal(io.StringIO):
+    """Text that a terminal is sent."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_long_and_hostile_question_is_one_line_whole_in_a_pipe_and_as_wide_as_a_terminal(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (score, *_) = judged(asked)
     text = "a \x1b[2J\nvery " + "long " * 60
-    keep(home, asked, [replace(score, question=replace(score.question, text=text))])
+    run_id = keep(home, asked, [replace(score, question=replace(score.question, text=text))])
     (line,) = [line for line in run_here("show", "latest", "--wrong").out.splitlines() if "very" in line]
-    assert len(line) <= 80 and line.endswith("…") and "\x1b" not in line
+    assert line.endswith("a ␛[2J very " + " ".join(["long"] * 60))
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal = Terminal()
+    view = view_run(Warehouse(home.warehouse).read_run(run_id), Folders(home.path, home))
+    print_lists(view, {"wrong": view.wrong}, 1, terminal)
+    (line,) = [line for line in terminal.getvalue().splitlines() if "very" in line]
+    assert 70 < len(line) <= 80 and line.endswith("…") and "\x1b[2J" not in line
     assert json.loads(run_here("show", "latest", "--wrong", "--json").out)["wrong"][0]["question"] == text
