@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tasks.scoring.execution.cells import Cells, Row, comparable_rows
-from tasks.scoring.execution.subset import AcceptedResult, SubsetGold, subset
+from tasks.scoring.execution.subset import AcceptedResult, SubsetGold, subset, subset_of_csv
 
 Colours = list[int]
 
@@ -170,7 +170,7 @@ RULES: Mapping[str, Rule] = {
         lambda gold, predicted, order: subset(
             SubsetGold((AcceptedResult(tuple(gold)),), ignore_order=True), predicted
         ),
-        matches_accepted=subset,
+        matches_accepted=subset_of_csv,
     ),
 }
 """Every rule by its name: a new one is an entry here, and a name in `tasks.settings.benchmark.Rule`."""

@@ -2,7 +2,8 @@
 
 Runs inside the sandboxed workers, so it imports nothing heavy. As published, each column is compared as a
 vector of its own, several gold results may be accepted, and further predicted columns do no harm. A gold SQL
-is one accepted result whose row order is ignored. Deviations:
+is one accepted result whose row order is ignored. A CSV file does not tell a number from the text of a number, nor NULL
+from the empty text, so predicted cells are read as the file's are (published: through a CSV file, too). Deviations:
 NULL equals NULL and nothing else (published: also 0), and numbers are sorted as numbers where the order is
 ignored (published: as text, so that 9.999 and 10 are no pair).
 """
@@ -11,6 +12,7 @@ import csv
 import hashlib
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,9 @@ from typing import Any
 from tasks.scoring.execution.cells import Row, comparable
 
 TOLERANCE = 1e-2
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+LONGEST_NUMBER = 100
+"""Characters of a cell that may be a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,16 @@ def subset(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
     return any(_contains(result, predicted, gold.ignore_order) for result in gold.accepted)
 
 
+def subset_of_csv(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
+    """As `subset`, where the accepted results come from CSV files.
+
+    >>> gold = SubsetGold((AcceptedResult(read_gold_csv("year,note\\n2010,\\n")),))
+    >>> subset_of_csv(gold, [("2010", "")])
+    True
+    """
+    return subset(gold, [tuple(_value(cell) if type(cell) is str else cell for cell in row) for row in predicted])
+
+
 def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order: bool) -> bool:
     """Whether two columns hold the same values, numbers within the tolerance."""
     if len(gold) != len(predicted):
@@ -108,9 +123,6 @@ def _is_number(value: Any) -> bool:
 def _value(cell: str) -> Any:
     if not cell:
         return None
-    for read in (int, float):
-        try:
-            return read(cell)
-        except ValueError:
-            continue
-    return cell
+    if len(cell) > LONGEST_NUMBER or not _NUMBER.match(cell):
+        return cell
+    return int(cell) if cell.lstrip("+-").isdigit() else float(cell)

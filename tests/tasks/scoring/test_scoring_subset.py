@@ -17,6 +17,7 @@ from tasks.scoring.execution.subset import (
     SubsetGold,
     read_gold_csv,
     subset,
+    subset_of_csv,
     vectors_match,
 )
 from tasks.scoring.report import Verdict
@@ -81,6 +82,41 @@ def test_any_of_several_accepted_results_will_do() -> None:
 
 def test_gold_csv_keeps_numbers_texts_and_gaps_apart() -> None:
     assert read_gold_csv('a,b,c\n1,2.5,x\n,"1,000",\n') == ((1, 2.5, "x"), (None, "1,000", None))
+
+
+@pytest.mark.parametrize(
+    ("file", "predicted", "expected"),
+    [
+        ("2010,1.5\n2011,3\n", [("2010", 1.5), ("2011", 3)], True),
+        ("2010,1.5\n2011,3\n", [("2010", 1.5), ("2012", 3)], False),
+        ("01,1.5\n02,3\n", [("01", 1.5), ("02", 3)], True),
+        ("2010,1.5\n2011,3\n", [("in 2010", 1.5), ("in 2011", 3)], False),
+        ("a,1.50\nb,3\n", [("a", "1.5"), ("b", "3.00")], True),
+        ("a,\nb,3\n", [("a", ""), ("b", 3)], True),
+        ("a,\nb,3\n", [("a", 0), ("b", 3)], False),
+        ("Nan,1\nInfinity,2\n", [("Nan", 1), ("Infinity", 2)], True),
+        ("2010_1,1\n2010_2,2\n", [("2010_1", 1), ("2010_2", 2)], True),
+        ("2010_1,1\n2010_2,2\n", [(20101, 1), (20102, 2)], False),
+        ("9" * 5000 + ",1\n", [("9" * 5000, 1)], True),
+    ],
+)
+def test_a_csv_file_does_not_tell_a_text_of_digits_from_a_number(
+    file: str, predicted: Any, expected: bool
+) -> None:
+    accepted = SubsetGold((AcceptedResult(read_gold_csv(f"a,b\n{file}")),), ignore_order=True)
+    assert subset_of_csv(accepted, predicted) is expected
+
+
+async def test_a_text_of_digits_is_right_where_the_accepted_file_has_the_number(
+    workers: SqlWorkers, shop: Database
+) -> None:
+    accepted = SubsetGold((AcceptedResult(read_gold_csv("year,n\n2010,1\n")),))
+    sql = "SELECT strftime('%Y', '2010-05-01') AS year, 1"
+    found = await Judge(workers, ("subset",), 5).verdicts(shop, "", {"a": sql}, accepted=accepted)
+    assert found["a"].correct["subset"]
+    # a gold SQL tells them apart
+    found = await Judge(workers, ("subset",), 5).verdicts(shop, "SELECT 2010, 1", {"a": sql})
+    assert not found["a"].correct["subset"]
 
 
 async def test_predictions_are_judged_by_accepted_results(workers: SqlWorkers, shop: Database) -> None:
