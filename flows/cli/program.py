@@ -94,7 +94,7 @@ COMMANDS = {
         "flows.results.log_command", "Log a finished run to MLflow, if MLflow could not be reached before."
     ),
     "import": Command(
-        "flows.cli.import_command", "Convert released outputs of other systems into a recording."
+        "flows.reproduction.import_command", "Convert released outputs of other systems into a recording."
     ),
     "reproduce": Command(
         "flows.reproduction.command", "Compute published figures with Crosscheck and print both."
@@ -104,7 +104,7 @@ COMMANDS = {
     ),
     "status": Command("flows.storage.command", "Show what the working folder holds, and its size."),
     "clean": Command("flows.storage.clean_command", "Remove what old runs have left in the working folder."),
-    "cache": Command("flows.cli.cache_command", "Show, remove or export cached model replies."),
+    "cache": Command("flows.storage.cache_command", "Show, remove or export cached model replies."),
 }
 
 

@@ -1,25 +1,17 @@
-"""`crosscheck cache`, `list` and `log`, on what other commands left."""
+"""`crosscheck cache`, on the replies that other commands left."""
 
 import json
-import os
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
-from tasks.settings.home import Home
-from tasks.tracking.mlflow.package import Completion
-from tasks.tracking.mlflow.store import Store
-from tasks.tracking.mlflow.tracker import Tracker
 from tests.support.command_line import ROOT, CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.postgres import postgres_database
 from tests.support.terminal import run_in_terminal
-from tests.tasks.tracking.samples import make_report, make_run
 
 __all__ = ["postgres_database"]
 
@@ -118,75 +110,3 @@ def test_an_export_that_cannot_be_written_is_one_message(run_here: Run) -> None:
     assert ran.code == 2
     assert "/nowhere/replies.jsonl" in ran.err
     assert ran.out == ""
-
-
-def test_the_list_names_every_file_with_its_description(run_here: Run) -> None:
-    everything = run_here("list", "--json").json
-    for kind in ("benchmarks", "backbones", "pipelines"):
-        assert set(everything[kind]) == {path.stem for path in (ROOT / "conf" / kind).glob("*.yaml")}
-        assert all(everything[kind].values()), f"one of the {kind} has no description"
-    shown = run_here("list", "backbones").out.splitlines()
-    assert shown[0] == "backbones"
-    assert any(line.startswith("  offline ") for line in shown)
-    assert run_here("list", "models").code == 2
-
-
-def test_a_broken_file_does_not_hide_the_others_from_the_list(
-    run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for kind in ("benchmarks", "backbones", "pipelines"):
-        (tmp_path / "conf" / kind).mkdir(parents=True)
-    shutil.copy(ROOT / "conf/backbones/offline.yaml", tmp_path / "conf/backbones")
-    (tmp_path / "conf/backbones/mine.yaml").write_text("a: [", encoding="utf-8")
-    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path / "conf"))
-    listed = run_here("list")
-    assert listed.code == 0
-    assert "mine     cannot be read:" in listed.out
-    assert "  offline  " in listed.out
-    (tmp_path / "conf/backbones/mine.yaml").unlink()
-    (tmp_path / "conf/backbones/offline.yaml").unlink()
-    assert run_here("list").out == "benchmarks\nbackbones\npipelines\n"
-
-
-def test_a_run_that_mlflow_missed_is_logged_later_by_the_command_that_the_summary_names(
-    run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    tracker = Tracker(Home(tmp_path / "home"), Store("http://127.0.0.1:9"))
-    tracker.start(make_run())
-    problem = tracker.finish(make_report(5), Completion(seconds=1.0)).problem
-    monkeypatch.undo()
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
-    command = problem.split('"')[1].split()
-    assert command[:2] == ["crosscheck", "log"]
-
-    logged = run_here(*command[1:], "--json")
-    assert logged.code == 0, logged.err
-    run_id = logged.json["mlflow_run_id"]
-    run = MlflowClient(f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}").get_run(run_id)
-    assert run.info.status == "FINISHED"
-    again = run_here(*command[1:])
-    assert again.code == 2
-    assert "is not among the runs that are still to be logged" in again.err
-
-
-def test_a_bug_is_a_sentence_and_its_traceback_is_in_the_log(
-    run_here: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken() -> Path:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr("tasks.settings.home.find_conf", broken)
-    ran = run_here("list")
-    assert ran.code == 70
-    assert "internal error (ZeroDivisionError: a bug)" in ran.err
-    assert "Traceback" not in ran.err
-    log = tmp_path / "home" / "crosscheck.log"
-    assert str(log) in ran.err
-    assert "ZeroDivisionError: a bug" in log.read_text(encoding="utf-8")
-
-    monkeypatch.setenv("CROSSCHECK_HOME", os.devnull)
-    nowhere = run_here("list")
-    assert nowhere.code == 70
-    assert "Traceback" in nowhere.err, "without a working folder the details have no other place"
