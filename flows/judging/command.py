@@ -1,7 +1,6 @@
 """`crosscheck judge`."""
 
 from dataclasses import dataclass
-from typing import TextIO
 
 import click
 
@@ -46,8 +45,9 @@ def command(given: JudgeOptions) -> int:
     An opinion is a column of its own beside the verdict, with its agreement with EX and what it cost: no score and no
     ranking depends on it. It is asked when everything is answered, so that no stage ever sees it.
     """
-    from flows.judging.judging import JudgeSettings, judge_run, judging_backbone
-    from flows.judging.keeping import answers_of, keep, print_judged
+    from flows.judging.display import print_judged
+    from flows.judging.judged import keep
+    from flows.judging.judging import JudgeSettings, answers_of, judge_run, judging_backbone
     from flows.runtime.budget import Budget
     from flows.runtime.control import Control
 
@@ -60,8 +60,8 @@ def command(given: JudgeOptions) -> int:
         judged = judge_run(stored, rows, settings, Control(progress))
         problem = keep(judged, given.folder)
 
-    def show(stream: TextIO) -> None:
-        print_judged(judged, problem, stream)
-
-    given.emit(judged.as_object() | {"mlflow": problem or "logged"}, show)
+    given.emit(
+        judged.as_object() | {"mlflow": problem or "logged"},
+        lambda stream: print_judged(judged, problem, stream),
+    )
     return ExitCode.TRY_AGAIN if judged.failures else ExitCode.DONE

@@ -1,11 +1,12 @@
-"""Opinions of a model on the answers of a run, asked when everything is answered; never part of a score."""
+"""Asks a model for its opinion on the answers of a run, when everything is answered."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from flows.judging.judged import Judged
 from flows.judging.opinion import ask_opinion
 from flows.runtime.budget import Budget, with_budget
 from flows.runtime.control import Control, Interrupted
@@ -18,17 +19,17 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
 from tasks.backbone.reply_formats import ReplyFormats
 from tasks.benchmarks.databases import open_benchmark_database
+from tasks.benchmarks.selection import select
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import BackboneError, ConfigurationError, DataError
-from tasks.records import Call, StageRecord
-from tasks.scoring.cost import total_cost
-from tasks.scoring.report import Cost, Opinion, QuestionScore, Ratio, is_right
+from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_backbone_settings, parse_override
 from tasks.settings.stores import find_replies
 from tasks.stages.shown_results import Tried, show_result
+from tasks.tracking.evaluation import FINISHED
 from tasks.tracking.warehouse.runs import StoredRun
 
 ROWS = 10
@@ -50,78 +51,6 @@ class JudgeSettings:
     budget: Budget | None = None
 
 
-@dataclass
-class Judged:
-    """Opinions on the answers of a run.
-
-    Attributes:
-        run: the run.
-        backbone: name of the model.
-        rows: the answers that were to be judged.
-        timeout_s: limit per query, in seconds.
-        opinions: by question id.
-        failures: why there is no opinion, by question id.
-        calls: every call.
-        fatal: error message that ended asking, "" if all answers were asked about.
-    """
-
-    run: StoredRun
-    backbone: str
-    rows: tuple[QuestionScore, ...] = field(repr=False)
-    timeout_s: float = 30.0
-    opinions: dict[str, Opinion] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list, repr=False)
-    fatal: str = ""
-
-    @property
-    def cost(self) -> Cost:
-        """What the opinions cost; what the cache served is counted apart."""
-        return total_cost([StageRecord("opinion", "opinion", None, False, tuple(self.calls))])
-
-    @property
-    def table(self) -> Mapping[tuple[bool, bool], int]:
-        """Number of opinions by whether EX and by whether the model calls the answer right."""
-        counts = {(ex, model): 0 for ex in (True, False) for model in (True, False)}
-        for row in self.rows:
-            if opinion := self.opinions.get(row.question.id):
-                counts[is_right(row.final, self.run.run.rule), opinion.right] += 1
-        return counts
-
-    @property
-    def agreement(self) -> Ratio:
-        """Opinions that agree with execution accuracy, of all opinions."""
-        table = self.table
-        return Ratio(table[True, True] + table[False, False], sum(table.values()))
-
-    @property
-    def other(self) -> tuple[str, ...]:
-        """Ids of answers that are wrong by EX and right in the model's opinion: perhaps the gold is wrong."""
-        rule = self.run.run.rule
-        return tuple(
-            row.question.id
-            for row in self.rows
-            if (found := self.opinions.get(row.question.id)) and found.right and not is_right(row.final, rule)
-        )
-
-    def as_object(self) -> dict[str, Any]:
-        """Return it as plain JSON; what is not known is null."""
-        table = self.table
-        return {
-            "run_id": self.run.run.run_id,
-            "backbone": self.backbone,
-            "rule": self.run.run.rule,
-            "asked": len(self.rows),
-            "judged": len(self.opinions),
-            "agrees_with_ex": self.agreement.as_object(),
-            "ex_wrong": {"model_right": table[False, True], "model_wrong": table[False, False]},
-            "ex_right": {"model_right": table[True, True], "model_wrong": table[True, False]},
-            "wrong_by_ex_right_by_model": list(self.other),
-            "without_opinion": self.failures,
-            **self.cost.as_object(),
-        }
-
-
 def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | None) -> BackboneSettings:
     """Return the settings of the model that judges, after checking that it can be asked within a budget.
 
@@ -141,6 +70,33 @@ def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | Non
             "some with --set backbone.prices, or leave the budget out."
         )
     return settings
+
+
+def answers_of(
+    stored: StoredRun, *, limit: int | None, ids: str | None, everything: bool
+) -> tuple[QuestionScore, ...]:
+    """Return the scored answers of a run that are to be judged: the wrong ones, or all.
+
+    Raises:
+        ConfigurationError: the run has not ended, or has no such answer.
+    """
+    if stored.status not in FINISHED:
+        raise ConfigurationError(
+            f"The run {stored.run.run_id} is {stored.status}: opinions are asked for when everything is answered."
+        )
+    chosen = {question.id for question in select([row.question for row in stored.rows], limit=None, ids=ids)}
+    rows = [
+        row
+        for row in stored.rows
+        if row.question.id in chosen and row.executable and row.outcome.sql and row.gold_sql
+    ]
+    rows = [row for row in rows if everything or not is_right(row.final, stored.run.rule)][:limit]
+    if not rows:
+        kind = "answer with a gold SQL" if everything else "wrong answer with a gold SQL"
+        raise ConfigurationError(
+            f"The run {stored.run.run_id} has no {kind} among these questions: nothing to judge."
+        )
+    return tuple(rows)
 
 
 def judge_run(

@@ -106,7 +106,7 @@ def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake
 def test_every_answer_without_an_opinion_is_counted_and_an_unreadable_reply_is_not_bought_twice(
     judged: Judged, fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.judging.keeping.MOST_IDS", 1)
+    monkeypatch.setattr("flows.judging.display.MOST_IDS", 1)
     fake_openai.answer = lambda body: "?"
     for _ in range(2):
         ran = run("judge", judged.run_id, "--backbone", judged.backbone)

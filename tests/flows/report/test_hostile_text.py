@@ -15,8 +15,8 @@ from flows.gold.display import print_gold
 from flows.gold.overlay import CheckedEntry, CheckedOverlay, CheckedSql
 from flows.gold.overlay_display import print_overlay
 from flows.gold.run import Verified
-from flows.judging.judging import Judged
-from flows.judging.keeping import print_judged
+from flows.judging.display import print_judged
+from flows.judging.judged import Judged
 from flows.report.result import EvaluationResult
 from flows.report.summary import print_summary
 from flows.results.query_display import print_rows

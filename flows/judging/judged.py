@@ -1,0 +1,102 @@
+"""Opinions of a model on the answers of a run: counts, cost, and how they are stored; never part of a score."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks.records import Call, StageRecord
+from tasks.scoring.cost import total_cost
+from tasks.scoring.report import Cost, Opinion, QuestionScore, Ratio, is_right
+from tasks.settings.home import Home
+from tasks.tracking.mlflow.store import find_store
+from tasks.tracking.mlflow.tracker import log_values
+from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+
+
+@dataclass
+class Judged:
+    """Opinions on the answers of a run.
+
+    Attributes:
+        run: the run.
+        backbone: name of the model.
+        rows: the answers that were to be judged.
+        timeout_s: limit per query, in seconds.
+        opinions: by question id.
+        failures: why there is no opinion, by question id.
+        calls: every call.
+        fatal: error message that ended asking, "" if all answers were asked about.
+    """
+
+    run: StoredRun
+    backbone: str
+    rows: tuple[QuestionScore, ...] = field(repr=False)
+    timeout_s: float = 30.0
+    opinions: dict[str, Opinion] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list, repr=False)
+    fatal: str = ""
+
+    @property
+    def cost(self) -> Cost:
+        """What the opinions cost; what the cache served is counted apart."""
+        return total_cost([StageRecord("opinion", "opinion", None, False, tuple(self.calls))])
+
+    @property
+    def table(self) -> Mapping[tuple[bool, bool], int]:
+        """Number of opinions by whether EX and by whether the model calls the answer right."""
+        counts = {(ex, model): 0 for ex in (True, False) for model in (True, False)}
+        for row in self.rows:
+            if opinion := self.opinions.get(row.question.id):
+                counts[is_right(row.final, self.run.run.rule), opinion.right] += 1
+        return counts
+
+    @property
+    def agreement(self) -> Ratio:
+        """Opinions that agree with execution accuracy, of all opinions."""
+        table = self.table
+        return Ratio(table[True, True] + table[False, False], sum(table.values()))
+
+    @property
+    def other(self) -> tuple[str, ...]:
+        """Ids of answers that are wrong by EX and right in the model's opinion: perhaps the gold is wrong."""
+        rule = self.run.run.rule
+        return tuple(
+            row.question.id
+            for row in self.rows
+            if (found := self.opinions.get(row.question.id)) and found.right and not is_right(row.final, rule)
+        )
+
+    def as_object(self) -> dict[str, Any]:
+        """Return it as plain JSON; what is not known is null."""
+        table = self.table
+        return {
+            "run_id": self.run.run.run_id,
+            "backbone": self.backbone,
+            "rule": self.run.run.rule,
+            "asked": len(self.rows),
+            "judged": len(self.opinions),
+            "agrees_with_ex": self.agreement.as_object(),
+            "ex_wrong": {"model_right": table[False, True], "model_wrong": table[False, False]},
+            "ex_right": {"model_right": table[True, True], "model_wrong": table[True, False]},
+            "wrong_by_ex_right_by_model": list(self.other),
+            "without_opinion": self.failures,
+            **self.cost.as_object(),
+        }
+
+
+def keep(judged: Judged, home: Home) -> str:
+    """Write the opinions into the warehouse and their figures to MLflow; return why MLflow lacks them, or ""."""
+    facts = judged.as_object()
+    Warehouse(home.warehouse).add_opinions(judged.run.run.run_id, judged.opinions, facts)
+    cost, table = judged.cost, judged.table
+    values: Mapping[str, float | None] = {
+        "judge/answers": len(judged.opinions),
+        "judge/agrees_with_ex": judged.agreement.value,
+        "judge/wrong_by_ex_right_by_model": table[False, True],
+        "judge/calls": cost.calls,
+        "judge/cost_usd": cost.cost_usd,
+    }
+    known = {name: float(value) for name, value in values.items() if value is not None}
+    mlflow_id = ((judged.run.summary or {}).get("mlflow") or {}).get("run_id")
+    return log_values(find_store(home), mlflow_id, known)
