@@ -65,8 +65,8 @@ def command(given: VerifyGoldOptions) -> int:
     """
     if given.overlay is not None:
         return _check_overlay(given, given.overlay)
-    from flows.gold.display import as_object, print_gold
-    from flows.gold.run import GoldSettings, run_verify_gold
+    from flows.gold.verification import GoldSettings, run_verify_gold
+    from flows.gold.verification_display import as_object, print_gold
     from tasks.settings.assemble import benchmark_settings
 
     with given.progress() as progress:

@@ -56,9 +56,9 @@ def suggest(given: SuggestOptions) -> None:
     On these, RUNs of different backbones agree with each other and not with the gold. Nothing changes a score: a
     person decides, and writes it into a file of corrections (benchmark.golds).
     """
-    from flows.gold.suggesting import check_runs
-    from flows.gold.suggesting import suggest as find
-    from flows.gold.suggestion_output import as_object, print_suggestions, render, write_draft
+    from flows.gold.suggestions import check_runs
+    from flows.gold.suggestions import suggest as find
+    from flows.gold.suggestions_output import as_object, print_suggestions, render, write_draft
 
     runs = list({each.run.run_id: each for each in given.read_runs(*given.runs)}.values())
     least = check_runs(runs, given.agree)

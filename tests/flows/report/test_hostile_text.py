@@ -11,10 +11,10 @@ import pytest
 
 from flows.answer.answering import Answered
 from flows.answer.display import print_answer
-from flows.gold.display import print_gold
 from flows.gold.overlay import CheckedEntry, CheckedOverlay, CheckedSql
 from flows.gold.overlay_display import print_overlay
-from flows.gold.run import Verified
+from flows.gold.verification import Verified
+from flows.gold.verification_display import print_gold
 from flows.judging.display import print_judged
 from flows.judging.judged import Judged
 from flows.report.result import EvaluationResult

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from flows.cli.output import result_as_object
-from flows.gold.suggesting import Suggestion, Suggestions
+from flows.gold.suggestions import Suggestion, Suggestions
 from flows.report.tables import literal, open_console
 from tasks.benchmarks.overlay import UNDECIDED
 from tasks.errors import ConfigurationError

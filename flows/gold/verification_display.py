@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from flows.gold.run import Verified
+from flows.gold.verification import Verified
 from flows.report.tables import literal, open_console, show_all
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.settings.home import find_conf
