@@ -105,4 +105,4 @@ def completed(result: EvaluationResult) -> State[Any]:
         raise BackboneError(result.fatal, transient=True, fatal=True)
     ex = result.report.ex
     score = f"EX {percent_and_counts(ex)}" if ex.total else "nothing to score"
-    return Completed(message=f"{score}; {result.mlflow_page}")
+    return Completed(message=f"{score}; {result.mlflow.page}")

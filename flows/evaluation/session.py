@@ -24,6 +24,8 @@ from tasks.records import Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.settings.home import Home
+from tasks.tracking.mlflow.package import Completion
+from tasks.tracking.summary import TaskRunCounts
 
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
@@ -123,10 +125,13 @@ class ScoredSession:
             link_all=bool(self.preparation.schema_only),
             candidates=candidate_setup(self.preparation.settings),
         )
-        seconds = time.monotonic() - self.started
-        result = await self.tracking.finish(
-            report, answers, recorded=recorded, seconds=seconds, facts=facts, tags=tags
+        completion = Completion(
+            seconds=time.monotonic() - self.started,
+            prefect=TaskRunCounts(answers.task_runs, recorded),
+            facts=facts,
+            tags=tags,
         )
+        result = await self.tracking.finish(report, answers, completion)
         await show_in_prefect(self.tracking.run, result)
         return result
 

@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from prefect.runtime import flow_run
 
@@ -14,9 +13,10 @@ from flows.orchestration.pages import prefect_command, prefect_page
 from flows.questions.pool import Answers
 from flows.questions.preparation import Preparation
 from flows.questions.session import Session
-from flows.report.result import EvaluationResult
+from flows.report.result import EvaluationResult, Ui
 from flows.runtime.control import Interrupted
 from flows.runtime.imports import import_in_background
+from flows.scoring.tracking import mlflow_ui
 from tasks.database.database import product_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Report
@@ -25,11 +25,9 @@ from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, KINDS, EvaluationRun, Unfinished, describe
 from tasks.tracking.mlflow.package import Completion
-from tasks.tracking.mlflow.store import ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.parameters import redact
 from tasks.tracking.retention.store import size_of
-from tasks.tracking.summary import TaskRuns
 from tasks.tracking.warehouse.run_names import run_before
 from tasks.tracking.warehouse.runs import RunHeader, Warehouse
 from tasks.wording import size
@@ -124,43 +122,23 @@ class Tracking:
         """
         self._warehouse.note(self.run.run_id, facts)
 
-    async def finish(
-        self,
-        report: Report,
-        answers: Answers,
-        *,
-        recorded: int,
-        seconds: float,
-        facts: Mapping[str, Any],
-        tags: Mapping[str, str],
-    ) -> EvaluationResult:
-        """Log the run, and return its result.
-
-        Args:
-            report: scores and metrics.
-            answers: outcomes of all questions.
-            recorded: task runs that Prefect has recorded.
-            seconds: wall time.
-            facts: further keys of the summary.
-            tags: further tags of the run.
-        """
+    async def finish(self, report: Report, answers: Answers, completion: Completion) -> EvaluationResult:
+        """Log the run, and return its result; what the records themselves know is added to the completion."""
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
         if self._starting:
             await self._starting
-        self.run = replace(self.run, tags={**self.run.tags, **tags})
+        self.run = replace(self.run, tags={**self.run.tags, **completion.tags})
         status = "partial" if answers.fatal else "complete"
-        same = await asyncio.to_thread(self._same, report) if "rerun" not in facts else ""
+        same = await asyncio.to_thread(self._same, report) if "rerun" not in completion.facts else ""
         traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
         tracked = await asyncio.to_thread(
             self._tracker.finish,
             report,
-            Completion(
+            replace(
+                completion,
                 status=status,
-                seconds=seconds,
-                prefect=TaskRuns(answers.task_runs, recorded),
-                facts={**facts, "same_as": same or None},
-                tags=tags,
+                facts={**completion.facts, "same_as": same or None},
                 remarks=(traced,),
                 genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
             ),
@@ -172,19 +150,20 @@ class Tracking:
         except CrosscheckError as error:
             problems.append(f"The warehouse does not have this run: {error}")
         problems.append(await asyncio.to_thread(self._too_large))
-        store = self._tracker.store
-        notes = (*self._preparation.notes, *self._control.progress.notes, *problems)
+        own, notes = (
+            self._control.own_server,
+            (*self._preparation.notes, *self._control.progress.notes, *problems),
+        )
         return EvaluationResult(
             report=report,
             summary=found,
             notes=tuple(note for note in notes if note),
-            mlflow_command=ui_command(store) or f"MLflow's server answers at {store.shown}",
-            mlflow_page=ui_url(store, tracked.experiment_id, tracked.run_id) if tracked.experiment_id else "",
-            prefect_command=prefect_command(self._home, own_server=self._control.own_server),
-            prefect_page=prefect_page(str(flow_run.id), own_server=self._control.own_server),
+            mlflow=mlflow_ui(self._tracker.store, tracked),
+            prefect=Ui(
+                prefect_command(self._home, own_server=own), prefect_page(str(flow_run.id), own_server=own)
+            ),
             fatal=answers.fatal,
             before=run_before(self.run.run_id, await asyncio.to_thread(self._known_runs)),
-            mlflow_served=store.served,
         )
 
     def _same(self, report: Report) -> str:

@@ -10,6 +10,21 @@ from tasks.scoring.report import Report
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Ui:
+    """Where a run is shown: in MLflow, or in Prefect.
+
+    Attributes:
+        command: shell command that starts the UI; where a server answers, a sentence that says so.
+        page: address of the run in it, "" if it is not there.
+        served: whether its server is running already, so that there is no command to start it.
+    """
+
+    command: str = ""
+    page: str = ""
+    served: bool = False
+
+
 @dataclass(frozen=True)
 class EvaluationResult:
     """Result of an evaluation.
@@ -18,25 +33,19 @@ class EvaluationResult:
         report: scores and metrics.
         summary: the object that `--json` prints.
         notes: remarks for the user, in sentences.
-        mlflow_command: shell command that starts MLflow's UI; where a server answers, a sentence that says so.
-        mlflow_page: address of this run in it.
-        prefect_command: shell command that starts Prefect's UI.
-        prefect_page: address of this flow run in it.
+        mlflow: where MLflow shows the run.
+        prefect: where Prefect shows its flow run; empty without one.
         fatal: error message that ended asking, "" if all questions were asked.
         before: id of the run before it on the same benchmark, "" if there is none.
-        mlflow_served: whether MLflow's server is running already, so that there is no command to start it.
     """
 
     report: Report
     summary: Mapping[str, Any]
     notes: tuple[str, ...]
-    mlflow_command: str
-    mlflow_page: str
-    prefect_command: str
-    prefect_page: str
+    mlflow: Ui = Ui()
+    prefect: Ui = Ui()
     fatal: str = ""
     before: str = ""
-    mlflow_served: bool = False
 
     @property
     def exit_code(self) -> int:

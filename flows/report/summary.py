@@ -47,10 +47,10 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
     for line in (*_metrics(report), *_remarks(evaluated)):
         console.print(line, soft_wrap=False)
     if details:
-        console.print(f"\nMLflow   {literal(evaluated.mlflow_command)}")
-        if evaluated.prefect_command:
-            console.print(f"Prefect  {literal(evaluated.prefect_command)}")
-            console.print(f"         {literal(evaluated.prefect_page)}")
+        console.print(f"\nMLflow   {literal(evaluated.mlflow.command)}")
+        if evaluated.prefect.command:
+            console.print(f"Prefect  {literal(evaluated.prefect.command)}")
+            console.print(f"         {literal(evaluated.prefect.page)}")
     console.print("\n[bold]Next[/]")
     for line in next_steps(evaluated):
         console.print(literal(line))
@@ -76,11 +76,11 @@ def next_steps(evaluated: EvaluationResult) -> list[str]:
         commands.append((f"crosscheck rerun {run_id}", f"asks {report.mendable:,} again"))
     elif evaluated.before:
         commands.append((f"crosscheck compare {evaluated.before} {run_id}", "with the run before"))
-    if evaluated.mlflow_page and not evaluated.mlflow_served:
+    if evaluated.mlflow.page and not evaluated.mlflow.served:
         commands.append(("crosscheck up", "starts MLflow, then open"))
     width = max(len(command) for command, _ in commands)
     lines = [f"{command:<{width}}{home}  # {why}" for command, why in commands]
-    return [*lines, evaluated.mlflow_page] if evaluated.mlflow_page else lines
+    return [*lines, evaluated.mlflow.page] if evaluated.mlflow.page else lines
 
 
 def _home() -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from flows.report.result import EvaluationResult
+from flows.report.result import EvaluationResult, Ui
 from flows.runtime.control import Progress
 from flows.scoring.scorer import Scorable
 from flows.scoring.settings import ScoreSettings
@@ -13,8 +13,9 @@ from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import PREDICTIONS, EvaluationRun, describe
 from tasks.tracking.mlflow.package import Completion
-from tasks.tracking.mlflow.store import ui_command, ui_url
+from tasks.tracking.mlflow.store import Store, ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
+from tasks.tracking.summary import Tracked
 from tasks.tracking.warehouse.run_names import run_before
 from tasks.tracking.warehouse.runs import Warehouse
 
@@ -58,18 +59,20 @@ def log_score(
     except CrosscheckError as error:
         problems.append(f"The warehouse does not have this run: {error}")
     notes = (*predictions.notes, *progress.notes, *problems)
-    store = tracker.store
     return EvaluationResult(
         report=report,
         summary=tracker.summary,
         notes=tuple(note for note in notes if note),
-        mlflow_command=ui_command(store) or f"MLflow's server answers at {store.shown}",
-        mlflow_page=ui_url(store, tracked.experiment_id, tracked.run_id) if tracked.experiment_id else "",
-        prefect_command="",
-        prefect_page="",
+        mlflow=mlflow_ui(tracker.store, tracked),
         before=before,
-        mlflow_served=store.served,
     )
+
+
+def mlflow_ui(store: Store, tracked: Tracked) -> Ui:
+    """Return where MLflow shows a run."""
+    command = ui_command(store) or f"MLflow's server answers at {store.shown}"
+    page = ui_url(store, tracked.experiment_id, tracked.run_id) if tracked.experiment_id else ""
+    return Ui(command, page, store.served)
 
 
 def _describe_file(file: PredictionFile) -> dict[str, str]:

@@ -74,6 +74,6 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
         console.print(f"Spent ${sweep.budget.spent_usd:,.4f} of ${sweep.budget.limit_usd:,.4f}.")
     last = next((done.evaluated for done in reversed(sweep.cells) if done.evaluated), None)
     if last:
-        start = "" if last.mlflow_served else "crosscheck up  # starts MLflow, then open\n"
+        start = "" if last.mlflow.served else "crosscheck up  # starts MLflow, then open\n"
         where = sweep.page or f"In MLflow, tags.sweep = '{sweep.id}' finds the runs."
         console.print(f"\n[bold]Next[/]\n{literal(start + where)}", soft_wrap=True)

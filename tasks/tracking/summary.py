@@ -13,7 +13,7 @@ from tasks.wording import number, percent_and_counts, signed
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRuns:
+class TaskRunCounts:
     """Prefect task runs of an evaluation: how many ran, and how many its server recorded (None: unknown)."""
 
     task_runs: int | None = None
@@ -42,12 +42,12 @@ def summary(
     report: Report,
     *,
     seconds: float | None = None,
-    prefect: TaskRuns | None = None,
+    prefect: TaskRunCounts | None = None,
     mlflow: Tracked | None = None,
 ) -> dict[str, Any]:
     """Return the summary as plain JSON; what is not known is null, never 0."""
     linking = headline_link(report)
-    runs = prefect or TaskRuns()
+    runs = prefect or TaskRunCounts()
     facts = {
         "run_id": run.run_id,
         "benchmark": run.benchmark,

@@ -22,7 +22,7 @@ from tasks.tracking.pages.candidate_curve import candidate_figure
 from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import FILE, table
 from tasks.tracking.submission import submission
-from tasks.tracking.summary import TaskRuns, Tracked, markdown
+from tasks.tracking.summary import TaskRunCounts, Tracked, markdown
 
 MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
@@ -73,7 +73,7 @@ class Completion:
 
     status: str = "complete"
     seconds: float | None = None
-    prefect: TaskRuns | None = None
+    prefect: TaskRunCounts | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()

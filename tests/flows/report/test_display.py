@@ -128,7 +128,7 @@ def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
 def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions() -> None:
     stream, report = io.StringIO(), make_report(20)
     told = summary(make_run(), report, seconds=1.0)
-    print_summary(EvaluationResult(report, told, (), "", "", "", ""), stream)
+    print_summary(EvaluationResult(report, told, ()), stream)
     linking = report.linking[1]
     cells = (
         f"{percent(each)} ({counts(each)})"

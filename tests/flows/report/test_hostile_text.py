@@ -17,7 +17,7 @@ from flows.gold.verification import Verified
 from flows.gold.verification_display import print_gold
 from flows.judging.display import print_judged
 from flows.judging.judged import Judged
-from flows.report.result import EvaluationResult
+from flows.report.result import EvaluationResult, Ui
 from flows.report.summary import print_summary
 from flows.results.query_display import print_rows
 from flows.results.runs_display import print_runs
@@ -55,7 +55,7 @@ def evaluated() -> EvaluationResult:
     }  # fmt: skip
     report = build_report(row, rule="bird", schemas={})
     report = replace(report, missing_databases={EVIL: 2}, gold_faults={EVIL: "error"})
-    return EvaluationResult(report, summary, (EVIL,), EVIL, "", EVIL, EVIL, fatal=f"{EVIL}!")
+    return EvaluationResult(report, summary, (EVIL,), Ui(EVIL), Ui(EVIL, EVIL), fatal=f"{EVIL}!")
 
 
 def answered(execution: Execution, outcome: Outcome = OUTCOME) -> Callable[[TextIO], None]:

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from flows.report.result import EvaluationResult
+from flows.report.result import EvaluationResult, Ui
 from flows.report.summary import next_steps
 from tests.tasks.tracking.samples import make_report
 
 PAGE = "http://127.0.0.1:5000/#/experiments/1"
-EVALUATED = EvaluationResult(make_report(5), {"run_id": "r"}, (), "any words", PAGE, "", "")
+EVALUATED = EvaluationResult(make_report(5), {"run_id": "r"}, (), Ui("any words", PAGE))
 
 
 def test_mlflow_is_to_be_started_unless_a_server_answers() -> None:
     assert any(line.startswith("crosscheck up") for line in next_steps(EVALUATED))
-    served = next_steps(replace(EVALUATED, mlflow_served=True))
+    served = next_steps(replace(EVALUATED, mlflow=Ui("any words", PAGE, served=True)))
     assert not any("crosscheck up" in line for line in served) and served[-1] == PAGE

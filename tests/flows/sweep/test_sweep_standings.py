@@ -36,7 +36,7 @@ def done(
 ) -> Done:
     cell = SimpleNamespace(name=name, unranked=unranked, free=free)
     found = SimpleNamespace(
-        report=report(right, **scored), summary={"run_id": f"run-{name}"}, mlflow_served=True
+        report=report(right, **scored), summary={"run_id": f"run-{name}"}, mlflow=SimpleNamespace(served=True)
     )
     return Done(cell, UNKNOWN, found, problem)  # type: ignore[arg-type]
 

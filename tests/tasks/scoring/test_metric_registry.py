@@ -83,7 +83,7 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     assert told["sql_length"] == expected
 
     with Path.open(tmp_path / "terminal.txt", "w") as stream:
-        print_summary(EvaluationResult(report, told, (), "mlflow ui", "", "", ""), stream)
+        print_summary(EvaluationResult(report, told, ()), stream)
     assert "Length of the SQL: 8.50 characters (17 / 2)" in (tmp_path / "terminal.txt").read_text()
     assert "- length of the SQL: 8.50 characters (17 / 2)" in markdown(run, report)
 

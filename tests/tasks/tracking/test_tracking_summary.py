@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tasks.scoring.report import Cost, Ratio
 from tasks.tracking.mlflow.metrics import measures
-from tasks.tracking.summary import TaskRuns, Tracked, markdown, summary
+from tasks.tracking.summary import TaskRunCounts, Tracked, markdown, summary
 from tests.tasks.tracking.samples import STAGES, make_report, make_run, report_of
 
 PROMISED = [
@@ -20,7 +20,7 @@ def test_the_summary_starts_with_the_promised_keys_and_is_plain_json() -> None:
         make_run(),
         make_report(),
         seconds=1.23456,
-        prefect=TaskRuns(9, 8),
+        prefect=TaskRunCounts(9, 8),
         mlflow=Tracked("sqlite:///x", "abc", "7"),
     )
     assert list(found)[: len(PROMISED)] == PROMISED
