@@ -115,7 +115,6 @@ class Stage(Generic[P, T]):
                 raise Stopped
             place = Place(self.name, label, trail.question, trail.mark, keys[0])
             call = StageCall(self.function, arguments, place)
-            trail.executed += trail.task_runs is not None
             try:
                 plain = await call.run(trail.task_runs)
             except Exception as error:

@@ -85,7 +85,6 @@ class Trail:
         run: id of the evaluation that it belongs to, shared by all of its shards; "" for none.
         candidate: number of the candidate that the stages write, from 1; None outside of candidates.
         records: one per finished stage, in the order in which they finished.
-        executed: stage calls that ran in Prefect's task runs.
     """
 
     question: Question
@@ -100,7 +99,6 @@ class Trail:
     run: str = ""
     candidate: int | None = None
     records: list[StageRecord] = field(default_factory=list)
-    executed: int = 0
     _begun: dict[str, None] = field(default_factory=dict)
     _calls: Counter[str] = field(default_factory=Counter)
     _dropping: bool = False
@@ -119,14 +117,11 @@ class Trail:
 
     def for_candidate(self, number: int) -> "Trail":
         """Return a trail of one of several candidates, whose stages are numbered apart from those of the others."""
-        return replace(
-            self, candidate=number, records=[], executed=0, _begun={}, _calls=Counter(), _dropping=False
-        )
+        return replace(self, candidate=number, records=[], _begun={}, _calls=Counter(), _dropping=False)
 
     def join(self, candidate: "Trail") -> None:
         """Take over the records of a candidate's trail; its stages stand where they would if they had begun now."""
         self.records += candidate.in_order
-        self.executed += candidate.executed
         self._begun |= candidate._begun
         self._dropping = self._dropping or candidate._dropping
 

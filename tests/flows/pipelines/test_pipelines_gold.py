@@ -27,6 +27,7 @@ from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.kept_results import kept_results
 from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home
 from tests.support.stage_bench import MUSEUM, build, fake_settings
+from tests.support.trails import stages_run
 
 __all__ = ["prefect_api", "prefect_home"]
 
@@ -155,7 +156,7 @@ async def evaluated(
                 )
                 trails = [runner.trail(question) for question in benchmark.questions]
                 outcomes = [await runner.run(trail) for trail in trails]
-                return outcomes, sum(trail.executed for trail in trails)
+                return outcomes, sum(stages_run(trail) for trail in trails)
 
     return await in_flow(work)
 

@@ -30,6 +30,7 @@ from tests.support.fake_openai import error, reply, server_error, unauthorized
 from tests.support.kept_results import kept_results, replace_result
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.support.stage_bench import QUESTION, Bench
+from tests.support.trails import stages_run
 
 __all__ = ["prefect_api", "prefect_home"]
 
@@ -97,7 +98,7 @@ async def test_a_second_call_is_restored_without_a_task_run(bench: Bench, prefec
     bench.says(CONDITIONS)
     first, second = trail_in(prefect_home), trail_in(prefect_home)
     assert await conditions(bench, first) == await conditions(bench, second) == ("of Lyon",)
-    assert (first.executed, second.executed) == (1, 0)
+    assert (stages_run(first), stages_run(second)) == (1, 0)
     assert len(bench.server.requests) == 1
     (ran,), (restored,) = first.records, second.records
     assert (ran.restored, restored.restored) == (False, True)
@@ -134,7 +135,7 @@ async def test_restoring_finds_everything_or_says_what_is_missing(bench: Bench, 
     await conditions(bench, trail_in(prefect_home))
     with on_trail(Trail(QUESTION, PersistedResults(prefect_home), only_restores=True)) as trail:
         assert await augmentation_conditions(QUESTION, bench.backbone) == ("of Lyon",)
-    assert len(bench.server.requests) == 1 and trail.executed == 0
+    assert len(bench.server.requests) == 1 and stages_run(trail) == 0
 
 
 async def test_another_prompt_question_or_attempt_runs_again_and_another_id_does_not(
@@ -197,7 +198,7 @@ async def test_a_failure_that_stays_ends_after_the_retries_and_is_not_kept(
     bench.server.always(reply(CONDITIONS))
     again = trail_in(prefect_home)
     assert await conditions(bench, again) == ("of Lyon",)
-    assert again.executed == 1
+    assert stages_run(again) == 1
 
 
 @pytest.mark.parametrize("behaviour", [error(400, "this prompt is not allowed"), unauthorized()])
@@ -215,7 +216,7 @@ async def test_an_unreadable_reply_is_a_result_like_any_other(bench: Bench, pref
     bench.server.always(reply("?"))
     first, second = trail_in(prefect_home), trail_in(prefect_home)
     assert await conditions(bench, first) == await conditions(bench, second) == ()
-    assert second.executed == 0
+    assert stages_run(second) == 0
     assert second.records[0].notes == first.records[0].notes != ()
 
 
@@ -237,7 +238,7 @@ async def test_a_stopped_evaluation_begins_no_stage_but_still_restores(
     stopped = trail_in(prefect_home, stopped=lambda: True)
     with pytest.raises(Stopped):
         await conditions(bench, stopped)
-    assert bench.server.requests == [] and stopped.executed == 0
+    assert bench.server.requests == [] and stages_run(stopped) == 0
     await conditions(bench, trail_in(prefect_home))
     assert await conditions(bench, trail_in(prefect_home, stopped=lambda: True)) == ("of Lyon",)
 
@@ -253,7 +254,7 @@ async def test_a_persisted_result_that_is_broken_is_made_anew(
     replace_result(prefect_home, key, broken[damage])
     trail = trail_in(prefect_home)
     assert await conditions(bench, trail) == ("sold something",)
-    assert trail.executed == 1
+    assert stages_run(trail) == 1
     assert await conditions(bench, trail_in(prefect_home)) == ("sold something",)
     assert len(bench.server.requests) == 2
     assert kept_results(prefect_home)[key]["value"] == ["sold something"]
