@@ -47,7 +47,7 @@ class Run:
     @classmethod
     def stored(cls, stored: "StoredRun", *notes: str) -> "Run":
         """Return the record of a run that the warehouse has, and that has ended."""
-        summary = stored.summary or {}
+        summary = stored.summary
         ex = Ratio(summary["ex"]["correct"], summary["ex"]["total"])
         return cls(stored.run.run_id, ex, stored.run.rule, summary["mendable"], notes, summary)
 

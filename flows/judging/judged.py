@@ -98,5 +98,5 @@ def keep(judged: Judged, home: Home) -> str:
         "judge/cost_usd": cost.cost_usd,
     }
     known = {name: float(value) for name, value in values.items() if value is not None}
-    mlflow_id = ((judged.run.summary or {}).get("mlflow") or {}).get("run_id")
+    mlflow_id = (judged.run.summary.get("mlflow") or {}).get("run_id")
     return log_values(find_store(home), mlflow_id, known)

@@ -85,7 +85,7 @@ def command(given: RerunOptions) -> int:
         none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
         facts = {"parent": name, "selection": plan.selection, **none}
         given.emit(
-            dict(plan.parent.summary or {}) | {"rerun": facts},
+            dict(plan.parent.summary) | {"rerun": facts},
             lambda stream: click.echo(f"Run {name} has no question to ask again ({plan.selection}).", stream),
             text_too=True,
         )

@@ -127,7 +127,7 @@ def mlflow_page(home: Home, addresses: Addresses) -> str:
         latest = next(iter(Warehouse(home.warehouse, wait_s=0).finished_runs()), None)
     except CrosscheckError:  # another process has it
         latest = None
-    logged = ((latest and latest.summary) or {}).get("mlflow", {})
+    logged = (latest.summary if latest else {}).get("mlflow", {})
     if logged.get("tracking_uri") not in (home.mlflow_uri, served.uri) or not logged.get("experiment_id"):
         return served.uri
     return store.ui_url(served, logged["experiment_id"])

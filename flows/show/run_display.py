@@ -122,7 +122,7 @@ def _tables(view: RunView) -> list[TextTable]:
     ):
         if len(shares) > 1:
             tables.append(share_table(title, shares))
-    if found := (view.stored.summary or {}).get("candidates"):
+    if found := view.stored.summary.get("candidates"):
         tables += candidate_tables(found)
     if view.causes:
         rows = tuple((name, f"{count:,}") for name, count in view.causes.items())

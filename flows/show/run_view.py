@@ -74,12 +74,12 @@ class RunView:
     @property
     def seconds(self) -> float | None:
         """Wall time of the run; None while it is not finished."""
-        return (self.stored.summary or {}).get("seconds")
+        return self.stored.summary.get("seconds")
 
     @property
     def causes(self) -> dict[str, int]:
         """Wrong questions by cause, most frequent first; one question may have several."""
-        found = dict((self.stored.summary or {}).get("errors") or {})
+        found = dict(self.stored.summary.get("errors") or {})
         for row in () if found else self.report.rows:
             for name in causes_of(self, row):
                 found[name] = found.get(name, 0) + 1

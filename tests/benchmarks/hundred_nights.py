@@ -61,7 +61,7 @@ def stored_run(pipeline: str, started: datetime.datetime, right: Sequence[bool])
         run_id=f"{started:%Y%m%d-%H%M%S}-{PIPELINES.index(pipeline):06x}",
         started=started, benchmark="demo", backbone="offline", pipeline=pipeline, questions_in_benchmark=len(right), tags={NIGHT: name},
     )  # fmt: skip
-    return StoredRun(run, "complete", None, rows), build_report(rows, rule=run.rule, schemas={})
+    return StoredRun(run, "complete", {}, rows), build_report(rows, rule=run.rule, schemas={})
 
 
 def main() -> None:

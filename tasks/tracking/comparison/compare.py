@@ -71,7 +71,7 @@ def compare(
         metrics=metric_rows(a, b),
         candidates=candidate_chart(
             [
-                (letter, letter.upper(), (each.summary or {}).get("candidates"))
+                (letter, letter.upper(), each.summary.get("candidates"))
                 for letter, each in (("a", a), ("b", b))
             ]
         ),

@@ -104,12 +104,12 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
     runs = [
         stored
         for stored in warehouse.finished_runs()
-        if benchmark in (None, stored.run.benchmark) and stored.summary is not None
+        if benchmark in (None, stored.run.benchmark) and stored.summary
     ]
     asked = warehouse.asked(stored.run.run_id for stored in runs)
     groups: dict[tuple[Any, ...], list[StoredRun]] = {}
     for stored in runs:
-        run, count = stored.run, (stored.summary or {}).get("questions")
+        run, count = stored.run, stored.summary.get("questions")
         names = (run.benchmark, run.revision, run.rule, run.question_sha256, count)
         groups.setdefault((*names, asked.get(run.run_id, "")), []).append(stored)
     boards = [_board(members) for members in groups.values()]
@@ -129,7 +129,7 @@ def _board(newest_first: Sequence[StoredRun]) -> Board:
         run.benchmark,
         run.revision,
         run.rule,
-        int((newest_first[0].summary or {}).get("questions") or 0),
+        int(newest_first[0].summary.get("questions") or 0),
         run.questions_in_benchmark,
         tuple(replace(each, rank=1 + scores.index(_score(each))) for each in ranked),
         tuple(_latest(each for each in standings if each.why_unranked)),
@@ -149,7 +149,7 @@ def _score(standing: Standing) -> float:
 
 
 def _standing(stored: StoredRun) -> Standing:
-    run, summary = stored.run, stored.summary or {}
+    run, summary = stored.run, stored.summary
     ex, tokens = summary.get("ex"), summary.get("tokens") or {}
     candidates = summary.get("candidates") or {}
     return Standing(
@@ -177,7 +177,7 @@ def _ratio(share: Mapping[str, Any] | None) -> Ratio | None:
 
 
 def _why_unranked(stored: StoredRun) -> str:
-    summary = stored.summary or {}
+    summary = stored.summary
     if why := stored.run.why_unranked:
         return why
     if mendable := summary.get("mendable"):

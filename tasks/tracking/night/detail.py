@@ -141,4 +141,4 @@ def _causes(before: StoredRun | None, current: StoredRun) -> tuple[CauseChange, 
 
 def _summary(run: StoredRun | None) -> Mapping[str, Any]:
     """Return a run's summary; empty where there is none."""
-    return (run.summary if run else None) or {}
+    return run.summary if run else {}

@@ -64,13 +64,13 @@ class StoredRun:
         run: the evaluation.
         status: "running", or how it ended: "complete", "partial", or one of `Unfinished`; earlier releases wrote
             "abandoned" for these.
-        summary: the command line's JSON object; while it is not finished, what was noted of it, or None.
+        summary: the command line's JSON object; while it is not finished, what was noted of it, or {}.
         rows: the questions written so far, in benchmark order once finished.
     """
 
     run: EvaluationRun
     status: str
-    summary: Mapping[str, Any] | None
+    summary: Mapping[str, Any]
     rows: tuple[QuestionScore, ...]
 
 
@@ -172,7 +172,7 @@ class Warehouse:
                 values,
             ).fetchall()
         return tuple(
-            StoredRun(run_from_json(run), status, json.loads(summary) if summary else None, ())
+            StoredRun(run_from_json(run), status, json.loads(summary) if summary else {}, ())
             for run, status, summary in rows
         )
 
@@ -223,7 +223,7 @@ class Warehouse:
         with self._file.reading() as connection:
             found = connection.execute(
                 "SELECT max(CAST(tags['attempt'] AS BIGINT)) FROM runs "
-                "WHERE status IN ('complete', 'partial') AND benchmark = ? AND backbone = ? AND pipeline = ?",
+                f"WHERE status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?",
                 [like.benchmark, like.backbone, like.pipeline],
             ).fetchone()
         return int(found[0] or 0) if found else 0
@@ -252,9 +252,7 @@ class Warehouse:
                 'scores are in "crosscheck runs" and in MLflow; the command that made it makes it again, and what was '
                 "paid for is reused."
             )
-        return StoredRun(
-            run_from_json(run), status, json.loads(summary) if summary else None, from_rows(rows)
-        )
+        return StoredRun(run_from_json(run), status, json.loads(summary) if summary else {}, from_rows(rows))
 
 
 def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:

@@ -316,4 +316,4 @@ async def test_a_night_writes_candidates_and_the_same_night_pays_for_none_again(
         assert len(nights.model.requests) == 4
         (entry,) = night["evaluations"]
         stored = Warehouse(nights.home.warehouse).read_run(entry["run_id"])
-        assert stored.summary is not None and stored.summary["candidates"]["n"] == 2
+        assert stored.summary["candidates"]["n"] == 2

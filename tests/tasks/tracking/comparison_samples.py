@@ -38,7 +38,7 @@ def stored(
 ) -> StoredRun:
     """A run with these questions."""
     run = make_run(run_id=f"20261121-02000{'ab'.index(letter)}-00000{letter}", **changes)
-    return StoredRun(run, status, None, tuple(rows))
+    return StoredRun(run, status, {}, tuple(rows))
 
 
 def two_runs(fixed: int, broken: int, questions: int) -> tuple[StoredRun, StoredRun]:

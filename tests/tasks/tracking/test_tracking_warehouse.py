@@ -115,7 +115,7 @@ def test_questions_written_again_replace_themselves(path: Path) -> None:
     stored = warehouse.read_run(RUN.run_id)
     assert stored.rows == (*rows[:3], changed, *rows[4:])
     assert stored.status == "running"
-    assert stored.summary is None
+    assert stored.summary == {}
 
 
 @pytest.mark.parametrize("at_a_time", [1, 7, 20, 21])
