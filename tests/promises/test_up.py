@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -17,6 +16,7 @@ from flows.servers.supervisor import ServiceFailedError, Supervisor
 from tests.support import in_process
 from tests.support.command_line import ROOT, wait_until
 from tests.support.counting import Count
+from tests.support.ports import free_ports
 
 SLEEPS = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a'), flush=True); time.sleep(3600)"
 PROGRAM = """
@@ -34,14 +34,6 @@ say = lambda text: print(text, flush=True)
 status.run_servers(Home(folder), Addresses(int(sys.argv[3]), int(sys.argv[4])), lambda: say("ready"), say)
 """
 ENDS = {signal.SIGTERM: 0, signal.SIGHUP: 0, signal.SIGKILL: -signal.SIGKILL}
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def pids(folder: Path) -> list[int]:

@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from tasks.settings.home import Home
 from tasks.tracking.mlflow import store
 from tests.support.command_line import ROOT
 from tests.support.compose import Composed, read_compose
+from tests.support.ports import free_ports
 from tests.support.postgres import execute, new_database
 from tests.support.schedule import OFTEN, ask, fired
 
@@ -195,14 +195,6 @@ def team(built_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         stack.callback(composed.down)
         composed.up("worker")
         yield composed
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def query(team: Composed, service: str, variable: str, sql: str) -> list[tuple[object, ...]]:

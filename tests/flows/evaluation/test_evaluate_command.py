@@ -22,12 +22,6 @@ KEYS = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
-    return crosscheck
-
-
 def bodies(server: FakeOpenAI) -> Counter[str]:
     return Counter(json.dumps(request.body, sort_keys=True) for request in server.requests)
 

@@ -1,7 +1,6 @@
 """Recording and replaying evaluations, as users do it."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,6 @@ from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI, error
 
 SAME = ("ex", "rules", "stages", "links", "by_difficulty", "answered")
-
-
-@pytest.fixture
-def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
-    return crosscheck
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -20,12 +20,6 @@ LIMIT = ("--limit", "8")
 TRAIN = ("--set", "benchmark.questions=train.json", "--set", "benchmark.train=null")
 
 
-@pytest.fixture
-def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
-    return crosscheck
-
-
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 

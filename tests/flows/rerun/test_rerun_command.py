@@ -32,12 +32,6 @@ OWN = {"attempts"}
 """Columns of the table that say how often was asked, not what was answered."""
 
 
-@pytest.fixture
-def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
-    return crosscheck
-
-
 def table(ran: Ran, tmp_path: Path) -> list[dict[str, Any]]:
     """The run's table of predictions, as MLflow has it."""
     facts = ran.json["mlflow"]

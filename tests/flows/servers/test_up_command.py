@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -23,6 +22,7 @@ from tasks.tracking.night.night_file import all_nights, write
 from tests.support.command_line import ROOT, CommandLine, wait_until
 from tests.support.in_process import run
 from tests.support.kept_results import kept_results
+from tests.support.ports import free_ports
 from tests.support.receiver import Receiver, receiving
 from tests.support.schedule import OFTEN, ask, fired
 
@@ -39,13 +39,6 @@ class Up:
     @property
     def urls(self) -> dict[str, str]:
         return {service["name"]: service["url"] for service in self.ready["services"]}
-
-
-def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 def processes_of(home: Path) -> dict[int, str]:
@@ -71,7 +64,7 @@ def answers(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    prefect, mlflow = free_ports()
+    prefect, mlflow = free_ports(2)
     with receiving() as webhook:
         shell = CommandLine(tmp_path_factory.mktemp("up") / "home", {**OFTEN, WEBHOOK: webhook.url})
         process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
@@ -145,7 +138,7 @@ class TestUp:
         refused = run("up", "--home", str(tmp_path / "other"), "--prefect-port", "1", "--mlflow-port", "1")
         assert refused.code == 2
         assert "need two ports" in refused.err
-        free, _ = free_ports()
+        (free,) = free_ports(1)
         refused = run(
             "up", "--home", str(tmp_path / "other"), "--prefect-port", str(free), "--mlflow-port", port
         )
@@ -238,7 +231,7 @@ def test_a_webhook_that_is_no_address_is_refused_before_anything_starts(
 @pytest.mark.slow
 def test_ctrl_c_stops_it_in_order_and_check_says_so(tmp_path: Path) -> None:
     shell = CommandLine(tmp_path / "home")
-    prefect, mlflow = free_ports()
+    prefect, mlflow = free_ports(2)
     process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow))
     for line in process.stdout:
         if line.startswith("Ctrl-C"):

@@ -10,12 +10,6 @@ from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI, unauthorized
 
 
-@pytest.fixture
-def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
-    return crosscheck
-
-
 def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_an_honest_table(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:

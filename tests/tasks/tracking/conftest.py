@@ -7,6 +7,7 @@ import pytest
 
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.store import Store, find_store
+from tasks.tracking.warehouse.runs import Warehouse
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,11 @@ def store(_empty_store: Path, tmp_path: Path) -> Store:
 def read_only_store(_empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
     """One for the tests of a module that only look at what one of them logged."""
     return _copy(_empty_store, tmp_path_factory.mktemp("read-only"))
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "warehouse.duckdb")
 
 
 def _copy(empty: Path, folder: Path) -> Store:

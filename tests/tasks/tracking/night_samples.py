@@ -17,6 +17,13 @@ from tests.tasks.tracking.comparison_samples import with_row
 
 START = datetime.datetime(2026, 11, 21, 1, 30, tzinfo=datetime.UTC)
 CAUSES = {"wrong_column": 3, "no_answer": 1}
+REFUSED = Entry(
+    "demo",
+    "closed",
+    "zero-shot",
+    problem="The key was refused.",
+    continue_with="crosscheck evaluate --backbone closed",
+)
 
 
 def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[tuple[StoredRun, Report]]:

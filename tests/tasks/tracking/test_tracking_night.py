@@ -15,7 +15,7 @@ from tasks.settings.night import Gate
 from tasks.tracking.leaderboard.page import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.markdown import markdown
-from tasks.tracking.night.night import Entry, Night, judge
+from tasks.tracking.night.night import Night, judge
 from tasks.tracking.night.night_file import all_nights, as_object, find_night, place, read, write
 from tasks.tracking.night.page import render
 from tasks.tracking.night.pins import Pin, pin_history, pins_file, write_pin
@@ -25,23 +25,10 @@ from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tasks.wording import duration
 from tests.support.disk import Disk, disk
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs
-from tests.tasks.tracking.night_samples import START, a_night, entry_of, keep, unanswered
+from tests.tasks.tracking.night_samples import REFUSED, START, a_night, entry_of, keep, unanswered
 from tests.tasks.tracking.page_parts import EVIL, hostile_runs
 
 __all__ = ["disk"]
-
-REFUSED = Entry(
-    "demo",
-    "closed",
-    "zero-shot",
-    problem="The key was refused.",
-    continue_with="crosscheck evaluate --backbone closed",
-)
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path / "warehouse.duckdb")
 
 
 def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> None:

@@ -15,21 +15,8 @@ from tasks.tracking.night.page import BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOW
 from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs
-from tests.tasks.tracking.night_samples import a_night, unanswered
+from tests.tasks.tracking.night_samples import REFUSED, a_night, unanswered
 from tests.tasks.tracking.page_parts import EVIL, Page, hostile_runs
-
-REFUSED = Entry(
-    "demo",
-    "closed",
-    "zero-shot",
-    problem="The key was refused.",
-    continue_with="crosscheck evaluate --backbone closed",
-)
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path / "warehouse.duckdb")
 
 
 def staged(letter: str, rights: tuple[int, int]) -> StoredRun:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,11 +96,6 @@ def test_each_run_is_told_its_own_reason() -> None:
     )
     both = compare(changed(a, **REROLLED), changed(b, **TAGGED)).result.not_ranked
     assert "A had questions asked again" in both and "B saw parts of the gold" in both
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path / "warehouse.duckdb")
 
 
 def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[str]:
