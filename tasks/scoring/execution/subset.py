@@ -73,13 +73,15 @@ def subset(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
 
 
 def subset_of_csv(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
-    """As `subset`, where the accepted results come from CSV files.
+    r"""As `subset`, where the accepted results come from CSV files.
 
-    >>> gold = SubsetGold((AcceptedResult(read_gold_csv("year,note\\n2010,\\n")),))
+    >>> gold = SubsetGold((AcceptedResult(read_gold_csv("year,note\n2010,\n")),))
     >>> subset_of_csv(gold, [("2010", "")])
     True
     """
-    return subset(gold, [tuple(_value(cell) if type(cell) is str else cell for cell in row) for row in predicted])
+    return subset(
+        gold, [tuple(_value(cell) if type(cell) is str else cell for cell in row) for row in predicted]
+    )
 
 
 def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order: bool) -> bool:

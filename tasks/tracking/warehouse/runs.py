@@ -157,7 +157,7 @@ class Warehouse:
 
     def finished_runs(self) -> tuple[StoredRun, ...]:
         """Read the finished runs without their questions, newest first."""
-        return self._without_questions("status IN ('complete', 'partial')")
+        return self._without_questions(f"status IN {FINISHED}")
 
     def recorded(self, sha256: str) -> tuple[StoredRun, ...]:
         """Read the runs, also unfinished ones, that wrote the recording with this sha256, without their questions."""
