@@ -124,7 +124,7 @@ class QuestionScore:
     opinion: Opinion | None = None
 
     @property
-    def unanswered(self) -> bool:
+    def retryable(self) -> bool:
         """Whether it has no answer after a failure that can be retried."""
         return self.outcome.failure is not None and self.outcome.failure.mendable
 
