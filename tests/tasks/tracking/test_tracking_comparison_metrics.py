@@ -16,7 +16,7 @@ SHARE = {"correct": 6, "total": 20, "value": 0.3}
 BETTER = {"correct": 9, "total": 20, "value": 0.45}
 
 
-def summarised(a: dict[str, Any] | None, b: dict[str, Any] | None) -> tuple[StoredRun, StoredRun]:
+def summarised(a: dict[str, Any], b: dict[str, Any]) -> tuple[StoredRun, StoredRun]:
     first, second = two_runs(3, 1, 20)
     return replace(first, summary=a), replace(second, summary=b)
 
@@ -42,7 +42,7 @@ def summarised(a: dict[str, Any] | None, b: dict[str, Any] | None) -> tuple[Stor
         ),
         (
             {"soft_f1": {"sum": 5.0, "total": 20, "value": 0.25}},
-            None,
+            {},
             ["Soft-F1 | 25.00 % (5 of 20) | – | – | higher"],
         ),
         (
@@ -70,7 +70,7 @@ def summarised(a: dict[str, Any] | None, b: dict[str, Any] | None) -> tuple[Stor
     ],
 )
 def test_a_row_is_a_value_of_a_metric_that_applies_to_one_of_the_runs(
-    a: dict[str, Any] | None, b: dict[str, Any] | None, lines: list[str]
+    a: dict[str, Any], b: dict[str, Any], lines: list[str]
 ) -> None:
     table = as_table(metric_rows(*summarised(a, b)))
     assert [" | ".join(row or ()) for row in table.rows] == lines
