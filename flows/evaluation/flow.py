@@ -7,7 +7,7 @@ from typing import Any
 from prefect import Flow, flow
 from prefect.runtime import flow_run
 
-from flows.evaluation.session import ScoredSession, raise_if_nothing_was_answered
+from flows.evaluation.session import ScoredSession
 from flows.orchestration.flow_runs import require_workers
 from flows.questions import schema_only
 from flows.questions.pool import Answers
@@ -53,7 +53,7 @@ def evaluation(
                 assert results is not None
                 shards = await answer_in_shards(settings, session.tracking.run, results, control)
             answers = await session.answer(prepared.asked, given=shards.as_answers)
-            raise_if_nothing_was_answered(answers)
+            session.raise_if_nothing_was_answered(answers)
             facts = _note(session, answers)
             answers.task_runs += shards.launches
             return Unsearched(

@@ -1,8 +1,8 @@
 """Resources of evaluations and re-runs: a session, the scorer, and the records in MLflow and the warehouse."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,13 +19,15 @@ from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
 from flows.scoring.corrections import check_corrections
 from flows.scoring.scorer import Scorable, Scorer
-from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
-from tasks.records import Question
+from tasks.errors import BackboneError, ConfigurationError, CrosscheckError, DatabaseUnavailableError
+from tasks.records import Outcome, Question
+from tasks.scoring.cost import total_cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.summary import TaskRunCounts
+from tasks.wording import counted, money
 
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
@@ -135,29 +137,40 @@ class ScoredSession:
         await show_in_prefect(self.tracking.run, result)
         return result
 
+    def raise_if_nothing_was_answered(self, answers: Answers) -> None:
+        """Raise the reason if every question failed, instead of a score of 0 %; it says what was paid until then.
 
-def raise_if_nothing_was_answered(answers: Answers) -> None:
-    """Raise the reason if every question failed, instead of a score of 0 %.
+        Raises:
+            ConfigurationError: the backbone refused every request.
+            BackboneError: the backbone did not answer.
+            DatabaseUnavailableError: the server of the databases did not answer.
+            RuntimeError: a bug failed every question.
+        """
+        outcomes = answers.outcomes.values()
+        failures = [outcome.failure for outcome in outcomes if outcome.failure]
+        if not failures or len(failures) < len(outcomes):
+            return
+        if all(failure.kind == "internal_error" for failure in failures):
+            raise RuntimeError(
+                f"every question failed; the first: {failures[0].message}{self._note_paid(outcomes)}"
+            )
+        if any(record.calls for outcome in outcomes for record in outcome.stages):
+            if answers.fatal:
+                raise BackboneError(f"{answers.fatal}{self._note_paid(outcomes)}", transient=True, fatal=True)
+            return
+        if refusals := [failure.message for failure in failures if failure.ends_run and not failure.passing]:
+            raise ConfigurationError(refusals[0])
+        if gone := [failure.message for failure in failures if failure.kind == "database_unavailable"]:
+            raise DatabaseUnavailableError(gone[0])
+        if no_replies := [failure.message for failure in failures if failure.kind == "backbone_error"]:
+            raise BackboneError(no_replies[0], transient=True)
 
-    Raises:
-        ConfigurationError: the backbone refused every request.
-        BackboneError: the backbone did not answer.
-        DatabaseUnavailableError: the server of the databases did not answer.
-        RuntimeError: a bug failed every question.
-    """
-    outcomes = answers.outcomes.values()
-    failures = [outcome.failure for outcome in outcomes if outcome.failure]
-    if not failures or len(failures) < len(outcomes):
-        return
-    if all(failure.kind == "internal_error" for failure in failures):
-        raise RuntimeError(f"every question failed; the first: {failures[0].message}")
-    if any(record.calls for outcome in outcomes for record in outcome.stages):
-        if answers.fatal:
-            raise BackboneError(answers.fatal, transient=True, fatal=True)
-        return
-    if refusals := [failure.message for failure in failures if failure.ends_run and not failure.passing]:
-        raise ConfigurationError(refusals[0])
-    if gone := [failure.message for failure in failures if failure.kind == "database_unavailable"]:
-        raise DatabaseUnavailableError(gone[0])
-    if no_replies := [failure.message for failure in failures if failure.kind == "backbone_error"]:
-        raise BackboneError(no_replies[0], transient=True)
+    def _note_paid(self, outcomes: Iterable[Outcome]) -> str:
+        """Note in the warehouse what a run without a report has paid; return it as a sentence, "" for nothing."""
+        cost = total_cost(record for outcome in outcomes for record in outcome.stages)
+        if not cost.calls:
+            return ""
+        with suppress(CrosscheckError):  # the sentence says it in any case
+            self.tracking.note({"calls": cost.calls, "cost_usd": cost.cost_usd})
+        run = self.tracking.run.run_id
+        return f" Paid until then, by run {run}: {counted(cost.calls, 'call')}, cost {money(cost.cost_usd)}."

@@ -6,7 +6,7 @@ from typing import Any
 from prefect import Flow, flow
 from prefect.runtime import flow_run
 
-from flows.evaluation.session import ScoredSession, raise_if_nothing_was_answered
+from flows.evaluation.session import ScoredSession
 from flows.questions.preparation import Preparation, prepare
 from flows.report.result import EvaluationResult, Unsearched
 from flows.rerun.merge import Merge
@@ -46,7 +46,7 @@ def rerunning(
             asked = [question for question in prepared.asked if question.id in plan.again]
             answers = await session.answer(asked, score=merge.score, reruns=plan.again)
             if answers.fatal:  # failures of some questions are a result, those of all are not
-                raise_if_nothing_was_answered(answers)
+                session.raise_if_nothing_was_answered(answers)
             before = plan.parent.run.tags.get(GENERATED_DESCRIPTIONS, "")
             if prepared.generated != before:
                 control.progress.note(

@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, served
-from tests.support.fake_openai import Body, FakeOpenAI, quota_exhausted, reply
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, quota_exhausted, reply
 
 FAILS_EARLY = """
 from pathlib import Path
@@ -201,6 +201,36 @@ def test_what_a_failed_attempt_paid_is_in_the_cost_of_its_re_run_and_of_no_other
     assert later.code == 0, later.err
     stages = warehouse.read_run(later.json["run_id"]).rows[0].outcome.stages
     assert [record.label for record in stages] == [record.label for record in old]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "rerun"])
+def test_what_is_paid_where_every_question_fails_is_said_and_in_runs_and_not_paid_again(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    evaluate = ("evaluate", "--backbone", backbone_file, "--limit", "2", "--json")
+    again = ("rerun", "latest", "--questions", "0-1", "--fresh", "--set", "backbone.concurrency=1", "--json")
+    if command == "rerun":
+        assert demo.run(*evaluate).code == 0
+    words = again if command == "rerun" else (*evaluate, "--set", "backbone.concurrency=1")
+    before = len(model.requests)
+    model.script(Behaviour(), Behaviour())
+    model.always(quota_exhausted())
+    ran = demo.run(*words)
+    assert (ran.code, ran.out) == (3, ""), ran.err
+    failed, *_ = Warehouse(demo.home / "warehouse.duckdb").runs()
+    assert failed.status == "failed"
+    assert f"Paid until then, by run {failed.run_id}: 2 calls, cost $0.00" in ran.err
+    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
+    sql = f"SELECT calls, cost_usd FROM runs WHERE run_id = '{failed.run_id}'"
+    (row,) = in_process.run("query", sql, "--json").json["rows"]
+    assert row["calls"] == 2 and f"cost ${row['cost_usd']:.4f}." in ran.err
+
+    model.always(None)
+    paid = [str(request.body) for request in model.requests[before : before + 2]]
+    asked = len(model.requests)
+    later = demo.run(*words)
+    assert later.code == 0, later.err
+    assert not set(paid) & {str(request.body) for request in model.requests[asked:]}
 
 
 def test_a_question_that_fails_before_its_first_stage_was_asked(demo: CommandLine, tmp_path: Path) -> None:
