@@ -94,7 +94,7 @@ class Recorder:
         if lost:
             said += (
                 f" {len(lost):,} are missing, the first at {lost[0]}: their stages were restored, and the reply "
-                "cache no longer has them."
+                "cache no longer has them, or they are damaged there."
             )
         return Recorded(facts, said)
 

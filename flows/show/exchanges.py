@@ -66,7 +66,8 @@ def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: 
             why = "the prompts or the data have changed since the run"
         else:
             why = (
-                f"the reply cache ({_place(folders.home)}) no longer has them, or the run was made elsewhere"
+                f"the reply cache ({_place(folders.home)}) no longer has them, they are damaged there, or the run was "
+                "made elsewhere"
             )
     except CrosscheckError as error:
         why = str(error)
@@ -99,7 +100,7 @@ def _cached(keys: list[str], home: Home) -> dict[str, Exchange]:
 
 
 def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
-    """Return the messages of a cached request and the reply to them; None if it is not cached."""
+    """Return the messages of a cached request and the reply to them; None if it is not cached, or damaged."""
     entry = cache.entry(key)
     if entry is None:
         return None

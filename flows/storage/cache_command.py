@@ -34,6 +34,7 @@ class PruneOptions(options.Output):
         "--older-than", metavar="AGE", help="Only replies older than this, for example 90d or 12h."
     )
     model: str | None = options.option("--model", metavar="NAME", help="Only replies of this model.")
+    damaged: bool = options.flag("--damaged", "Only replies that cannot be read.")
     everything: bool = options.flag("--all", "All replies.")
     yes: bool = options.flag("--yes", "Do not ask for confirmation.")
 
@@ -63,15 +64,18 @@ def command() -> None:
 def list_replies(given: ListOptions) -> None:
     """Show replies and their cost by model.
 
-    Below them are the latest replies.
+    Below them are the latest replies. If some of these are damaged, the exit code is 2.
     """
     from pydantic_core import to_jsonable_python
 
+    from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry
     from tasks.tracking.pages.text import visible
 
     with _open(given) as cache:
         stats = cache.stats()
-        entries = list(cache.entries(model=given.model, limit=given.limit))
+        latest = list(cache.entries(model=given.model, limit=given.limit))
+    damaged = [entry for entry in latest if isinstance(entry, DamagedEntry)]
+    entries = [entry for entry in latest if not isinstance(entry, DamagedEntry)]
 
     def show(stream: TextIO) -> None:
         click.echo(f"{stats.place}: {stats.entries:,} replies, {stats.bytes / 1e6:.1f} MB", stream)
@@ -85,25 +89,31 @@ def list_replies(given: ListOptions) -> None:
             text = " ".join(entry.text.split())[:60]
             click.echo(visible(f"{entry.created_at}  {entry.model}  {entry.key[:12]}  {text}"), stream)
 
-    given.emit(to_jsonable_python({"cache": stats, "latest": entries}), show)
+    given.emit(to_jsonable_python({"cache": stats, "latest": entries, "damaged": damaged}), show)
+    if damaged:
+        raise DamagedEntriesError(stats.place, damaged)
 
 
 @command.command("prune")
 @options.record(PruneOptions)
 def prune(given: PruneOptions) -> None:
     """Remove replies, after asking for confirmation."""
-    if not (given.older_than or given.model or given.everything):
-        raise click.UsageError("Select the replies to remove: --older-than, --model or --all.")
+    if not (given.older_than or given.model or given.damaged or given.everything):
+        raise click.UsageError("Select the replies to remove: --older-than, --model, --damaged or --all.")
     from tasks.settings.night import age as age_of
 
     age = age_of(given.older_than, "--older-than") if given.older_than else None
     with _open(given) as cache:
-        count = cache.count(given.model, age)
+        damaged = cache.damaged(given.model, age) if given.damaged else None
+        count = cache.count(given.model, age) if damaged is None else len(damaged)
         question = f"Remove {count:,} replies? A removed reply is paid for again when it is needed."
         if count and not given.yes and not click.confirm(question, err=given.as_json):
             given.emit({"removed": 0}, lambda stream: click.echo("Nothing was removed.", stream))
             return
-        removed = cache.prune(older_than=age, model=given.model, all=given.everything)
+        if damaged is None:
+            removed = cache.prune(older_than=age, model=given.model, all=given.everything)
+        else:
+            removed = cache.remove(damaged)
     given.emit({"removed": removed}, lambda stream: click.echo(f"{removed:,} replies removed.", stream))
 
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, StatementError
 
-from tasks.backbone.cache.entry import reply_of, row_of
+from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry, reply_of, row_of
 from tasks.backbone.cache.stored import StoredReplies
 from tasks.backbone.cache.table import reply as table
 from tasks.backbone.protocol import Reply, Request
@@ -105,17 +105,18 @@ class ReplyCache(StoredReplies):
         """Return the reply to a request as first received (`cached` False); None if there is none.
 
         Raises:
-            StoreError: the database cannot be read; sending the request again could pay for it twice.
+            StoreError: the database, or the entry, cannot be read; sending the request again could pay for it twice.
         """
         with self._lock:
-            unsaved = self._unsaved.get(key)
-        if unsaved is not None:
-            return reply_of(unsaved)
+            row: Mapping[str, Any] | None = self._unsaved.get(key)
         try:
-            row = self._with_retry(partial(self._row, key))
+            row = row or self._with_retry(partial(self._row, key))
         except DBAPIError as error:
             raise self._unusable(error) from None
-        return None if row is None else reply_of(row)
+        reply = None if row is None else reply_of(row)
+        if isinstance(reply, DamagedEntry):
+            raise DamagedEntriesError(self.place, [reply])
+        return reply
 
     async def aget(self, key: str) -> Reply | None:
         """Call `get` without blocking the event loop."""

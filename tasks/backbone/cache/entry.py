@@ -3,15 +3,17 @@
 import datetime
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from tasks.backbone.protocol import Reply, Request, canonical_request
+from tasks.errors import StoreError
 from tasks.records import Call, Usage
+from tasks.wording import shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,30 @@ class Entry:
     retries: int
     cost_usd: float | None
     request: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedEntry:
+    """A stored reply that cannot be read.
+
+    Attributes:
+        key: sha256 of the canonical request.
+        what: what is wrong with it.
+    """
+
+    key: str
+    what: str
+
+
+class DamagedEntriesError(StoreError):
+    """Entries of a reply cache that cannot be read."""
+
+    def __init__(self, place: str, entries: Sequence[DamagedEntry]) -> None:
+        named = shorten([f"{entry.key} ({entry.what})" for entry in entries], 5)
+        super().__init__(
+            f"The reply cache {place} is damaged in {len(entries):,} of its entries: {named}. "
+            "`crosscheck cache prune --damaged` removes them; what is removed is paid for again when it is needed."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +112,7 @@ class CacheStats:
 _USAGE = tuple(field.name for field in fields(Usage))
 _COPIED = ("model", "seconds", "retries", "cost_usd")
 """Columns that are called as the fields of a call."""
+_NO_TEXT = "its text is no UTF-8"
 
 
 def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> dict[str, Any]:
@@ -109,14 +136,23 @@ def timestamp(age: datetime.timedelta = datetime.timedelta()) -> str:
     return (datetime.datetime.now(datetime.UTC) - age).isoformat(timespec="milliseconds")
 
 
-def entry_of(row: Mapping[str, Any]) -> Entry:
+def entry_of(row: Mapping[str, Any]) -> Entry | DamagedEntry:
     """Return the record of a row, its request decompressed."""
-    request = json.loads(zlib.decompress(row["request"]))
-    return _entries().validate_python({**row, "usage": _usage(row), "request": request})
+    if not isinstance(row["text"], str):
+        return DamagedEntry(row["key"], _NO_TEXT)
+    try:
+        request = json.loads(zlib.decompress(row["request"]))
+        return _entries().validate_python({**row, "usage": _usage(row), "request": request})
+    except ValidationError as error:
+        return DamagedEntry(row["key"], error.errors()[0]["msg"])
+    except (zlib.error, ValueError) as error:
+        return DamagedEntry(row["key"], f"its request, not its reply: {error}")
 
 
-def reply_of(row: Mapping[str, Any]) -> Reply:
+def reply_of(row: Mapping[str, Any]) -> Reply | DamagedEntry:
     """Return the reply in a row as it came; its request stays packed."""
+    if not isinstance(row["text"], str):
+        return DamagedEntry(row["key"], _NO_TEXT)
     copied = {name: row[name] for name in _COPIED}
     call = Call(request=row["key"], usage=Usage(**_usage(row)), cached=False, **copied)
     return Reply(row["text"], call, truncated=row["finish"] == "length")

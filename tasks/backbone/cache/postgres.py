@@ -124,12 +124,6 @@ class PostgresReplyCache(ReplyCache):
             "be paid for already. When the database is reachable again, the same command continues."
         )
 
-    def _damaged(self, what: str) -> CrosscheckError:
-        return StoreError(
-            f"The reply cache {self.place} is damaged: {what}. Delete that row of the table {table.name}; the reply is "
-            "then paid for again."
-        )
-
 
 def _address(url: str) -> URL:
     """Parse an address; error messages do not repeat it, since it may hold a password."""

@@ -103,11 +103,8 @@ class SqliteReplyCache(ReplyCache):
                 f"The reply cache {self.path} cannot be used: {error.orig}. Check that its folder can be written, "
                 "is on a local disk and not full, and that no other program holds the file."
             )
-        return self._damaged(str(error.orig))
-
-    def _damaged(self, what: str) -> CrosscheckError:
         return StoreError(
-            f"The reply cache {self.path} is damaged: {what}. Move the file away (with its -wal and -shm) "
+            f"The reply cache {self.path} is damaged: {error.orig}. Move the file away (with its -wal and -shm) "
             "and run the command again; its replies are then paid for again. "
             f'`sqlite3 "{self.path}" .recover` may save them.'
         )
@@ -120,5 +117,14 @@ def _engine(path: Path) -> Engine:
     @event.listens_for(engine, "connect")
     def _(connection: sqlite3.Connection, _record: Any) -> None:
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.text_factory = _text
 
     return engine
+
+
+def _text(stored: bytes) -> str | bytes:
+    """Return a text; its bytes where they are damaged, so that the other entries are read."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored

@@ -2,21 +2,31 @@
 
 import datetime
 import json
-import zlib
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, Select, delete, func, select
+from sqlalchemy import ColumnElement, Delete, Engine, Select, bindparam, delete, func, select
 from sqlalchemy.exc import DBAPIError
 
-from tasks.backbone.cache.entry import CacheStats, Entry, ModelStats, entry_of, timestamp
+from tasks.backbone.cache.entry import (
+    CacheStats,
+    DamagedEntriesError,
+    DamagedEntry,
+    Entry,
+    ModelStats,
+    entry_of,
+    timestamp,
+)
 from tasks.backbone.cache.table import reply as table
 from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.files import atomic_write
+
+log = logging.getLogger(__name__)
 
 _STREAMED = 200
 """Rows that are fetched at a time where all are read."""
@@ -38,10 +48,6 @@ class StoredReplies(ABC):
         """Return the user error for a database that cannot be used."""
 
     @abstractmethod
-    def _damaged(self, what: str) -> CrosscheckError:
-        """Return the user error for an entry that cannot be read."""
-
-    @abstractmethod
     def _bytes(self) -> int:
         """Return the size of the stored replies in bytes."""
 
@@ -49,12 +55,18 @@ class StoredReplies(ABC):
         """Release the disk space of deleted replies if the database does not do so itself."""
 
     def entry(self, key: str) -> Entry | None:
-        """Return the entry of a request, with the request's text; None if there is none.
+        """Return the entry of a request, with the request's text; None if there is none, or none that can be read.
+
+        A damaged one is logged.
 
         Raises:
             StoreError: the database cannot be read.
         """
-        return next(self._entries(select(table).where(table.c.key == key)), None)
+        found = next(self._entries(select(table).where(table.c.key == key)), None)
+        if isinstance(found, DamagedEntry):
+            log.warning("%s", DamagedEntriesError(self.place, [found]))
+            return None
+        return found
 
     def stats(self, older_than: datetime.timedelta | None = None) -> CacheStats:
         """Count what is there, or what was received longer ago than `older_than`, by model."""
@@ -101,7 +113,7 @@ class StoredReplies(ABC):
         model: str | None = None,
         older_than: datetime.timedelta | None = None,
         limit: int | None = None,
-    ) -> Iterator[Entry]:
+    ) -> Iterator[Entry | DamagedEntry]:
         """Yield at most `limit` entries, newest first, only of a model, only received longer ago than `older_than`."""
         wanted = select(table).where(*_conditions(model, older_than))
         yield from self._entries(wanted.order_by(table.c.created_at.desc(), table.c.key).limit(limit))
@@ -122,9 +134,25 @@ class StoredReplies(ABC):
                 "Say which replies to delete: older than an age, of a model, or all of them. Deleted replies "
                 "have to be paid for again."
             )
+        return self._delete(delete(table).where(*_conditions(model, older_than)))
+
+    def damaged(
+        self, model: str | None = None, older_than: datetime.timedelta | None = None
+    ) -> list[DamagedEntry]:
+        """Return the entries that cannot be read, only of a model, only received longer ago than `older_than`."""
+        return [each for each in self.entries(model, older_than) if isinstance(each, DamagedEntry)]
+
+    def remove(self, entries: Sequence[DamagedEntry]) -> int:
+        """Delete damaged entries; return how many were still there."""
+        if not entries:
+            return 0
+        statement = delete(table).where(table.c.key == bindparam("damaged"))
+        return self._delete(statement, [{"damaged": each.key} for each in entries])
+
+    def _delete(self, statement: Delete, parameters: list[dict[str, str]] | None = None) -> int:
         try:
             with self._engine.begin() as connection:
-                deleted = connection.execute(delete(table).where(*_conditions(model, older_than))).rowcount
+                deleted = connection.execute(statement, parameters).rowcount
         except DBAPIError as error:
             raise self._unusable(error) from None
         self._reclaim_space()
@@ -136,30 +164,31 @@ class StoredReplies(ABC):
         A file that is there is replaced when all are written. Half of a surrogate pair is written as JSON spells it.
 
         Raises:
-            CrosscheckError: the file cannot be written, or an entry is damaged.
+            CrosscheckError: the file cannot be written, or entries are damaged, which are named.
         """
-        count = 0
+        count, damaged = 0, []
         try:
             with (
                 _whole(path) as target,
                 target.open("w", encoding="utf-8", errors="backslashreplace") as file,
             ):
                 for entry in self._entries(select(table).order_by(table.c.created_at, table.c.key)):
+                    if isinstance(entry, DamagedEntry):
+                        damaged.append(entry)
+                        continue
                     file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
                     count += 1
+                if damaged:
+                    raise DamagedEntriesError(self.place, damaged)
         except OSError as error:
             raise CrosscheckError(f"The replies cannot be exported to {path}: {error}.") from None
         return count
 
-    def _entries(self, wanted: Select[Any]) -> Iterator[Entry]:
+    def _entries(self, wanted: Select[Any]) -> Iterator[Entry | DamagedEntry]:
         try:
             with self._engine.connect().execution_options(yield_per=_STREAMED) as connection:
                 for row in connection.execute(wanted):
-                    try:
-                        entry = entry_of(row._asdict())
-                    except (zlib.error, ValueError) as error:
-                        raise self._damaged(f"entry {row.key}: {error}") from None
-                    yield entry
+                    yield entry_of(row._asdict())
         except DBAPIError as error:
             raise self._unusable(error) from None
 

@@ -32,11 +32,14 @@ class ReplyText(TypeDecorator[str]):
         readable = dialect.name == "sqlite" and content == value.encode("utf-8", "replace")
         return value if readable else content
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
-        """Return the text of a stored value."""
-        return (
-            bytes(value).decode("utf-8", "surrogatepass") if isinstance(value, bytes | memoryview) else value
-        )
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Return the text of a stored value; its bytes where they are damaged."""
+        if not isinstance(value, bytes | memoryview):
+            return value
+        try:
+            return bytes(value).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return bytes(value)
 
 
 reply = Table(

@@ -97,10 +97,34 @@ def test_replies_that_a_team_shares_are_kept_listed_and_removed_in_postgresql(
     assert "Traceback" not in refused.err
 
 
+def test_damaged_replies_are_named_beside_the_others_and_removed(
+    run_here: Run, bought: int, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "home" / "replies.sqlite")) as connection, connection:
+        (key,) = connection.execute("SELECT min(key) FROM reply").fetchone()
+        connection.execute("UPDATE reply SET request = x'00' WHERE key = ?", [key])
+    listed = run_here("cache", "list")
+    assert listed.code == 2
+    assert len(listed.out.splitlines()) == 2 + bought - 1
+    assert f"is damaged in 1 of its entries: {key} (" in listed.err
+    assert "`crosscheck cache prune --damaged`" in listed.err
+    as_json = run_here("cache", "list", "--json")
+    assert as_json.code == 2
+    assert (len(as_json.json["latest"]), [each["key"] for each in as_json.json["damaged"]]) == (
+        bought - 1,
+        [key],
+    )
+
+    assert run_here("cache", "prune", "--damaged", "--model", "another").out == "0 replies removed.\n"
+    pruned = run_here("cache", "prune", "--damaged", "--yes")
+    assert (pruned.code, pruned.out) == (0, "1 replies removed.\n"), pruned.err
+    listed = run_here("cache", "list", "--json")
+    assert (listed.code, listed.json["damaged"], listed.json["cache"]["entries"]) == (0, [], bought - 1)
+
+
 def test_a_damaged_reply_can_be_removed_with_the_others(run_here: Run, bought: int, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "home" / "replies.sqlite")) as connection, connection:
         connection.execute("UPDATE reply SET request = x'00' WHERE key = (SELECT min(key) FROM reply)")
-    assert "damaged" in run_here("cache", "list").err
     pruned = run_here("cache", "prune", "--all", "--yes")
     assert (pruned.code, pruned.out) == (0, f"{bought} replies removed.\n"), pruned.err
 

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import LargeBinary, Text, cast, literal
 
 from tasks.backbone.cache import entry as reply_entry
+from tasks.backbone.cache.entry import DamagedEntry, Entry
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.cache.table import reply as reply_table
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.errors import ConfigurationError, CrosscheckError, StoreError
 from tasks.records import Call, Usage
 from tests.support.postgres import new_database
 
@@ -364,18 +366,23 @@ def test_the_key_of_a_request_is_what_it_was() -> None:
     assert request_key(IDENTITY, asking("größer \U0001f600")).startswith(known)
 
 
-def damage(cache: ReplyCache, key: str) -> None:
+def damage(cache: ReplyCache, reply: Reply, **values: object) -> str:
+    """Change columns of a stored reply, by default its request; return its key."""
+    key = reply.call.request
     with cache._connection() as connection:
-        connection.execute(reply_table.update().where(reply_table.c.key == key).values(request=b"garbage"))
+        columns = values or {"request": b"garbage"}
+        connection.execute(reply_table.update().where(reply_table.c.key == key).values(columns))
+    return key
 
 
 def test_an_export_that_fails_leaves_the_file_of_before(cache: ReplyCache, tmp_path: Path) -> None:
     target = tmp_path / "replies.jsonl"
     target.write_text("of before", encoding="utf-8")
     put(cache, "first")
-    damage(cache, put(cache, "second").call.request)
-    with pytest.raises(CrosscheckError, match="damaged"):
+    keys = [damage(cache, put(cache, text)) for text in ("second", "third")]
+    with pytest.raises(CrosscheckError, match=r"damaged in 2 of its entries: .*prune --damaged") as caught:
         cache.export(target)
+    assert all(key in str(caught.value) for key in keys)
     assert target.read_text(encoding="utf-8") == "of before"
     assert [file.name for file in tmp_path.glob("*.*")] == [target.name]
 
@@ -392,16 +399,40 @@ def test_an_export_into_a_pipe_is_read_from_it(file: ReplyCache, tmp_path: Path)
 def test_damaged_entries_are_counted_and_removed(cache: ReplyCache, monkeypatch: pytest.MonkeyPatch) -> None:
     put(cache, "new", model="other")
     age(cache, monkeypatch, days=100)
-    damage(cache, put(cache, "old").call.request)
+    damage(cache, put(cache, "old"))
     monkeypatch.undo()
-    with pytest.raises(CrosscheckError, match="damaged"):
-        list(cache.entries())
     month = datetime.timedelta(days=30)
     assert (cache.count(), cache.count(older_than=month), cache.count("other"), cache.count("other", month)) == (
         2, 1, 1, 0
     )  # fmt: skip
     assert cache.prune(older_than=month) == 1
     assert len(list(cache.entries())) == 1
+
+
+NO_UTF8 = {"text": cast(literal(b"SELE\xffCT"), LargeBinary)}
+NO_UTF8_BUT_TEXT = {"text": cast(literal(b"SELE\xffCT"), Text)}
+
+
+@pytest.mark.parametrize("values", [NO_UTF8, NO_UTF8_BUT_TEXT], ids=["bytes", "text"])
+def test_a_damaged_reply_is_named_and_removed_and_the_others_are_read(
+    cache: ReplyCache, values: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    if values is NO_UTF8_BUT_TEXT and cache.place.startswith("postgres"):
+        pytest.skip("the column holds bytes there")
+    replies = [put(cache, text) for text in ("first", "second", "third")]
+    key = damage(cache, replies[1], **values)
+    with pytest.raises(StoreError, match=rf"damaged in 1 of its entries: {key} \(its text is no UTF-8\)"):
+        cache.get(key)
+    assert cache.get(replies[0].call.request) == replies[0]
+    other = damage(cache, replies[2])
+    assert cache.get(other) == replies[2], "its request is damaged, and what was bought is not"
+    assert cache.entry(other) is None and other in caplog.text
+    kinds = {entry.key: type(entry) for entry in cache.entries()}
+    assert kinds == {replies[0].call.request: Entry, key: DamagedEntry, other: DamagedEntry}
+    assert cache.damaged(model="another") == []
+    assert cache.remove(cache.damaged()) == 2
+    assert [entry.key for entry in cache.entries()] == [replies[0].call.request]
+    assert (cache.damaged(), cache.remove([]), cache.get(key)) == ([], 0, None)
 
 
 def test_the_replies_of_an_earlier_release_are_found(path: Path) -> None:
