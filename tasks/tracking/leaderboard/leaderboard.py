@@ -106,12 +106,12 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
         for stored in warehouse.finished_runs()
         if benchmark in (None, stored.run.benchmark) and stored.summary
     ]
-    asked = warehouse.asked(stored.run.run_id for stored in runs)
+    asked = {run.run_id: run.asked for run in warehouse.runs()}
     groups: dict[tuple[Any, ...], list[StoredRun]] = {}
     for stored in runs:
-        run, count = stored.run, stored.summary.get("questions")
-        names = (run.benchmark, run.revision, run.rule, run.question_sha256, count)
-        groups.setdefault((*names, asked.get(run.run_id, "")), []).append(stored)
+        run = stored.run
+        key = (run.benchmark, run.revision, run.rule, asked.get(run.run_id, run.run_id))
+        groups.setdefault(key, []).append(stored)
     boards = [_board(members) for members in groups.values()]
     return tuple(
         sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))

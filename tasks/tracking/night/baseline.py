@@ -106,16 +106,11 @@ def previous_run(
     with more unanswered questions than the gate tolerates: a loss on these would not be seen. Runs are given newest
     first.
     """
-    own = warehouse.read_run(current.run_id)
     for run in _earlier(current, runs):
         if run.rows_removed or run.run_id in worse:
             continue
         stored = warehouse.read_run(run.run_id)
-        if (
-            _asked(stored) == _asked(own)
-            and not stored.run.why_unranked
-            and not _too_many_failures(stored, gate)
-        ):
+        if not stored.run.why_unranked and not _too_many_failures(stored, gate):
             return stored
     return None
 
@@ -156,11 +151,6 @@ def compare_with(baseline: StoredRun, current: StoredRun, level: float) -> Paire
     return compare_runs(a, b, confidence=1 - level)
 
 
-def _asked(stored: StoredRun) -> tuple[str, set[str]]:
-    """Return what identifies the questions of a run: their file and their ids."""
-    return stored.run.question_sha256, {row.question.id for row in stored.rows}
-
-
 def _rights(stored: StoredRun, rule: str) -> dict[str, bool]:
     return {
         row.question.id: is_right(row.final, rule)
@@ -182,7 +172,7 @@ def _too_many_failures(stored: StoredRun, gate: Gate) -> str:
 
 
 def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
-    """Return the complete runs before this one that asked as much, newest first: those of nights, if there are any.
+    """Return the complete runs before this one that asked the same, newest first: those of nights, if there are any.
 
     A nightly run that was killed and continued has several runs of one combination, of which none is earlier than the
     others.
@@ -208,11 +198,11 @@ def _decline(trend: Sequence[Past], named: StoredRun | None, gate: Gate) -> Tren
 
 
 def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
-    """Return the last scores of a combination, one of each nightly run; a re-run replaces the run that it re-ran."""
+    """Return the last scores of a combination by its rule, one of each nightly run; a re-run replaces its parent."""
     rerun = {run.tags.get("parent_run_id") for run in runs}
     ranked: dict[str, RunHeader] = {}
     for run in _earlier(current, runs):
-        if run.run_id not in rerun and not {REROLLED, ORACLE} & run.tags.keys():
+        if run.rule == current.rule and run.run_id not in rerun and not {REROLLED, ORACLE} & run.tags.keys():
             ranked.setdefault(run.tags.get(NIGHT, run.run_id), run)
     alike = [current, *ranked.values()]
     return tuple(

@@ -47,7 +47,7 @@ def retention(
 
     Kept are runs that are young enough or not finished, the latest ones of each benchmark, backbone and pipeline,
     pinned ones, the baselines of nights that are kept, the latest baseline of each benchmark, backbone, pipeline and
-    number of questions, pinned baselines, and the runs that a kept run was merged from.
+    set of questions, pinned baselines, and the runs that a kept run was merged from.
     """
     cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
     by_id = {run.run_id: run for run in runs}
@@ -75,11 +75,11 @@ def _baselines(
     nights: Sequence[Night], runs: Sequence[RunHeader], cutoff: datetime.datetime
 ) -> Iterable[str]:
     known = {run.run_id: run for run in runs}
-    latest: dict[tuple[str, int | None], str] = {}
+    latest: dict[tuple[str, str], str] = {}
     for place, night in enumerate(nights):
         for each in night.entries:
             if (baseline := each.entry.baseline) in known:
-                latest.setdefault((each.entry.name, known[baseline].questions), baseline)
+                latest.setdefault((each.entry.name, known[baseline].asked), baseline)
                 if night.started >= cutoff:
                     yield baseline
         if place and night.started < cutoff:

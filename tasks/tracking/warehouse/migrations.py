@@ -18,6 +18,14 @@ MIGRATIONS: dict[str, Migration] = {}
 """Every migration by its name, in the order in which they are applied."""
 
 
+SET_ASKED = (
+    "UPDATE runs SET asked = (SELECT md5(concat(json_extract_string(runs.run, '$.question_sha256'), chr(10), "
+    "string_agg(question_id, chr(10) ORDER BY question_id))) FROM questions WHERE questions.run_id = runs.run_id "
+    "HAVING count(*) > 0)"
+)
+"""Sets the digest of the questions that runs asked: their file and their ids."""
+
+
 class UnknownFileError(Exception):
     """DuckDB file that no release up to this one has written."""
 
@@ -102,6 +110,13 @@ def m006_corrections(connection: "DuckDBPyConnection") -> None:
 def m007_opinions(connection: "DuckDBPyConnection") -> None:
     """Add what a model thinks of an answer (`crosscheck judge`), as JSON text; NULL where none was asked."""
     connection.execute("ALTER TABLE questions ADD COLUMN IF NOT EXISTS opinion VARCHAR")
+
+
+@migration
+def m008_asked(connection: "DuckDBPyConnection") -> None:
+    """Add a digest of the questions that a finished run asked, which is left when its questions are removed."""
+    connection.execute("ALTER TABLE runs ADD COLUMN IF NOT EXISTS asked VARCHAR")
+    connection.execute(f"{SET_ASKED} WHERE asked IS NULL AND status IN ('complete', 'partial')")
 
 
 def missing(connection: "DuckDBPyConnection") -> list[str]:

@@ -12,6 +12,7 @@ from tasks.scoring.report import Opinion, QuestionScore, Report
 from tasks.tracking.evaluation import FINISHED, EvaluationRun, Unfinished, as_json, run_from_json
 from tasks.tracking.warehouse.bulk import insert_questions, read_questions, remove_questions, remove_run
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
+from tasks.tracking.warehouse.migrations import SET_ASKED
 from tasks.tracking.warehouse.rows import from_rows, to_rows
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ QUESTIONS_AT_A_TIME = 250
 class RunHeader:
     """One run in a list of runs; what is known only at its end is None before, times are UTC without zone.
 
-    `rows_removed` is when `crosscheck clean` removed its questions; None: they are there.
+    `rows_removed` is when `crosscheck clean` removed its questions; None: they are there. `asked` is the same for runs
+    that asked the same questions of one file; its own id where that is unknown.
     """
 
     run_id: str
@@ -44,6 +46,7 @@ class RunHeader:
     rows_removed: datetime.datetime | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     mlflow_run_id: str | None = None
+    asked: str = ""
 
     @property
     def finished(self) -> bool:
@@ -51,8 +54,8 @@ class RunHeader:
         return self.status in FINISHED
 
     def asks_as(self, other: "RunHeader") -> bool:
-        """Whether it has the same benchmark, backbone and pipeline as another run, and as many questions."""
-        names = ("benchmark", "backbone", "pipeline", "revision", "questions")
+        """Whether it has the same benchmark, backbone, pipeline and questions as another run."""
+        names = ("benchmark", "backbone", "pipeline", "revision", "asked")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
@@ -147,10 +150,11 @@ class Warehouse:
         """List the runs, newest first."""
         if not self._file.path.exists():
             return ()
-        names = [each.name for each in fields(RunHeader) if each.name != "mlflow_run_id"]
+        names = [each.name for each in fields(RunHeader) if each.name not in ("mlflow_run_id", "asked")]
         with self._file.reading() as connection:
             rows = connection.execute(
-                f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id') FROM runs "
+                f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id'), "
+                "coalesce(asked, run_id) FROM runs "
                 "ORDER BY started DESC, run_id DESC"
             ).fetchall()
         return tuple(RunHeader(*row) for row in rows)
@@ -175,18 +179,6 @@ class Warehouse:
             StoredRun(run_from_json(run), status, json.loads(summary) if summary else {}, ())
             for run, status, summary in rows
         )
-
-    def asked(self, run_ids: Iterable[str]) -> dict[str, str]:
-        """Return a digest of the ids of each run's questions; a run whose questions were removed has none."""
-        if not self._file.path.exists():
-            return {}
-        with self._file.reading() as connection:
-            rows = connection.execute(
-                "SELECT run_id, md5(string_agg(question_id, chr(10) ORDER BY question_id)) FROM questions "
-                "WHERE list_contains(?::VARCHAR[], run_id) GROUP BY run_id",
-                [list(run_ids)],
-            ).fetchall()
-        return dict(rows)
 
     def same_answers(self, run: EvaluationRun, rows: Sequence[QuestionScore]) -> str:
         """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.
@@ -291,6 +283,7 @@ def _leave(
         "ex_correct = ?, ex_total = ?, summary = ? WHERE run_id = ?",
         [status, _now(), summary.get("seconds"), *counts, json.dumps(summary), run_id],
     )
+    connection.execute(f"{SET_ASKED} WHERE run_id = ?", [run_id])
 
 
 def _now() -> datetime.datetime:

@@ -70,7 +70,7 @@ _VIEWS: Mapping[str, View] = {
             "settings": "CAST(json_extract(t.run, '$.settings') AS VARCHAR)",
         },
         ("started", "run_id"),
-        hidden=("run", "summary"),
+        hidden=("run", "summary", "asked"),
     ),
     "questions": View(
         "one question of a run: its final answer and the verdict on it",

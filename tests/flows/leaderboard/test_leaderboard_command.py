@@ -1,5 +1,6 @@
 """`crosscheck leaderboard`: who is ranked against whom, who is not and why, with every number behind it."""
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import render, write_leaderboard
+from tasks.tracking.retention.kept_runs import Retention
+from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tests.support.in_process import run
@@ -81,6 +84,10 @@ def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Hom
         ("demo", 10, 1), ("demo", 10, 1), ("demo", 10, 1), ("demo", 6, 1), ("mine", 10, 1),
     ]  # fmt: skip
     assert len(leaderboard(Warehouse(home.warehouse), "mine")) == 1
+    removed = frozenset(each.run_id for each in Warehouse(home.warehouse).runs()[1:])
+    kept = Retention(datetime.datetime.now(datetime.UTC), frozenset(), removed, (), rows=False)
+    WarehouseRows(home.warehouse).remove(kept)
+    assert leaderboard(Warehouse(home.warehouse)) == boards
 
 
 def test_text_json_and_page_have_the_same_numbers(home: Home, tmp_path: Path) -> None:

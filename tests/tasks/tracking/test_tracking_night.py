@@ -21,6 +21,8 @@ from tasks.tracking.night.page import render
 from tasks.tracking.night.pins import Pin, pin_history, pins_file, write_pin
 from tasks.tracking.night.sentences import decline, facts
 from tasks.tracking.pages.text import visible
+from tasks.tracking.retention.kept_runs import Retention
+from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tasks.wording import duration
 from tests.support.disk import Disk, disk
@@ -249,6 +251,23 @@ def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_
     hours = [past.started.hour for past in judged.entry.trend]
     assert hours == [1, 6, 7], "the second was mended by the sixth"
     assert all(past.ex == Ratio(11, 20) for past in judged.entry.trend)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_the_trend_begins_where_other_questions_were_asked_or_another_rule_was_chosen(
+    warehouse: Warehouse, *, removed: bool
+) -> None:
+    _, plain = two_runs(3, 1, 20)
+    before, after = (replace(plain, rows=rows) for rows in (plain.rows[:10], plain.rows[10:]))
+    strict = replace(after, run=replace(after.run, rule="strict"))
+    runs = [*[before] * 3, *[strict] * 2, *[after] * 2]
+    kept = keep(warehouse, runs)[-1]
+    if removed:
+        old = frozenset(run.run_id for run in warehouse.runs()[1:])
+        store = WarehouseRows(warehouse._file.path)
+        store.remove(Retention(START, frozenset(), old, (), rows=False))
+    entry = compared(entry_of(*kept), Baselines(), warehouse, Gate())
+    assert [past.started.hour for past in entry.trend] == [6, 7]
 
 
 def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -80,10 +80,10 @@ def test_the_baselines_of_the_latest_night_are_kept_whatever_its_age() -> None:
 def test_the_latest_baseline_of_each_combination_is_kept_whatever_its_age() -> None:
     """Of a combination that is evaluated rarely, or that could not be evaluated since; in part or in whole."""
     runs = (
-        replace(run("latest", 50), questions=2),
+        replace(run("latest", 50), asked="a part"),
         run("worse", 60),
         run("baseline", 80),
-        replace(run("baseline-of-part", 90), questions=2),
+        replace(run("baseline-of-part", 90), asked="a part"),
         run("older", 100),
     )
     nights = (night(1), night(50, "baseline-of-part"), night(60, "baseline"), night(91, "older"))
