@@ -89,11 +89,11 @@ PROMISES: dict[str, Promise] = {
     ),
     "postgresql": Promise(
         "The same on PostgreSQL, with its roles, sequences and large objects",
-        175,
+        181,
         "tasks/database/test_engines_hostile.py",
     ),
     "mysql": Promise(
-        "The same on MariaDB, through the engine of MySQL", 170, "tasks/database/test_engines_hostile.py"
+        "The same on MariaDB, through the engine of MySQL", 172, "tasks/database/test_engines_hostile.py"
     ),
     "disk": Promise(
         "A disk that is full or read-only: each store, made or used on it, works or says so in one message, and is "

@@ -22,7 +22,8 @@ class Gate:
 
     Attributes:
         comment: pattern of blanks and comments before the first word.
-        refused: pattern of names that are refused; the first group that matches is the name that the message gives.
+        refused: pattern of names that are refused, of functions with what begins their arguments, or a comment before
+            these; the first group that matches is the name that the message gives.
     """
 
     comment: re.Pattern[str]
@@ -58,7 +59,7 @@ POSTGRESQL = Gate(
             | pg_(?:try_)?advisory_\w+ | pg_log_\w+ | lo_\w+ | loread | lowrite | set_config | dblink\w*
             | (?:query|table|cursor|schema|database)_to_xml\w* | ts_stat | pg_stat_get_activity
             | pg_stat_get_backend_activity\w* | pg_blocking_pids
-        )"?\s*\(
+        )"?\s*(?:\(|--|/\*)
         | \b(pg_stat_activity | pg_stat_statements\w* | pg_prepared_statements | pg_cursors | pg_authid | pg_shadow
             | pg_hba_file_rules | pg_file_settings | pg_user_mapping\w*)\b
         | (u&")"""
@@ -69,7 +70,7 @@ MYSQL = Gate(
     re.compile(
         r"""(?ix)
         (/\*M?!) | \b(into\s+(?:outfile|dumpfile)) | \b(load_file|get_lock|release_lock|release_all_locks
-            |master_pos_wait|master_gtid_wait|source_pos_wait|sys_exec|sys_eval)\s*\(
+            |master_pos_wait|master_gtid_wait|source_pos_wait|sys_exec|sys_eval)\s*(?:\(|--|\#|/\*)
         | \b(processlist | user_privileges) \b | \b(performance_schema | mysql | sys)`?\s*\."""
     ),
 )
