@@ -6,7 +6,7 @@
 | boolean | bool | true equals 1, as in SQLite |
 | integer of any width | int | 1 equals 1.0 |
 | real, double | float | NaN equals NaN; compared without tolerance |
-| decimal, numeric | int if it is whole, else the nearest float | 2.50 equals 2.5; digits past a double's do not count |
+| decimal, numeric | int if it is whole, else the nearest float; str beyond 300 digits | 2.50 equals 2.5; digits past a double's do not count |
 | text, enum, char, network address, bit string | str | char(n) keeps its blanks |
 | date, time, timestamp | str, `2026-11-01 09:30:00` | it equals the text that SQLite stores; no fraction of 0 |
 | time with a time zone | str in UTC, ending in `+00:00` | the same moment is equal in any zone |
@@ -59,8 +59,10 @@ def number(value: Decimal) -> int | float:
 
 
 def canonical_json(value: Any) -> str:
-    """Return JSON with sorted keys and without blanks; what JSON lacks becomes text."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_in_json)
+    """Return JSON with sorted keys and without blanks; what JSON lacks becomes text, keys of maps too."""
+    return json.dumps(
+        _with_plain_keys(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_in_json
+    )
 
 
 def reread_json(text: str) -> str:
@@ -93,11 +95,22 @@ def _interval(value: timedelta) -> str:
     return written if not seconds else f"{written} {sign}{clock}"
 
 
+def _with_plain_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key if isinstance(key, _KEYS) else str(_in_json(key)): _with_plain_keys(item)
+            for key, item in value.items()
+        }
+    return [_with_plain_keys(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _in_json(value: Any) -> Any:
     found = plain(value)
     return list(found) if isinstance(found, tuple) else found.hex() if isinstance(found, bytes) else found
 
 
+_KEYS = (str, int, float, type(None))
+"""Types of a map's keys that JSON can have."""
 _AS_IT_IS = frozenset({int, float, str, bytes, bool, type(None)})
 _BY_TYPE: dict[type, Callable[[Any], Any]] = {
     Decimal: number,

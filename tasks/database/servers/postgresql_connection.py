@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CANCEL_AFTER_S = 0.1
 """Seconds after the deadline at which the query is cancelled from outside."""
+TOO_LARGE = frozenset({"53100", "53200", "53400", "54000"})
+"""The disk is full, out of memory, beyond `temp_file_limit`, a value that is too large."""
 CHUNK = 64
 """Rows that the driver holds at once."""
 
@@ -41,7 +43,7 @@ class PostgresConnection(Connection):
         """Start one query in a read-only transaction."""
         self._read = False
         if not POSTGRESQL.check(sql):
-            return PostgresCursor(self, None, None, iter(()))
+            return PostgresCursor(self, None, None)
         connection = self._connection
         milliseconds = max(1, int(deadline.left * 1000))
         connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {milliseconds}")
@@ -51,11 +53,13 @@ class PostgresConnection(Connection):
         rows = cursor.stream(sql, size=chunk)
         try:
             first = next(rows, None)
+            described = cursor.description
+            columns = self._described(sql) if described is None else tuple(each.name for each in described)
         except BaseException:
             self.end(watchdog)
             raise
         self._read = True
-        return PostgresCursor(self, watchdog, cursor, rows, first)
+        return PostgresCursor(self, watchdog, columns, rows, first)
 
     def end(self, watchdog: Watchdog | None) -> None:
         """Roll back, and reset the session; a connection that cannot be reset is closed."""
@@ -69,6 +73,13 @@ class PostgresConnection(Connection):
             self._connection.execute("DISCARD ALL")
         except driver().Error:
             self._connection.close()
+
+    def _described(self, sql: str) -> tuple[str, ...]:
+        """Return the columns of a query that gave no row: the driver drops the description of such a stream."""
+        connection = self._connection.pgconn
+        connection.prepare(b"", sql.encode())
+        described = connection.describe_prepared(b"")
+        return tuple((described.fname(place) or b"").decode() for place in range(described.nfields))
 
     def recover(self, error: BaseException) -> bool:
         """Connect again where the server closed the connection before it gave a row.
@@ -91,7 +102,7 @@ class PostgresConnection(Connection):
         state = getattr(error, "sqlstate", None)
         if state == "57014":
             return "timeout", ""
-        if state in ("53200", "54000"):
+        if state in TOO_LARGE:
             return "too_large", str(error).strip()
         if isinstance(error, driver().Error) and unreachable(error):
             raise DatabaseUnavailableError(f"{self._location}: {first_line(error)}") from error
@@ -128,15 +139,13 @@ class PostgresCursor(Cursor):
         self,
         connection: PostgresConnection,
         watchdog: Watchdog | None,
-        cursor: Any,
+        columns: tuple[str, ...] | None,
         rows: Any = (),
         first: tuple[Any, ...] | None = None,
     ) -> None:
-        self._connection, self._watchdog, self._cursor, self._rows = connection, watchdog, cursor, rows
+        self._connection, self._watchdog, self._rows = connection, watchdog, rows
         self._waiting = [] if first is None else [first]
-        self.columns = None
-        if cursor is not None and cursor.description is not None:
-            self.columns = tuple(entry.name for entry in cursor.description)
+        self.columns = columns
 
     def fetch(self, rows: int) -> list[tuple[Any, ...]]:
         """Return the next rows."""

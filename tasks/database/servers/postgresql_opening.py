@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tasks.database.location import Location
-from tasks.database.plain import canonical_json, number, plain
+from tasks.database.plain import number, plain, reread_json
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ OPTIONS = (
     "-c default_transaction_read_only=on -c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres "
     "-c bytea_output=hex -c extra_float_digits=1"
 )
+GONE = frozenset({"25P03", "53000", "53300", "57P01", "57P02", "57P03", "57P05"})
+"""States that say that the server is gone or has too many connections, beside those of lost connections."""
+MOST_DIGITS = 300
+"""Digits before the point of a numeric that is read as a number: no double has more."""
 _AS_TEXT = """
     date timestamp time interval uuid inet cidr int4range int8range numrange tsrange tstzrange daterange
     int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange
@@ -86,17 +90,11 @@ def open_connection(
 
 
 def unreachable(error: BaseException) -> bool:
-    """Return whether an error of the driver says that the server is gone, not that the SQL is wrong."""
+    """Return whether an error of the driver says that the server is gone or full, not that the SQL is wrong."""
     state = getattr(error, "sqlstate", None)
     if state is None:
         return isinstance(error, driver().OperationalError)
-    return (state[:2] in ("08", "53") and state != "53200") or state in (
-        "57P01",
-        "57P02",
-        "57P03",
-        "57P05",
-        "25P03",
-    )
+    return state[:2] == "08" or state in GONE
 
 
 def first_line(error: BaseException) -> str:
@@ -107,12 +105,12 @@ def first_line(error: BaseException) -> str:
 def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
     from psycopg.adapt import Loader
     from psycopg.types.datetime import TimetzLoader
-    from psycopg.types.json import JsonLoader
     from psycopg.types.string import TextLoader
 
     class Number(Loader):
-        def load(self, data: Any) -> int | float:
-            return number(Decimal(bytes(data).decode()))
+        def load(self, data: Any) -> int | float | str:
+            text = bytes(data).decode()
+            return text if len(text.partition(".")[0]) > MOST_DIGITS else number(Decimal(text))
 
     class Moment(Loader):
         def load(self, data: Any) -> str:
@@ -123,9 +121,9 @@ def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
         def load(self, data: Any) -> Any:
             return plain(super().load(data))
 
-    class Json(JsonLoader):
+    class Json(Loader):
         def load(self, data: Any) -> str:
-            return canonical_json(super().load(data))
+            return reread_json(bytes(data).decode())
 
     adapters = connection.adapters
     known = {info.name for info in adapters.types}

@@ -19,6 +19,8 @@ from tasks.database.urls import database_name, locate
 from tasks.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.records import ColumnName
 from tasks.retrieval.values.index import ValueIndex
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.rules import DEFAULT_RULES
 from tests.support import mariadb, postgres
 from tests.support.unchanged import verify_unchanged
 
@@ -63,6 +65,23 @@ def test_a_schema_is_read_with_types_keys_comments_and_samples(shop: Location) -
     assert town.primary_key == ("id",)
     (key,) = schema.foreign_keys
     assert (key.table, key.columns, key.parent, key.parent_columns) == ("shop", ("town",), "town", ("id",))
+
+
+async def test_a_result_without_rows_is_a_result_with_its_columns(shop: Location) -> None:
+    database = open_database(shop, "shop")
+    empty = "SELECT name AS town, count(*) AS n FROM town WHERE id > 2 GROUP BY name"
+    async with SqlWorkers(1) as workers:
+        found = await workers.execute(database, empty)
+        assert (found.status, found.error, found.rows, found.row_count) == ("ok", "", (), 0)
+        assert found.columns == ("town", "n")
+        candidates = {"empty": f"{empty} LIMIT 1", "rows": "SELECT name, 1 FROM town", "none": "-- SELECT 1"}
+        verdicts = await Judge(workers, DEFAULT_RULES, 5).verdicts(database, empty, candidates)
+        assert {name: set(each.correct.values()) for name, each in verdicts.items()} == {
+            "empty": {True},
+            "rows": {False},
+            "none": {False},
+        }
+        assert [each.status for each in verdicts.values()] == ["ok", "ok", "error"]
 
 
 def test_values_that_a_question_means_are_found(shop: Location, tmp_path: Path) -> None:
@@ -160,6 +179,19 @@ async def test_a_connection_that_the_server_closed_is_opened_again_and_a_lost_se
             with pytest.raises(DatabaseUnavailableError):
                 await workers.execute(database, "SELECT count(*) FROM town")
             postgres.execute(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+            assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
+
+
+async def test_a_query_beyond_the_limit_of_temporary_files_is_too_large_and_the_server_is_not_lost() -> None:
+    with postgres.new_reader(*TABLES) as url:
+        reader = url.partition("@")[0].removeprefix("postgresql://")
+        postgres.execute(f"{postgres.SERVER}/postgres", f"ALTER ROLE {reader} SET temp_file_limit = '1MB'")
+        database = open_database(locate(url), "shop")
+        sorting = "SELECT i, repeat('x', 100) FROM generate_series(1, 100000) AS g(i) ORDER BY 2, 1"
+        async with SqlWorkers(1) as workers:
+            found = await workers.execute(database, sorting)
+            assert (found.status, found.row_count) == ("too_large", None)
+            assert "temp_file_limit" in found.error
             assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
 
 
