@@ -32,8 +32,8 @@ from tasks.database.sqlite.restrictions import tolerant_text
 Kind = Literal["integer", "real", "boolean", "date", "timestamp", "text", "blob"]
 Invalid = Literal["text", "null"]
 
-VERSION = 1
-"""Raised when databases have to be loaded anew, because a rule of this module has changed."""
+VERSION = 2
+"""Raised when databases have to be loaded anew, because a rule of this module or of a target has changed."""
 AT_ONCE = 60
 """Columns that one query looks at: SQLite allows 2000 expressions."""
 _DATE = "date({0}, '+0 days') IS {0} AND {0} >= '0001'"

@@ -88,6 +88,20 @@ async def test_a_copy_has_the_same_values_as_types_of_the_engine(shop: Database,
     }
 
 
+async def test_texts_that_end_in_blanks_stay_different(target: Location, tmp_path: Path) -> None:
+    path = tmp_path / "code.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "CREATE TABLE code (id TEXT PRIMARY KEY, name TEXT); INSERT INTO code VALUES ('a', 'x'), ('a ', 'x ')"
+        )
+    assert load(open_database(path, "code"), target).notes == ()
+    async with SqlWorkers(1) as workers:
+        copy = open_database(target, "code")
+        found = await workers.execute(copy, "SELECT name, count(*) FROM code GROUP BY name ORDER BY name")
+        assert found.rows == (("x", 1), ("x ", 1)), found.error
+        assert (await workers.execute(copy, "SELECT id FROM code WHERE name = 'x'")).rows == (("a",),)
+
+
 def test_keys_that_hold_and_comments_are_copied_and_the_mark_is_not_shown(
     shop: Database, target: Location
 ) -> None:

@@ -20,6 +20,12 @@ _DENIED = frozenset({1044, 1045, 1142, 1227, 1410})
 MOST_IN_KEY = 768
 """Characters of a text in a key; a key has 3072 bytes."""
 MOST_IN_COMMENT = 1024
+_BY_BYTES = """
+SELECT collation_name FROM information_schema.collations
+WHERE collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin', 'utf8mb4_bin')
+ORDER BY collation_name = 'utf8mb4_bin' LIMIT 1
+"""
+"""The collation by bytes; in the last one, the only one of MySQL 5.7, blanks at the end of a text do not count."""
 
 
 @TARGETS.register("mysql")
@@ -76,10 +82,11 @@ class MysqlTarget(Target):
             views = {name for (name, *_) in self._execute("SHOW FULL TABLES WHERE Table_type = 'VIEW'")}
             for name in held.tables:
                 self._execute(f"DROP {'VIEW' if name in views else 'TABLE'} {self.name(name)}")
+        ((collation,),) = self._execute(_BY_BYTES)
         keyed = {(key.table, column) for key in plan.foreign_keys for column in key.columns}
         wide = {table.name for table in plan.tables if self._too_wide(table)}
         for table in plan.tables:
-            self._execute(self._creation(table, keyed, wide))
+            self._execute(self._creation(table, keyed, wide, collation))
         self._execute("BEGIN")
         for table in plan.tables:
             self._copy(source, table, on_rows)
@@ -114,7 +121,9 @@ class MysqlTarget(Target):
         if self._connection is not None:
             self._connection.close()
 
-    def _creation(self, table: LoadedTable, keyed: set[tuple[str, str]], wide: set[str]) -> str:
+    def _creation(
+        self, table: LoadedTable, keyed: set[tuple[str, str]], wide: set[str], collation: str
+    ) -> str:
         """Return CREATE TABLE; a text in a key needs a length, any other has none."""
         parts = []
         for column in table.columns:
@@ -132,7 +141,7 @@ class MysqlTarget(Target):
             f" COMMENT {self._connection.escape(table.comment[:MOST_IN_COMMENT])}" if table.comment else ""
         )
         body = ", ".join(parts)
-        return f"CREATE TABLE {self.name(table.name)} ({body}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin{comment}"
+        return f"CREATE TABLE {self.name(table.name)} ({body}) CHARACTER SET utf8mb4 COLLATE {collation}{comment}"
 
     def _too_wide(self, table: LoadedTable) -> bool:
         """Return whether a primary key has more bytes than a key may have."""
