@@ -6,7 +6,7 @@ A SQLite column may hold values of any class, so its values decide, not its decl
 |--|--|--|
 | BOOL... | 0 and 1 only | boolean |
 | DATE..., DATETIME, TIMESTAMP | texts `2026-11-01` only | date |
-| DATE..., DATETIME, TIMESTAMP | such texts, or `2026-11-01 09:30:00`, with T and a fraction or not | timestamp |
+| DATE..., DATETIME, TIMESTAMP | such texts, or `2026-11-01 09:30:00`, with T and a fraction of 6 digits or not | timestamp |
 | anything else | whole numbers only | integer of 64 bits |
 | anything | numbers | double; DECIMAL too, because SQLite computes with doubles |
 | anything | BLOBs only | blob |
@@ -36,10 +36,11 @@ VERSION = 2
 """Raised when databases have to be loaded anew, because a rule of this module or of a target has changed."""
 AT_ONCE = 60
 """Columns that one query looks at: SQLite allows 2000 expressions."""
-_DATE = "date({0}, '+0 days') IS {0} AND {0} >= '0001'"
+# the year as an expression: a column declared as DATE would be compared with a number
+_DATE = "date({0}, '+0 days') IS {0} AND substr({0}, 1, 4) >= '0001'"
 _MOMENT = (
     "({date} OR (strftime('%Y-%m-%d %H:%M:%S', {0}, '+0 days') IS replace(substr({0}, 1, 19), 'T', ' ') "
-    "AND {0} >= '0001' AND (length({0}) = 19 OR (substr({0}, 20) GLOB '.[0-9]*' "
+    "AND substr({0}, 1, 4) >= '0001' AND (length({0}) = 19 OR (length({0}) <= 26 AND substr({0}, 20) GLOB '.[0-9]*' "
     "AND substr({0}, 21) NOT GLOB '*[^0-9]*'))))"
 )
 _FITS = {
@@ -224,7 +225,9 @@ class Source:
             notes.append(f"Without the foreign key {named}, whose types differ.")
             return False
         present = " AND ".join(f"c.{quoted(one, SQLITE)} IS NOT NULL" for one, _ in pairs)
-        same = " AND ".join(f"p.{quoted(other, SQLITE)} = c.{quoted(one, SQLITE)}" for one, other in pairs)
+        same = " AND ".join(
+            f"p.{quoted(other, SQLITE)} = c.{quoted(one, SQLITE)} COLLATE BINARY" for one, other in pairs
+        )
         orphans = self._one(
             f"SELECT count(*) FROM {quoted(key.table, SQLITE)} c WHERE {present} AND NOT EXISTS "
             f"(SELECT 1 FROM {quoted(key.parent, SQLITE)} p WHERE {same})"

@@ -102,6 +102,31 @@ async def test_texts_that_end_in_blanks_stay_different(target: Location, tmp_pat
         assert (await workers.execute(copy, "SELECT id FROM code WHERE name = 'x'")).rows == (("a",),)
 
 
+ODD_KEYS = """
+CREATE TABLE "100 %s" (id TEXT PRIMARY KEY COLLATE NOCASE); INSERT INTO "100 %s" VALUES ('a'), ('b');
+CREATE TABLE item (code TEXT REFERENCES "100 %s" (id)); INSERT INTO item VALUES ('A'), ('b');
+CREATE TABLE old (day DATE, at DATETIME, exact DATETIME, place TEXT PRIMARY KEY);
+INSERT INTO old VALUES ('0000-01-01', '-0044-03-15 09:30:00', '2026-11-01 09:30:00.1234567', 'Rome');
+"""
+
+
+async def test_keys_and_moments_that_an_engine_takes_otherwise_are_copied_as_they_are(
+    target: Location, tmp_path: Path
+) -> None:
+    path = tmp_path / "odd.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(ODD_KEYS)
+    source = open_database(path, "odd")
+    done = load(source, target)
+    assert [note for note in done.notes if "which 1 of 2 rows break" in note]
+    copy = open_database(target, "odd")
+    assert copy.schema.foreign_keys == ()
+    async with SqlWorkers(1) as workers:
+        for table in ("item", "old"):
+            found = [await workers.execute(each, f"SELECT * FROM {table}") for each in (source, copy)]
+            assert found[0].rows == found[1].rows
+
+
 def test_keys_that_hold_and_comments_are_copied_and_the_mark_is_not_shown(
     shop: Database, target: Location
 ) -> None:

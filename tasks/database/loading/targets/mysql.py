@@ -150,7 +150,7 @@ class MysqlTarget(Target):
 
     def _copy(self, source: Source, table: LoadedTable, on_rows: Callable[[int], None]) -> None:
         values = ", ".join(["%s"] * len(table.columns))
-        sql = f"INSERT INTO {self.name(table.name)} VALUES ({values})"
+        sql = f"INSERT INTO {self.name(table.name).replace('%', '%%')} VALUES ({values})"
         # there is no infinity
         rows = (
             tuple(None if value in _INFINITE else value for value in row) if _INFINITE & {*row} else row
