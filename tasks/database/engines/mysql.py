@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tasks.database.engine import ENGINES, Connection, StreamedValues, Structure, Values
+from tasks.database.engine import ENGINES, Connection, Structure, Values
 from tasks.database.identifiers import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.servers.engine import ServerEngine
+from tasks.database.servers.engine import ServerEngine, ServerValues
 from tasks.database.servers.fingerprint import fingerprint
 from tasks.database.servers.mysql_connection import MysqlConnection
 from tasks.database.servers.mysql_opening import driver, explained, open_reading, unreachable
@@ -107,11 +107,10 @@ def _product(connection: Any, parts: int) -> str:
     return f"{name} {'.'.join(version[:parts])}"
 
 
-class MysqlValues(StreamedValues):
+class MysqlValues(ServerValues):
     """The values of a database."""
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    dialect = DIALECT
 
     def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
         """Yield the different texts of a column of text; other types have none. Case and accents count."""
@@ -123,28 +122,9 @@ class MysqlValues(StreamedValues):
             ):
                 yield raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw, uses
 
-    def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
-        """Yield different numbers of a column."""
-        name, source = quoted(column, DIALECT), quoted(table, DIALECT)
-        if self._type(table, column) in _NUMBERS:
-            for (value,) in self._rows(
-                f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {most}"
-            ):
-                yield value
-
-    def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
-        """Yield the most frequent numbers among the first of a column."""
-        name, source = quoted(column, DIALECT), quoted(table, DIALECT)
-        if self._type(table, column) in _NUMBERS:
-            first = f"(SELECT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {among}) AS first"
-            for (value,) in self._rows(
-                f"SELECT {name} FROM {first} GROUP BY {name} ORDER BY count(*) DESC, {name} LIMIT {most}"
-            ):
-                yield value
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+    def has_numbers(self, table: str, column: str) -> bool:
+        """Return whether the type of a column is one of numbers."""
+        return self._type(table, column) in _NUMBERS
 
     def _type(self, table: str, column: str) -> str:
         with self._connection.cursor() as cursor:

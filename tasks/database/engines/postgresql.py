@@ -2,21 +2,18 @@
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tasks.database.engine import ENGINES, Connection, StreamedValues, Structure, Values
+from tasks.database.engine import ENGINES, Connection, Structure, Values
 from tasks.database.identifiers import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.servers.engine import ServerEngine
+from tasks.database.servers.engine import ServerEngine, ServerValues
 from tasks.database.servers.fingerprint import fingerprint
 from tasks.database.servers.postgresql_connection import PostgresConnection
 from tasks.database.servers.postgresql_opening import driver, open_reading, unreachable
 from tasks.database.servers.postgresql_structure import DIALECT, read_structure
 from tasks.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
-
-if TYPE_CHECKING:
-    import psycopg
 
 _ABSENT = re.compile(r'database "[^"]*" does not exist')
 _READER = (
@@ -110,11 +107,10 @@ class Postgresql(ServerEngine):
             return fingerprint(read_structure(connection, 0), server, location.version, count)
 
 
-class PostgresValues(StreamedValues):
+class PostgresValues(ServerValues):
     """The values of a database."""
 
-    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
-        self._connection = connection
+    dialect = DIALECT
 
     def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
         """Yield the different texts of a column of text or of an enum; other types have none."""
@@ -125,28 +121,9 @@ class PostgresValues(StreamedValues):
                 f"WHERE length({name}::text) BETWEEN 1 AND {longest} GROUP BY 1"
             )
 
-    def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
-        """Yield different numbers of a column."""
-        name, source = quoted(column, DIALECT), quoted(table, DIALECT)
-        if self._category(table, column) == "N":
-            for (value,) in self._rows(
-                f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {most}"
-            ):
-                yield value
-
-    def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
-        """Yield the most frequent numbers among the first of a column."""
-        name, source = quoted(column, DIALECT), quoted(table, DIALECT)
-        if self._category(table, column) == "N":
-            first = f"(SELECT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {among}) AS first"
-            for (value,) in self._rows(
-                f"SELECT {name} FROM {first} GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {most}"
-            ):
-                yield value
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+    def has_numbers(self, table: str, column: str) -> bool:
+        """Return whether the type of a column is one of numbers."""
+        return self._category(table, column) == "N"
 
     def _category(self, table: str, column: str) -> str:
         row = self._connection.execute(

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from tasks.database.engine import Engine, Structure, Values
+from tasks.database.engine import Engine, StreamedValues, Structure, Values
+from tasks.database.identifiers import quoted
 from tasks.database.location import Location
 from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError
 
@@ -108,3 +109,41 @@ class ServerEngine(Engine):
             return self.stream(self.open(location))
         except self.driver_error() as error:
             raise self.refused(location, "", error) from error
+
+
+class ServerValues(StreamedValues):
+    """The values of a database on a server, read by a connection."""
+
+    dialect: ClassVar[str]
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @abstractmethod
+    def has_numbers(self, table: str, column: str) -> bool:
+        """Return whether the type of a column is one of numbers."""
+
+    @abstractmethod
+    def _rows(self, sql: str) -> Iterator[Any]:
+        """Yield the rows of a query as the server sends them."""
+
+    def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
+        """Yield different numbers of a column."""
+        if self.has_numbers(table, column):
+            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+            rows = self._rows(f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {most}")
+            yield from (value for (value,) in rows)
+
+    def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
+        """Yield the most frequent numbers among the first of a column."""
+        if self.has_numbers(table, column):
+            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+            first = f"(SELECT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {among}) AS first"
+            rows = self._rows(
+                f"SELECT {name} FROM {first} GROUP BY {name} ORDER BY count(*) DESC, {name} LIMIT {most}"
+            )
+            yield from (value for (value,) in rows)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
