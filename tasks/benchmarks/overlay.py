@@ -22,7 +22,7 @@ from tasks.benchmarks.files.readers import read_json
 from tasks.errors import DataError, did_you_mean
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import QuestionId
-from tasks.wording import storable
+from tasks.wording import and_more, counted, storable
 
 Action = Literal["replace", "add", "withdraw", "undecided"]
 
@@ -87,11 +87,9 @@ class Overlay:
         found = [*self.problems, *further]
         if not found:
             return
-        left = len(found) - SHOWN_PROBLEMS
-        lines = [*found[:SHOWN_PROBLEMS], *([f"and {left:,} more"] if left > 0 else [])]
-        counted = "1 problem" if len(found) == 1 else f"{len(found):,} problems"
+        lines = filter(None, (*found[:SHOWN_PROBLEMS], and_more(found, SHOWN_PROBLEMS)))
         raise DataError(
-            f"The corrected golds of {self.file} cannot be used, {counted}:\n"
+            f"The corrected golds of {self.file} cannot be used, {counted(len(found), 'problem')}:\n"
             + "\n".join(f"  {line}" for line in lines)
             + '\n"crosscheck verify-gold --overlay FILE" checks the file; without benchmark.golds there is only the '
             "official score."

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import yaml
 
-from tasks.benchmarks.files.pairs import read_objects
+from tasks.benchmarks.files.pairs import DATABASE_NAMES, ID_NAMES, read_objects
 from tasks.benchmarks.files.readers import Row, files_digest
 from tasks.database.engine import engine_of
 from tasks.database.location import Location
@@ -19,8 +19,6 @@ from tasks.errors import ConfigurationError, DataError
 from tasks.files import write_whole
 
 SQL_NAMES = ("sql", "query", "gold_sql", "gold", "gold_query")
-ID_NAMES = ("question_id", "id")
-DATABASE_NAMES = ("db_id", "database", "database_id", "db")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from pathlib import Path
 from tasks.benchmarks.files.readers import Row, json_line_rows, json_rows, read_text
 from tasks.errors import DataError
 
+ID_NAMES = ("question_id", "instance_id", "id")
+DATABASE_NAMES = ("db_id", "database_id", "database", "db")
+"""What the keys of a question's id and of its database may be called, in plain names; of several the first counts."""
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """What may separate columns, in words."""
 

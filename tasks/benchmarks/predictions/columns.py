@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.benchmarks.files.pairs import plain_name
+from tasks.benchmarks.files.pairs import DATABASE_NAMES, ID_NAMES, plain_name
 from tasks.errors import DataError
 
-ID_KEYS = ("question_id", "instance_id", "id")
 PREDICTED_KEYS = ("predicted_sql", "prediction", "pred_sql", "predicted")
 """Names that say that a column holds predictions, whatever else there is."""
 SQL_KEYS = (*PREDICTED_KEYS, "sql", "query")
-DATABASE_KEYS = ("db_id", "database_id", "database", "db")
 GOLD_WORDS = frozenset({"gold", "golden", "reference", "target", "truth", "expected"})
 _SQL_WORD = re.compile(r"sql|query|pred\w*|generated")
 
@@ -56,7 +54,7 @@ def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading
         DataError: the id or the SQL is missing (both are said at once), or several columns may hold the SQL.
     """
     names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
-    identity = None if reading.by_position else _named(names, ID_KEYS)
+    identity = None if reading.by_position else _named(names, ID_NAMES)
     found = _sql_columns(names, rows) if reading.sql_column is None else _asked(names, reading.sql_column)
     if len(found) > 1:
         shown = ", ".join(f'"{name}"' for name in found)
@@ -66,7 +64,7 @@ def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading
         )
     lacking, hints = [], []
     if identity is None and not reading.by_position:
-        lacking.append(f"question id ({', '.join(ID_KEYS)})")
+        lacking.append(f"question id ({', '.join(ID_NAMES)})")
         hints.append("name the id so, or add --by-position if prediction N belongs to question N")
     if not found:
         lacking.append(f"SQL ({', '.join(SQL_KEYS)})" if reading.sql_column is None else reading.sql_column)
@@ -76,7 +74,7 @@ def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading
         raise DataError(
             f"{place}: there is no {listed}; it has {', '.join(names) or 'nothing'}. {hint[0].upper()}{hint[1:]}."
         )
-    return Columns(identity, found[0], _named(names, DATABASE_KEYS))
+    return Columns(identity, found[0], _named(names, DATABASE_NAMES))
 
 
 def _named(names: Sequence[str], wanted: Sequence[str]) -> str | None:
