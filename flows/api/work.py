@@ -20,9 +20,9 @@ def evaluate(settings: "EvaluationSettings", control: Control) -> Run:
     from flows.questions.launch import launched
 
     with launched(settings, control, flow="flows.evaluation.flow") as prefect:
-        from flows.evaluation.flow import evaluation
+        from flows.evaluation.flow import evaluation_flow
 
-        return Run.of(prefect.loop.run(evaluation(control, prefect.preparation)(settings)).value)
+        return Run.of(prefect.loop.run(evaluation_flow(control, prefect.preparation)(settings)).value)
 
 
 def rerun(plan: "RerunPlan", control: Control) -> Run:
@@ -30,9 +30,9 @@ def rerun(plan: "RerunPlan", control: Control) -> Run:
     from flows.questions.launch import launched
 
     with launched(plan.settings, control, flow="flows.rerun.flow") as prefect:
-        from flows.rerun.flow import rerunning
+        from flows.rerun.flow import rerun_flow
 
-        return Run.of(prefect.loop.run(rerunning(plan, control, prefect.preparation)(plan.asked_for)).value)
+        return Run.of(prefect.loop.run(rerun_flow(plan, control, prefect.preparation)(plan.asked_for)).value)
 
 
 def sweep(

@@ -12,8 +12,8 @@ import click
 
 from flows.report.exit_codes import ExitCode
 from flows.runtime.core_dumps import forbid_core_dumps
+from flows.runtime.fast_exit import FastExit
 from flows.runtime.garbage import collect_garbage_seldom
-from flows.runtime.leaving import Leaving
 from tasks.errors import CrosscheckError
 
 
@@ -156,9 +156,9 @@ def crosscheck() -> None:
 
 def main() -> None:
     """Run the command that the process was started for, and exit with the code of `run`."""
-    leaving = Leaving()
+    fast_exit = FastExit()
     collect_garbage_seldom()
-    leaving.with_code(run(sys.argv[1:]))
+    fast_exit.with_code(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -71,7 +71,7 @@ class Matrix(Choice):
         ]
 
 
-class Rerun(Labels):
+class RerunForm(Labels):
     """Parameters of a re-run: the run, and the questions to ask again."""
 
     run: str = "latest"

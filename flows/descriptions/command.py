@@ -35,9 +35,9 @@ def command(given: options.Evaluation) -> int:
     with open_progress(sys.stderr) as progress:
         control = Control(progress)
         with launched(settings, control) as prefect:
-            from flows.descriptions.flow import describing
+            from flows.descriptions.flow import prepare_flow
 
-            prepared = prefect.loop.run(describing(control, prefect.preparation)(settings))
+            prepared = prefect.loop.run(prepare_flow(control, prefect.preparation)(settings))
     given.emit(
         asdict(prepared),
         lambda stream: click.echo(

@@ -45,7 +45,7 @@ class Prepared:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-def describing(
+def prepare_flow(
     control: Control, preparation: Preparation
 ) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Prepared]]:
     """Return the flow `prepare` of a prepared benchmark, which takes the settings of an evaluation."""

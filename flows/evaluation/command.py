@@ -78,9 +78,9 @@ def command(given: EvaluateOptions) -> int:
         if given.details and kind_of(settings.backbone).paid:
             progress.note(longest_call(settings.backbone))
         with launched(settings, control, flow="flows.evaluation.flow") as prefect:
-            from flows.evaluation.flow import evaluation
+            from flows.evaluation.flow import evaluation_flow
 
-            evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(settings)).value
+            evaluated = prefect.loop.run(evaluation_flow(control, prefect.preparation)(settings)).value
     given.emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),

@@ -8,7 +8,7 @@ from prefect.runtime import flow_run
 
 from flows.deployed.forms import EvaluationForm
 from flows.deployed.worker import as_prefect_state, completed, deployed_run, open_home, settings_of
-from flows.evaluation.flow import evaluation as evaluation_flow
+from flows.evaluation.flow import evaluation_flow
 from flows.runtime.control import Control
 
 DEMO = EvaluationForm()

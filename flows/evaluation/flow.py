@@ -19,7 +19,7 @@ from flows.sharding.launch import answer_in_shards
 from tasks.settings.evaluation import EvaluationSettings
 
 
-def evaluation(
+def evaluation_flow(
     control: Control, preparation: Preparation | None = None
 ) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Unsearched[EvaluationResult]]]:
     """Return the flow `evaluate`, which takes the settings of an evaluation.

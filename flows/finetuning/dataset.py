@@ -41,9 +41,9 @@ def run_dataset(
                 progress.step(f"{place} of {len(splits)}: {settings.benchmark.name}")
                 control = Control(progress)
                 with launched(settings, control, server) as prefect:
-                    from flows.finetuning.pairs import making_pairs
+                    from flows.finetuning.pairs import pairs_flow
 
-                    flow = making_pairs(control, prefect.preparation)
+                    flow = pairs_flow(control, prefect.preparation)
                     made.append(prefect.loop.run(flow(settings, evaluated)))
     from flows.finetuning.pairs import write_splits
 

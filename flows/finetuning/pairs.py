@@ -70,7 +70,7 @@ class SplitPairs:
 PairsFlow = Flow[[EvaluationSettings, Evaluated], Coroutine[Any, Any, SplitPairs]]
 
 
-def making_pairs(control: Control, preparation: Preparation) -> PairsFlow:
+def pairs_flow(control: Control, preparation: Preparation) -> PairsFlow:
     """Return the flow `finetune-dataset` of a prepared training split."""
 
     @flow(

@@ -18,7 +18,7 @@ from prefect.states import Completed, Failed
 
 from flows.deployed.forms import EvaluationForm, Matrix
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
-from flows.evaluation.flow import evaluation as evaluation_flow
+from flows.evaluation.flow import evaluation_flow
 from flows.nights.timetable import name_of, read_timetable
 from flows.report.result import Unsearched
 from flows.runtime.control import Control, Interrupted

@@ -22,7 +22,7 @@ from tasks.settings.home import Home
 log = logging.getLogger(__name__)
 
 
-class Left(BaseModel):
+class RunIds(BaseModel):
     """What a process notes of its runs.
 
     Attributes:
@@ -58,7 +58,7 @@ class RunFile:
         self.note()
 
     def note(self, **ids: str) -> None:
-        """Add ids of what is running: those of `Left`."""
+        """Add ids of what is running: those of `RunIds`."""
         with self._lock:
             self._content |= ids
             write_whole(self._path, json.dumps(self._content))
@@ -109,7 +109,7 @@ async def clear_leftovers(home: Home) -> int:
     return cleared
 
 
-async def _gone(left: Left) -> bool:
+async def _gone(left: RunIds) -> bool:
     """Return whether the process of a file has ended.
 
     A process of another machine or an earlier container cannot be checked: it has ended if Prefect has marked its flow
@@ -134,9 +134,9 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _read(path: Path) -> Left | None:
+def _read(path: Path) -> RunIds | None:
     try:
-        return Left.model_validate_json(path.read_bytes())
+        return RunIds.model_validate_json(path.read_bytes())
     except OSError as error:
         log.warning("%s cannot be read and is skipped: %s", path, error)
     except ValidationError as error:

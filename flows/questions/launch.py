@@ -30,7 +30,7 @@ class Launched:
 
     Attributes:
         preparation: the prepared evaluation.
-        loop: `loop.run(evaluation(...)(settings))` runs a flow to its end and returns its result.
+        loop: `loop.run(evaluation_flow(...)(settings))` runs a flow to its end and returns its result.
     """
 
     preparation: "Preparation"

@@ -93,9 +93,9 @@ def command(given: RerunOptions) -> int:
     with open_progress(sys.stderr) as progress:
         control = Control(progress, tags=labels)
         with launched(plan.settings, control, flow="flows.rerun.flow") as prefect:
-            from flows.rerun.flow import rerunning
+            from flows.rerun.flow import rerun_flow
 
-            evaluated = prefect.loop.run(rerunning(plan, control, prefect.preparation)(plan.asked_for)).value
+            evaluated = prefect.loop.run(rerun_flow(plan, control, prefect.preparation)(plan.asked_for)).value
     given.emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),

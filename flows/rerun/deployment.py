@@ -7,19 +7,19 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.deployed.forms import Rerun
+from flows.deployed.forms import RerunForm
 from flows.deployed.worker import as_prefect_state, completed, deployed_run, open_home
-from flows.rerun.flow import rerunning
+from flows.rerun.flow import rerun_flow
 from flows.rerun.plan import plan_rerun
 from flows.runtime.control import Control
 from tasks.settings.evaluation import Labels, RerunSettings
 from tasks.settings.home import find_data
 
-ERRORS = Rerun()
+ERRORS = RerunForm()
 
 
 @flow(name="rerun-by-name", flow_run_name="rerun {choice.run}", persist_result=False)
-async def rerun_by_name(choice: Rerun = ERRORS) -> State[Any]:
+async def rerun_by_name(choice: RerunForm = ERRORS) -> State[Any]:
     """Ask some questions of a run again, and log a new run with the answers to all of them.
 
     Args:
@@ -28,7 +28,7 @@ async def rerun_by_name(choice: Rerun = ERRORS) -> State[Any]:
     return await as_prefect_state(_rerun(choice))
 
 
-async def _rerun(choice: Rerun) -> State[Any]:
+async def _rerun(choice: RerunForm) -> State[Any]:
     home = await open_home()
     named = choice.model_dump(exclude={"data", *Labels.model_fields})
     settings = RerunSettings(**named, data=str(find_data(choice.data)), home=str(home.path))
@@ -39,5 +39,5 @@ async def _rerun(choice: Rerun) -> State[Any]:
         )
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = await rerunning(plan, control)(settings)
+        found = await rerun_flow(plan, control)(settings)
     return completed(found.value)

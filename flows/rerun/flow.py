@@ -17,7 +17,7 @@ from tasks.settings.evaluation import RerunSettings
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, REROLLED
 
 
-def rerunning(
+def rerun_flow(
     plan: RerunPlan, control: Control, preparation: Preparation | None = None
 ) -> Flow[[RerunSettings], Coroutine[Any, Any, Unsearched[EvaluationResult]]]:
     """Return the flow `rerun`, which takes what the user asked for (`plan.asked_for`).

@@ -1,7 +1,7 @@
 """Context of the flow runs of one command: progress, stop requests, tags and budget.
 
 A Prefect flow's parameters are its settings, since Prefect stores them as JSON. A `Control` cannot be stored, so
-commands hand it to the function that makes the flow (`flows.evaluation.flow.evaluation`), which closes over it.
+commands hand it to the function that makes the flow (`flows.evaluation.flow.evaluation_flow`), which closes over it.
 """
 
 import asyncio

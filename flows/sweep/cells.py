@@ -148,9 +148,9 @@ def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalSe
         return Done(cell, estimated, None, "not begun: the budget is spent")
     try:
         with launched(cell.settings, control, server) as prefect:
-            from flows.evaluation.flow import evaluation
+            from flows.evaluation.flow import evaluation_flow
 
-            evaluated = prefect.loop.run(evaluation(control, prefect.preparation)(cell.settings)).value
+            evaluated = prefect.loop.run(evaluation_flow(control, prefect.preparation)(cell.settings)).value
     except Interrupted:
         raise
     except CrosscheckError as error:  # a refused key of one backbone does not affect the others

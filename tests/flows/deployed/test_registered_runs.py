@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.deployed.forms import EvaluationForm, Rerun
+from flows.deployed.forms import EvaluationForm, RerunForm
 from flows.evaluation import deployment as evaluation_deployment
 from flows.nights import flow as nights
 from flows.rerun import deployment as rerun_deployment
@@ -54,7 +54,7 @@ def registered(home: Home, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(evaluation_deployment, "evaluation_flow", begin)
     monkeypatch.setattr(nights, "evaluation_flow", begin)
-    monkeypatch.setattr(rerun_deployment, "rerunning", begin)
+    monkeypatch.setattr(rerun_deployment, "rerun_flow", begin)
     monkeypatch.setattr(
         rerun_deployment, "plan_rerun", lambda settings: type("Plan", (), {"again": {"1": 0}})
     )
@@ -69,7 +69,7 @@ async def test_an_evaluation_started_by_hand_is_no_nightly_run(registered: dict[
 
 async def test_a_rerun_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
     with pytest.raises(SeenError):
-        await rerun_deployment._rerun(Rerun())
+        await rerun_deployment._rerun(RerunForm())
     assert set(registered) == {"host", "pid", "parent", "flow_run"}
 
 
@@ -77,7 +77,7 @@ async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.Monkey
     parent = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
     plan = SimpleNamespace(again={}, parent=parent, selection="errors")
     monkeypatch.setattr(rerun_deployment, "plan_rerun", lambda settings: plan)
-    state = await rerun_deployment._rerun(Rerun())
+    state = await rerun_deployment._rerun(RerunForm())
     assert state.is_completed() and state.message == "Run r1 has no question to ask again (errors)."
 
 

@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 
-class Leaving:
+class FastExit:
     """Ends the process as soon as its exit functions have run; made before anything that registers one.
 
     Python runs exit functions in the reverse order, after it has waited for threads; those that were registered before

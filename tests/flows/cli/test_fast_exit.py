@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 BEGIN = (
-    "import sys; from flows.runtime.leaving import Leaving; leaving = Leaving()\n"
+    "import sys; from flows.runtime.fast_exit import FastExit; fast_exit = FastExit()\n"
     "class Late:\n"
     "    def __del__(self): print('removed', flush=True)\n"
     "late = Late()\n"
@@ -21,7 +21,7 @@ def ran(program: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_the_code_is_kept_and_all_output_is_written() -> None:
-    ended = ran("print('x' * 100_000); print('err', end='', file=sys.stderr); leaving.with_code(3)")
+    ended = ran("print('x' * 100_000); print('err', end='', file=sys.stderr); fast_exit.with_code(3)")
     assert (ended.returncode, len(ended.stdout), ended.stderr) == (3, 100_001, "err")
 
 
@@ -30,7 +30,7 @@ def test_exit_functions_and_threads_come_first() -> None:
         "import atexit, threading, time\n"
         "atexit.register(print, 'exit function')\n"
         "threading.Thread(target=lambda: (time.sleep(0.3), print('thread'))).start()\n"
-        "leaving.with_code(0)"
+        "fast_exit.with_code(0)"
     )
     assert ended.stdout.split("\n") == ["thread", "exit function", ""]
 
@@ -43,7 +43,7 @@ def test_modules_are_removed_where_something_else_ends_the_process() -> None:
 
 
 def test_output_that_cannot_be_written_is_said_as_python_says_it() -> None:
-    program = "import os; os.close(1); os.open(os.devnull, os.O_RDONLY); print('x'); leaving.with_code(5)"
+    program = "import os; os.close(1); os.open(os.devnull, os.O_RDONLY); print('x'); fast_exit.with_code(5)"
     assert ran(program).returncode == 120
 
 
