@@ -167,7 +167,7 @@ class ScoredSession:
 
     def _note_paid(self, outcomes: Iterable[Outcome]) -> str:
         """Note in the warehouse what a run without a report has paid; return it as a sentence, "" for nothing."""
-        cost = total_cost(record for outcome in outcomes for record in outcome.stages)
+        cost = total_cost([record for outcome in outcomes for record in outcome.stages])
         if not cost.calls:
             return ""
         with suppress(CrosscheckError):  # the sentence says it in any case
