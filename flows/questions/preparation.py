@@ -16,7 +16,7 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import generated_descriptions, open_benchmark_database, schema_only_database
 from tasks.benchmarks.selection import select
 from tasks.database.database import Database
-from tasks.errors import DataError
+from tasks.errors import ConfigurationError, DataError
 from tasks.records import Question
 from tasks.scoring.papers.dac_oracle import make_oracle
 from tasks.settings.evaluation import EvaluationSettings
@@ -101,6 +101,8 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = T
             f"be {benchmark.location(next(iter(wanted)))}. Put them there, or name their folder with --data "
             f"FOLDER or CROSSCHECK_DATA.{settings.benchmark.source and f' They come from {settings.benchmark.source}.'}"
         )
+    known = {*present, *schemas}
+    _check_gold([question for question in questions if question.database_id in known], benchmark, settings)
     progress.step(f"Reading {counted(len(present), 'database')}")
     databases = {
         name: open_benchmark_database(benchmark, name, settings.pipeline.prompt.sample_rows, home)
@@ -119,6 +121,16 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = T
         notes.append(GENERATED_NOTE.format(generated))
     user_notes = tuple(note for note in notes if note)
     return Preparation(settings, benchmark, questions, databases, extras, user_notes, generated, schema_only)
+
+
+def _check_gold(asked: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings) -> None:
+    """Refuse settings that give parts of the gold SQL where no question has one; a few without fail by themselves."""
+    given = oracle_settings(settings.pipeline)
+    if given and not any(question.id in benchmark.gold for question in asked):
+        raise ConfigurationError(
+            f"{' and '.join(given)} gives parts of the gold SQL to the pipeline, and none of the selected questions of "
+            f"{settings.benchmark.name} ({len(asked):,}) has one. Leave that setting out, or select questions that do."
+        )
 
 
 def _with_oracles(

@@ -10,24 +10,34 @@ import pytest
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
+from tests.support.fake_openai import FakeOpenAI
 from tests.support.own_benchmark import OwnBenchmark
 
 CHEAP = ("--pipeline", "zero-shot")
-WITHOUT_FIRST_GOLD = """
+WITHOUT_GOLD = """
 from dataclasses import replace
 
 from tasks.benchmarks.layouts.base import Layout
 
 
-class WithoutFirstGold(Layout):
+class WithoutGold(Layout):
     def read_split(self, path):
         split = super().read_split(path)
-        return replace(split, gold=dict(list(split.gold.items())[1:]))
+        return replace(split, gold=dict(list(split.gold.items())[{lost}:]))
 """
+GIVEN_GOLD = ("--pipeline", "rsl-sql", "--set", "pipeline.linking.directions=gold")
 
 
 def benchmark_of(own: OwnBenchmark) -> tuple[str, ...]:
     return ("--benchmark", str(own.file), "--data", str(own.folder.parent), *CHEAP)
+
+
+def without_gold(own: OwnBenchmark, lost: int) -> None:
+    """Take the gold SQL of the first questions away."""
+    own.file.with_name("layout.py").write_text(WITHOUT_GOLD.format(lost=lost), encoding="utf-8")
+    settings = own.file.read_text(encoding="utf-8")
+    layout = settings.replace("layout: bird", "layout: layout.py:WithoutGold")
+    own.file.write_text(layout, encoding="utf-8")
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -62,18 +72,33 @@ def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_th
 def test_a_question_without_gold_fails_alone_where_parts_of_the_gold_are_given(
     crosscheck: CommandLine, own_benchmark: OwnBenchmark
 ) -> None:
-    own_benchmark.file.with_name("layout.py").write_text(WITHOUT_FIRST_GOLD, encoding="utf-8")
-    settings = own_benchmark.file.read_text(encoding="utf-8")
-    layout = settings.replace("layout: bird", "layout: layout.py:WithoutFirstGold")
-    own_benchmark.file.write_text(layout, encoding="utf-8")
-    options = ("--pipeline", "rsl-sql", "--set", "pipeline.linking.directions=gold", "--limit", "3", "--json")
-    ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark), *options)
+    without_gold(own_benchmark, lost=1)
+    ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark), *GIVEN_GOLD, "--limit", "3", "--json")
     assert ran.code == 0, ran.err
     assert (ran.json["questions"], ran.json["scored"], ran.json["answered"]) == (3, 2, 2)
     assert ran.json["without_gold"] == 1
     lost = Warehouse(crosscheck.home / "warehouse.duckdb").read_run(ran.json["run_id"]).rows[0].outcome
     assert lost.failure is not None and lost.failure.kind == "missing_gold"
     assert lost.stages == (), "nothing was asked for an answer that cannot be given"
+
+
+@pytest.mark.parametrize(("lost", "options"), [(12, ()), (1, ("--limit", "1"))])
+def test_where_no_question_has_gold_a_setting_that_gives_parts_of_it_is_refused_before_anything_is_asked(
+    own_benchmark: OwnBenchmark,
+    backbone_file: str,
+    model: FakeOpenAI,
+    tmp_path: Path,
+    lost: int,
+    options: tuple[str, ...],
+) -> None:
+    without_gold(own_benchmark, lost=lost)
+    words = ("--backbone", backbone_file, "--home", str(tmp_path / "home"), *GIVEN_GOLD, *options)
+    ran = in_process.run("evaluate", *benchmark_of(own_benchmark), *words)
+    assert ran.code == 2
+    assert "pipeline.linking.directions=gold" in ran.err
+    assert f"none of the selected questions of mine ({lost}) has one" in ran.err
+    assert ran.out == "" and ran.err.count("crosscheck: ") == 1 and "Traceback" not in ran.err
+    assert model.requests == []
 
 
 def test_without_any_database_there_is_one_message_that_says_where_they_would_be(
