@@ -1,5 +1,6 @@
 """`crosscheck runs`."""
 
+import datetime
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
@@ -65,7 +66,11 @@ def command(given: RunsOptions) -> None:
         click.echo(f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream)
 
     listed = [
-        asdict(run) | {"started": f"{run.started.isoformat(timespec='seconds')}Z"}
+        asdict(run) | {"started": _in_utc(run.started), "rows_removed": _in_utc(run.rows_removed)}
         for run in found[: given.limit]
     ]
     given.emit({"runs": listed, "total": len(found)}, show)
+
+
+def _in_utc(moment: datetime.datetime | None) -> str | None:
+    return moment and f"{moment.isoformat(timespec='seconds')}Z"

@@ -159,6 +159,9 @@ def test_rows_go_when_asked_for_and_the_file_shrinks(home: Home) -> None:
     assert home.warehouse.stat().st_ino != before
     assert not list(home.path.glob("*.rewriting*"))
     assert run("show", run_id(OLD)).code == 2
+    young, old = run("runs", "--json").json["runs"]
+    assert young["rows_removed"] is None
+    assert old["started"].endswith("Z") and old["rows_removed"].endswith("Z")
 
 
 def test_replies_go_only_when_asked_for_with_what_they_cost(
