@@ -1,6 +1,8 @@
 """Copies of SQLite databases in other engines: types, keys, repetition, and what is never dropped."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -192,6 +194,24 @@ def test_tables_of_others_are_never_dropped_unless_that_is_asked_for(
     execute("CREATE TABLE mine (a INT)")
     with pytest.raises(ConfigurationError, match="mine"):
         load(replace(shop, digest="other"), target)
+    execute("CREATE VIEW towns AS SELECT id FROM town")
+    if target.engine == "postgresql":
+        execute("CREATE MATERIALIZED VIEW kept AS SELECT id FROM towns")
+    assert load(replace(shop, digest="other"), target, replace=True).outcome == "replaced"
+    assert load(replace(shop, digest="other"), target).outcome == "unchanged"
+
+
+def test_the_log_of_a_duckdb_file_that_is_replaced_goes_with_it(shop: Database, tmp_path: Path) -> None:
+    target = locate(f"duckdb:///{tmp_path}/copies/shop.duckdb")
+    on_duckdb(target, "CREATE TABLE mine (a INT)")
+    killed = (
+        "import duckdb, os, sys; connection = duckdb.connect(sys.argv[1]); "
+        "connection.execute('INSERT INTO mine VALUES (1)'); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", killed, str(target.path)], check=True)
+    assert target.path.with_name("shop.duckdb.wal").exists()
+    assert load(shop, target, replace=True).outcome == "replaced"
+    assert {table.name for table in open_database(target, "shop").schema.tables} == {"town", "shop", "odd"}
 
 
 def on_duckdb(target: Location, sql: str) -> None:

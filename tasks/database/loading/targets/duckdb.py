@@ -83,6 +83,8 @@ class DuckTarget(Target):
             connection.execute(MARKING[0])
             connection.execute(MARKING[1].replace("%s", "?"), [mark.text])
             connection.commit()
+        # the log of the file that goes does not fit the one that comes
+        self._path.with_name(self._path.name + ".wal").unlink(missing_ok=True)
         half.replace(self._path)
         return tuple(
             f"Without the foreign key {key.table} ({', '.join(key.columns)}) to {key.parent}: DuckDB has no such keys."

@@ -11,14 +11,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tasks.database.loading.plan import Kind, LoadPlan, Source
 from tasks.database.loading.target import MARKED, MARKING, TARGETS, Held, Mark, Target
 from tasks.database.location import Location
-from tasks.database.schema import LOAD_MARK
 from tasks.database.servers.postgresql_opening import driver, first_line, open_connection
 from tasks.database.servers.postgresql_structure import DIALECT
 
 _TABLES = """
-SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+SELECT c.relname, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND n.nspname = %s ORDER BY c.oid
 """
+_KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE"}
 
 
 @TARGETS.register("postgresql")
@@ -52,8 +52,7 @@ class PostgresTarget(Target):
             if f'database "{self._database}" does not exist' in str(error):
                 return None
             raise
-        tables = [name for (name,) in self._connection.execute(_TABLES, [self._schema]).fetchall()]
-        return Held.found(tables, lambda: self._connection.execute(MARKED).fetchone())
+        return Held.found([*self._kinds()], lambda: self._connection.execute(MARKED).fetchone())
 
     def write(
         self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
@@ -64,9 +63,8 @@ class PostgresTarget(Target):
         connection = self._connection
         with connection.transaction():
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self.name(self._schema)}")
-            if held and held.tables:
-                dropped = (*held.tables, *([LOAD_MARK] if held.mark else []))
-                connection.execute(f"DROP TABLE {self.names(dropped)}{' CASCADE' if held.foreign else ''}")
+            if held:
+                self._drop(" CASCADE" if held.foreign else "")
             for table in plan.tables:
                 connection.execute(self.creation(table))
                 columns = self.names(tuple(column.name for column in table.columns))
@@ -117,6 +115,19 @@ class PostgresTarget(Target):
         """Close the connection."""
         if self._connection is not None:
             self._connection.close()
+
+    def _drop(self, further: str) -> None:
+        """Drop the schema's tables and views; a view may go with its table before its turn."""
+        dropped: dict[str, list[str]] = {kind: [] for kind in _KINDS.values()}
+        for name, kind in self._kinds().items():
+            dropped[_KINDS[kind]].append(name)
+        for kind, names in dropped.items():
+            if names:
+                self._connection.execute(f"DROP {kind} IF EXISTS {self.names(tuple(names))}{further}")
+
+    def _kinds(self) -> dict[str, str]:
+        """Return what each table or view of the schema is, by name."""
+        return dict(self._connection.execute(_TABLES, [self._schema]).fetchall())
 
     def _create(self) -> None:
         with open_connection(self._location, options="", database="postgres") as server:
