@@ -13,10 +13,15 @@ from flows.runtime.folders import Folders
 from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.databases import generated_descriptions, open_benchmark_database, schema_only_database
+from tasks.benchmarks.databases import (
+    generated_descriptions,
+    no_database,
+    open_benchmark_database,
+    schema_only_database,
+)
 from tasks.benchmarks.selection import select
 from tasks.database.database import Database
-from tasks.errors import ConfigurationError, DataError
+from tasks.errors import ConfigurationError
 from tasks.records import Question
 from tasks.scoring.papers.dac_oracle import make_oracle
 from tasks.settings.evaluation import EvaluationSettings
@@ -96,11 +101,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = T
         name for name in wanted if replayed and name in benchmark.missing and name in benchmark.schemas
     ]
     if not present and not schemas:
-        raise DataError(
-            f"{settings.benchmark.name}: none of the databases of the selected questions exists; the first would "
-            f"be {benchmark.location(next(iter(wanted)))}. Put them there, or name their folder with --data "
-            f"FOLDER or CROSSCHECK_DATA.{settings.benchmark.source and f' They come from {settings.benchmark.source}.'}"
-        )
+        raise no_database(benchmark, wanted)
     known = {*present, *schemas}
     _check_gold([question for question in questions if question.database_id in known], benchmark, settings)
     progress.step(f"Reading {counted(len(present), 'database')}")

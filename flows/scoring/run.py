@@ -15,6 +15,7 @@ from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.settings import ScoreSettings
 from flows.scoring.tracking import describe_score, log_score
 from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.databases import no_database
 from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.link_files import read_links
 from tasks.benchmarks.predictions.pairing import Predictions, pair
@@ -78,11 +79,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     wanted = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in wanted if name not in benchmark.missing]
     if not present and settings.linking is None:
-        raise DataError(
-            f"{settings.benchmark.name}: none of the databases of the selected questions is there; the first would "
-            f"be {benchmark.location(next(iter(wanted)))}."
-            + (f" Get the data from {settings.benchmark.source}" if settings.benchmark.source else "")
-        )
+        raise no_database(benchmark, wanted)
     progress.step(f"Reading {counted(len(present), 'database')}")
     databases = {name: _open(benchmark, name) for name in present}
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}

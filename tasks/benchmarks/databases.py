@@ -35,6 +35,14 @@ def open_benchmark_database(
     )
 
 
+def no_database(benchmark: Benchmark, wanted: Iterable[str]) -> DataError:
+    """Return the error that none of the databases of the selected questions is there."""
+    return DataError(
+        f"{benchmark.settings.name}: none of the databases of the selected questions is there; the first would be "
+        f"{benchmark.location(next(iter(wanted)))}. {benchmark.where_from}"
+    )
+
+
 def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | None = None) -> Database:
     """Return a database without its file: its schema from the tables file, with its descriptions.
 
