@@ -73,4 +73,4 @@ def command(given: RunsOptions) -> None:
 
 
 def _in_utc(moment: datetime.datetime | None) -> str | None:
-    return moment and f"{moment.isoformat(timespec='seconds')}Z"
+    return f"{moment.isoformat(timespec='seconds')}Z" if moment else None

@@ -67,10 +67,11 @@ def warnings(
     a: StoredRun,
     b: StoredRun,
     pairs: Sequence[Pair],
+    rule: str,
 ) -> tuple[str, ...]:
-    """Return what a reader must know before trusting the numbers of the compared questions, in sentences."""
+    """Return what a reader must know before trusting the numbers of the compared questions by a rule, in sentences."""
     return (
-        *_about_both(a, b),
+        *_about_both(a, b, rule),
         *_about_one("A", a, [pair.a for pair in pairs]),
         *_about_one("B", b, [pair.b for pair in pairs]),
         *_about_questions(pairs),
@@ -94,9 +95,14 @@ def left_out(comparison: RunComparison) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _about_both(a: StoredRun, b: StoredRun) -> Iterator[str]:
+def _about_both(a: StoredRun, b: StoredRun, rule: str) -> Iterator[str]:
     if a.run.run_id == b.run.run_id:
         yield "A and B are the same run."
+    if {a.run.rule, b.run.rule} != {rule}:
+        yield (
+            f"The metrics are those of the runs, by the rule {a.run.rule} in A and {b.run.rule} in B, "
+            f"not by {rule}."
+        )
     if a.run.engine != b.run.engine:
         engines = [stored.run.engine or "an unknown engine" for stored in (a, b)]
         yield (

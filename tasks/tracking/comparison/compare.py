@@ -65,7 +65,7 @@ def compare(
         flips=tuple(pair for pair in pairs if pair.change),
         same_sql=sum(pair.same_sql for pair in pairs),
         settings=_settings(a.run, b.run),
-        warnings=warnings(a, b, pairs),
+        warnings=warnings(a, b, pairs, chosen),
         quarantined=quarantined,
         without_quarantine=_without(pairs, quarantined, why_not, confidence),
         metrics=metric_rows(a, b),

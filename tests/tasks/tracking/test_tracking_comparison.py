@@ -113,6 +113,8 @@ def test_another_rule_can_be_chosen_where_both_were_judged_by_it() -> None:
     assert len(compare(a, b).flips) == 3
     assert len(compare(a, b, rule="strict").flips) == 2
     assert compare(a, replace(b, run=replace(b.run, rule="spider")), rule="strict").rule == "strict"
+    other = compare(a, replace(b, run=replace(b.run, rule="spider")), rule="strict")
+    assert "by the rule bird in A and spider in B, not by strict" in other.warnings[0]
     with pytest.raises(ConfigurationError, match='Did you mean "strict"'):
         compare(a, b, rule="strickt")
 
