@@ -53,19 +53,22 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
 
 
 def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
-    """Return the id of the last finished run of the same benchmark before a run, "" if there is none.
+    """Return the id of the last finished run before a run that it can be compared with, "" if there is none.
 
-    Runs are given newest first.
+    It has the same benchmark, questions and rule, and its questions are in the warehouse. Runs are given newest first.
     """
     ids = [run.run_id for run in runs]
     if run_id not in ids:
         return ""
     place = ids.index(run_id)
     this, earlier = runs[place], runs[place + 1 :]
+    names = ("benchmark", "revision", "asked", "rule")
     alike = (
         run.run_id
         for run in earlier
-        if run.finished and (run.benchmark, run.revision) == (this.benchmark, this.revision)
+        if run.finished
+        and not run.rows_removed
+        and all(getattr(run, name) == getattr(this, name) for name in names)
     )
     return next(alike, "")
 

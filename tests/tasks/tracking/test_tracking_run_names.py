@@ -2,6 +2,7 @@
 
 import datetime
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -37,12 +38,16 @@ def test_what_is_clear_is_understood(reference: str, place: int) -> None:
     assert find_run(reference, RUNS) is RUNS[place]
 
 
-def test_the_run_before_is_finished_and_of_the_same_benchmark() -> None:
+def test_the_run_before_is_finished_and_can_be_compared() -> None:
     assert run_before(RUNS[0].run_id, RUNS) == RUNS[1].run_id
     assert run_before(RUNS[1].run_id, RUNS) == RUNS[3].run_id
     assert run_before(RUNS[3].run_id, RUNS) == "", "the first run"
     assert run_before("unknown", RUNS) == ""
-    assert run_before(RUNS[0].run_id, (RUNS[0], replace(RUNS[1], benchmark="other"))) == ""
+    others: list[dict[str, Any]] = [
+        {"benchmark": "other"}, {"asked": "others"}, {"rule": "strict"}, {"rows_removed": RUNS[1].started},
+    ]  # fmt: skip
+    for other in others:
+        assert run_before(RUNS[0].run_id, (RUNS[0], replace(RUNS[1], **other))) == ""
 
 
 @pytest.mark.parametrize(("reference", "message"), [
