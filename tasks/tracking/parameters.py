@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tasks.wording import storable
+
 MAX_VALUE = 6000
 """MLflow's limit on the length of a parameter's value; longer ones make the whole batch fail or get cut."""
 
@@ -57,7 +59,7 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, str]:
     >>> flatten({"pipeline": {"selection": {"enabled": True, "rows_shown": 5}, "k": None}})
     {'pipeline.selection.enabled': 'true', 'pipeline.selection.rows_shown': '5', 'pipeline.k': 'null'}
     """
-    return {name_for_mlflow(name): _shorten(clean(text)) for name, text in _walk(settings, "")}
+    return {name_for_mlflow(name): _shorten(storable(text)) for name, text in _walk(settings, "")}
 
 
 def name_for_mlflow(name: str) -> str:
@@ -66,12 +68,7 @@ def name_for_mlflow(name: str) -> str:
     >>> name_for_mlflow("ex_by_difficulty/très (dur)")
     'ex_by_difficulty/très _dur_'
     """
-    return _REFUSED.sub("_", clean(name))[:250]
-
-
-def clean(text: str) -> str:
-    """Return text that UTF-8 can hold: half a surrogate pair, from a model's reply, becomes a question mark."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return _REFUSED.sub("_", storable(name))[:250]
 
 
 def _walk(settings: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:

@@ -17,9 +17,10 @@ from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.question_spans import Exchanges, QuestionSpan, question_span
 from tasks.tracking.mlflow.store import Store, attempt
 from tasks.tracking.mlflow.trace_choice import TraceChoice
-from tasks.tracking.parameters import clean, redact
+from tasks.tracking.parameters import redact
 from tasks.tracking.predictions import status
 from tasks.tracking.summary import Tracked
+from tasks.wording import storable
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
@@ -90,7 +91,7 @@ class _Maker:
             trace_location=TraceLocation.from_experiment_id(self.experiment_id),
             request_time=self._started_ns // 1_000_000,
             state=TraceState.ERROR if span.error else TraceState.OK,
-            request_preview=clean(score.question.text)[:PREVIEW],
+            request_preview=storable(score.question.text)[:PREVIEW],
             response_preview=self._safe(score.outcome.sql or span.error)[:PREVIEW],
             execution_duration=round(span.seconds * 1000),
             trace_metadata={"mlflow.sourceRun": self._run_id, "mlflow.source.name": "crosscheck"},
@@ -111,7 +112,7 @@ class _Maker:
             "failure": status(score) if span.error else None,
             "crosscheck_run_id": self._run.run_id,
         }
-        return {name: clean(value)[:PREVIEW] for name, value in known.items() if value}
+        return {name: storable(value)[:PREVIEW] for name, value in known.items() if value}
 
     def _assessments(self, score: QuestionScore, span: QuestionSpan, span_id: str) -> "list[Assessment]":
         from mlflow.entities import AssessmentSource, Expectation, Feedback
@@ -120,7 +121,7 @@ class _Maker:
         source = AssessmentSource("CODE", f"crosscheck, rule {self._run.rule}")
         of_run = {"mlflow.assessment.sourceRunId": self._run_id}
         why = "the same result as the gold SQL" if correct else "another result than the gold SQL"
-        gold = clean(score.gold_sql)
+        gold = storable(score.gold_sql)
         return [
             Feedback(
                 "correct",
@@ -153,7 +154,7 @@ class _Maker:
                 "trace_id": trace_id,
                 "span_id": span_id,
                 "parent_span_id": parent,
-                "name": clean(span.name),
+                "name": storable(span.name),
                 "start_time_unix_nano": start_ns,
                 "end_time_unix_nano": end_ns,
                 "attributes": {
@@ -196,7 +197,7 @@ class _Maker:
         }
 
     def _safe(self, text: str) -> str:
-        return clean(str(redact(text, self._secret)))
+        return storable(str(redact(text, self._secret)))
 
 
 def _hex(text: str, length: int) -> str:

@@ -31,8 +31,9 @@ from tasks.tracking.mlflow.question_spans import Exchanges
 from tasks.tracking.mlflow.store import Store, attempt, check, find_store
 from tasks.tracking.mlflow.trace_choice import TraceChoice
 from tasks.tracking.mlflow.traces import log_traces
-from tasks.tracking.parameters import clean, name_for_mlflow, redact
+from tasks.tracking.parameters import name_for_mlflow, redact
 from tasks.tracking.summary import Tracked, summary
+from tasks.wording import storable
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -257,7 +258,7 @@ def _log_metrics(client: "MlflowClient", run_id: str, package: Package) -> None:
             Metric(name_for_mlflow(measure.name), measure.value, now, measure.step)
             for measure in package.measures
         ],
-        tags=[RunTag(name, clean(value)[:MAX_TAG]) for name, value in package.tags.items()],
+        tags=[RunTag(name, storable(value)[:MAX_TAG]) for name, value in package.tags.items()],
     )
 
 

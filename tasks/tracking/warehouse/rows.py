@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 
 from tasks.records import Call, StageRecord, Usage
 from tasks.scoring.report import QuestionScore, Verdict
-from tasks.tracking.parameters import clean
 
 Row = Mapping[str, Any]
 
@@ -63,7 +62,7 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
         **_row(question),
         **_row(outcome),
         **_verdict_row(score.final),
-        "question": clean(question.text),
+        "question": _utf8(question.text),
         "database": question.database_id,
         "correction": json.dumps(asdict(score.correction)) if score.correction else None,
         "opinion": json.dumps(asdict(score.opinion)) if score.opinion else None,
@@ -101,11 +100,16 @@ def _row(record: Any) -> dict[str, Any]:
     for name in _names(record.__class__):
         value = getattr(record, name)
         if isinstance(value, str):
-            value = clean(value) if value or name != "error" else None
+            value = _utf8(value) if value or name != "error" else None
         elif name == "notes":
-            value = [clean(note) for note in value]
+            value = [_utf8(note) for note in value]
         row[name] = value
     return row
+
+
+def _utf8(text: str) -> str:
+    """Return text with question marks for halves of surrogate pairs. NUL stays: an SQL with it fails as it did."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @cache

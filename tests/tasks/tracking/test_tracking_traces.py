@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
@@ -19,6 +20,7 @@ from tasks.tracking.mlflow.question_spans import NOT_KEPT
 from tasks.tracking.mlflow.store import Store
 from tasks.tracking.mlflow.trace_choice import TraceChoice, choose, sample_of
 from tasks.tracking.mlflow.tracker import Tracker
+from tests.support.postgres import new_database
 from tests.tasks.tracking.samples import make_report, make_run, report_of
 
 CLOSED = Store("http://127.0.0.1:9")
@@ -125,7 +127,10 @@ def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(store: S
     assert len(calls) == len(labels)
     assert calls[0].inputs["messages"][1] == {"role": "user", "content": f"question {right.question.id}"}
     message = calls[0].outputs["choices"][0]["message"]
-    assert (message["content"], message["reasoning_content"]) == ('{"sql": "SELECT ? 1"}', "Which table?")
+    assert (message["content"], message["reasoning_content"]) == (
+        '{"sql": "SELECT \ufffd 1"}',
+        "Which table?",
+    )
     assert calls[0].get_attribute("input_tokens") == right.outcome.stages[0].calls[0].usage.input
     started = int(make_run().started.timestamp() * 1e9)
     assert root.start_time_ns == calls[0].start_time_ns == started
@@ -173,6 +178,27 @@ def test_a_text_that_nobody_kept_is_not_made_up(store: Store, report: Report) ->
     calls = [s for s in traces_of(store.client(), run_id)["2"].data.spans if s.span_type == "CHAT_MODEL"]
     assert calls
     assert {span.inputs for span in calls} == {span.outputs for span in calls} == {NOT_KEPT}
+
+
+def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where MLflow puts artifacts
+    text = "SELECT 'a\x00b \ud800'"
+    row = report.rows[1]
+    odd = replace(
+        row, outcome=replace(row.outcome, sql=text), final=replace(row.final, error=text), gold_sql=text
+    )
+    changed = report_of((report.rows[0], odd))
+    with new_database() as url:
+        store = Store(url.replace("postgresql://", "postgresql+psycopg://"))
+        tracker = Tracker(Home(tmp_path), store)
+        run_id = tracker.start(make_run()).run_id
+        assert tracker.trace(choose(changed, failed=1, sample=2), said) == ""
+        assert tracker.finish(changed, Completion(remarks=(text,))).problem == ""
+        assert run_id is not None
+        preview = traces_of(store.client(), run_id)["1"].info.response_preview
+        assert preview == "SELECT 'a\ufffdb \ufffd'"
 
 
 def test_an_evaluation_run_has_every_scored_question_and_stays_flat(store: Store, report: Report) -> None:
