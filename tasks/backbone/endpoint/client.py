@@ -77,8 +77,9 @@ class OpenAIBackbone:
     async def __aenter__(self) -> Self:
         from openai import DEFAULT_CONNECTION_LIMITS, AsyncOpenAI, DefaultAioHttpClient, Timeout
 
-        # The default keeps at most 100 connections open; beyond that, each request would open its own.
-        most = self._settings.concurrency
+        # The default keeps at most 100 connections open; beyond that, each request would open its own. One more than
+        # requests, for the probe of `silence`.
+        most = self._settings.concurrency + 1
         limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
         # Pass base_url always, so that OPENAI_BASE_URL cannot differ from the recorded endpoint.
         self._client = AsyncOpenAI(

@@ -209,6 +209,19 @@ async def test_a_slow_first_answer_of_an_endpoint_that_answers_the_probe_is_wait
     assert fake_openai.probes == 1
 
 
+async def test_the_probe_waits_for_no_connection_that_a_slow_first_answer_uses(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "PROBED_AFTER_S", 0.3)
+    monkeypatch.setattr(silence, "PROBE_S", 0.7)
+    fake_openai.latency = 3.0
+    requests = [Request((Message("user", str(number)),)) for number in range(2)]
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2, "timeout_s": 300.0})) as backbone:
+        replies = await asyncio.gather(*(backbone.complete(each) for each in requests))
+    assert [reply.text for reply in replies] == ["reply to: 0", "reply to: 1"]
+    assert fake_openai.probes == 1
+
+
 async def test_an_endpoint_that_has_answered_is_never_probed(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
