@@ -28,7 +28,7 @@ _WITH_SYSTEM = frozenset({"arctic"})
 """Layouts with a message of the system."""
 
 
-@stage(prompts=("native_omnisql", "native_arctic", "native_xiyan"))
+@stage(version=2, prompts=("native_omnisql", "native_arctic", "native_xiyan"))
 async def native_sql(
     question: Question, view: SchemaView, layout: NativeLayout, backbone: MeteredBackbone
 ) -> Answer:

@@ -1,12 +1,14 @@
 """Coercion of what a model wrote into the keyword arguments of a reply type."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
 _NOTHING = frozenset({"", "none", "null", "n/a", "[]"})
+_TABLE_KEYS = ("table", "tablename")
+_COLUMN_KEYS = ("column", "columnname")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 LONGEST_NAME_WORDS = 4
 """Pieces of a comma-separated text with more words are taken for one sentence, not for a list."""
@@ -16,7 +18,7 @@ def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
     """Return a value as the keyword arguments of a type, as far as it can be read."""
     fields = reply_type.model_fields
     if isinstance(value, list):
-        if len(fields) > 1 and len(value) == 1 and isinstance(value[0], dict):
+        if len(value) == 1 and isinstance(value[0], dict) and (len(fields) > 1 or _has_key(value[0], fields)):
             value = value[0]
         else:
             value = {next(iter(fields)): value} if len(fields) == 1 else {}
@@ -28,6 +30,10 @@ def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
     return {
         name: _coerced(given[key], fields[name].annotation) for key, name in plain.items() if key in given
     }
+
+
+def _has_key(value: Mapping[Any, Any], names: Iterable[str]) -> bool:
+    return not _by_plain_key(value).keys().isdisjoint(map(plain_key, names))
 
 
 def _by_plain_key(value: Mapping[Any, Any]) -> dict[str, Any]:
@@ -75,13 +81,19 @@ def _texts(value: Any) -> Any:
 
 def _text(part: Any) -> list[Any]:
     if isinstance(part, dict):
-        if {"table", "column"} <= part.keys():
-            return [f"{part['table']}.{part['column']}"]
-        names = [item for item in part.values() if isinstance(item, str)]
-        return names[:1] if "name" not in part else [part["name"]]
+        given = _by_plain_key(part)
+        table, column = (_first_text(given, keys) for keys in (_TABLE_KEYS, _COLUMN_KEYS))
+        if table and column:
+            return [column if column.startswith(f"{table}.") else f"{table}.{column}"]
+        name = given.get("name", column or table)
+        return [name] if name is not None else [item for item in part.values() if isinstance(item, str)][:1]
     if isinstance(part, bool | int | float):
         return [str(part)]
     return [] if part is None else [part]
+
+
+def _first_text(given: Mapping[str, Any], keys: Iterable[str]) -> str | None:
+    return next((given[key] for key in keys if isinstance(given.get(key), str)), None)
 
 
 def _split(text: str) -> list[str]:

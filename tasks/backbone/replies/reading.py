@@ -113,7 +113,7 @@ def read_fenced(text: str, reply_type: type[T]) -> Reading[T]:
 def _fitting(parsed: Iterable[ParsedReply], reply_type: type[T]) -> Reading[T] | None:
     """Return the first value that fits the type; None where none does."""
     for each in parsed:
-        if each.value is None:
+        if each.value is None or _is_bracketed(each, reply_type):
             continue
         try:
             value = reply_type.model_validate(coerce(each.value, reply_type))
@@ -121,6 +121,13 @@ def _fitting(parsed: Iterable[ParsedReply], reply_type: type[T]) -> Reading[T] |
             continue
         return Reading(value, each.path, "broken JSON, repaired" if each.path == "repaired" else "")
     return None
+
+
+def _is_bracketed(parsed: ParsedReply, reply_type: type[T]) -> bool:
+    """Whether a list of texts is what a query has in brackets: a quoted name, or a part of a string."""
+    if not isinstance(parsed.value, list) or set(reply_type.model_fields) != {"sql"}:
+        return False
+    return parsed.path in ("text", "repaired") and not any(isinstance(part, dict) for part in parsed.value)
 
 
 def _as_query(sql: str | None, text: str, reply_type: type[T]) -> Reading[T] | None:

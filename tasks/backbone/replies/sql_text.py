@@ -1,6 +1,7 @@
 """Extraction of SQL from replies."""
 
 import re
+from collections.abc import Collection, Iterator
 
 from tasks.backbone.replies.json_text import fenced, readings, without_thoughts
 
@@ -19,12 +20,18 @@ _FROM = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 # What can begin a paragraph of a query; sqlglot's keywords include words that begin a sentence (show, use, comment).
-_SQL_WORD = re.compile(
-    r"\s*(?:SELECT|FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|OFFSET|UNION|INTERSECT|EXCEPT|(?:LEFT|RIGHT|FULL|INNER|CROSS"
-    r"|NATURAL|OUTER|STRAIGHT)\b|JOIN|ON|USING|AND|OR|NOT|WITH|WINDOW|VALUES|CASE|WHEN|THEN|ELSE|END|AS|IN|IS|LIKE"
-    r"|BETWEEN|EXISTS|DISTINCT|[^A-Za-z])",
-    re.IGNORECASE,
+_CLAUSES = frozenset(
+    """FROM WHERE GROUP ORDER HAVING LIMIT OFFSET FETCH UNION INTERSECT EXCEPT LEFT RIGHT FULL INNER CROSS NATURAL
+    OUTER STRAIGHT_JOIN JOIN ON USING AND OR NOT WINDOW QUALIFY CASE WHEN THEN ELSE END AS IN IS LIKE BETWEEN EXISTS
+    DISTINCT""".split()  # noqa: SIM905 - a list of 40 strings would be a page
 )
+# What a query cannot end with.
+_UNFINISHED = frozenset(
+    """, = < > + - / | SELECT DISTINCT ALL FROM WHERE AND OR NOT ON BY JOIN HAVING UNION INTERSECT EXCEPT AS WITH
+    RECURSIVE CASE WHEN THEN ELSE IN LIKE BETWEEN VALUES LIMIT OFFSET""".split()  # noqa: SIM905
+)
+_QUERIES = frozenset({"SELECT", "VALUES"})
+_BEGINNING = re.compile(r"(?:\s|--(?!-)[^\n]*\n|/\*.*?\*/)*(?:(?P<word>[A-Za-z_]+)\b|[,+=<]|\|\|)", re.DOTALL)
 _STATEMENT = re.compile(
     rf"(?:--[^\n]*\n|/\*.*?\*/|[\s(;])*(?P<sql>SELECT\b|{_CTE}|VALUES\s*\(|INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM"
     r"|(?:CREATE|DROP|ALTER)\s+(?:TEMP\s+)?(?:TABLE|VIEW|INDEX))",
@@ -34,9 +41,16 @@ _STATEMENT = re.compile(
 # never closed, and the prose after a query has apostrophes.
 _SEMICOLON = re.compile(r"'[^']*'?|\"[^\"]*\"?|`[^`]*`?|--[^\n]*|/\*.*?(?:\*/|\Z)|(?P<end>;)", re.DOTALL)
 
-# Where a paragraph ends, unless the next one continues a query.
-_PARAGRAPH = re.compile(
-    r"\n[ \t]*\n(?!\s*(?:FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|INTERSECT|EXCEPT|JOIN|LEFT|INNER|AND|OR|ON)\b)"
+_BLANK_LINES = r"\n(?:[ \t\r]*\n)+"
+_BLANK = re.compile(_BLANK_LINES)
+# The same, and what tells whether a query goes on behind blank lines.
+_PIECE = re.compile(
+    rf"'[^']*'?|\"[^\"]*\"?|`[^`]*`?|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<blank>{_BLANK_LINES})|\w+|\S",
+    re.DOTALL,
+)
+# What goes on also with a query within a sentence, whose end is not known.
+_CONTINUED = re.compile(
+    r"\s*(?:FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|INTERSECT|EXCEPT|JOIN|LEFT|INNER|AND|OR|ON)\b"
 )
 
 LONGEST_SELECT = 2000
@@ -92,7 +106,7 @@ def last_sql(text: str) -> str | None:
     >>> last_sql("First I thought of SELECT a FROM t.\n\nSELECT b FROM t\n\nWHERE c = 1\n\nThat is all.")
     'SELECT b FROM t\n\nWHERE c = 1'
     """
-    found = map(read_sql, reversed(_PARAGRAPH.split(text)))
+    found = map(read_sql, reversed(list(_paragraphs(text))))
     return next((sql for sql in found if sql is not None), None)
 
 
@@ -112,7 +126,7 @@ def _clean(sql: str) -> str | None:
     rest = (fences[0][1] if fences else sql).strip()
     while rest:
         statement = first_statement(rest)
-        if re.sub(r"--[^\n]*|/\*.*?\*/|\s", "", statement, flags=re.DOTALL):
+        if re.sub(r"--[^\n]*|/\*.*?(?:\*/|\Z)|\s", "", statement, flags=re.DOTALL):
             return statement.strip()
         rest = rest[len(statement) + 1 :].strip()
     return None
@@ -140,13 +154,45 @@ def _in_sentence(text: str, start: int) -> str:
 
 
 def _until_prose(sql: str) -> str:
-    statement = first_statement(sql)
-    paragraphs = re.split(r"(\n[ \t]*\n)", statement)
-    kept = paragraphs[0]
-    for blank, paragraph in zip(paragraphs[1::2], paragraphs[2::2], strict=True):
-        if not _SQL_WORD.match(paragraph) or re.match(
-            r"\s*(?:This|The|It|Note|Explanation|Here)\b", paragraph
-        ):
-            break
-        kept += blank + paragraph
-    return kept.partition("```")[0]
+    return sql[: _end_of_query(sql, 0)].partition("```")[0]
+
+
+def _end_of_query(text: str, start: int) -> int:
+    """Return where the query that starts there ends: at its semicolon, or at the blank line behind which prose goes on.
+
+    A query goes on where a parenthesis, string or comment is open, where it cannot end, or with a word of SQL.
+    """
+    depth, last, selects = 0, "", False
+    for piece in _PIECE.finditer(text, start):
+        if piece["blank"]:
+            if depth <= 0 and last not in _UNFINISHED:
+                begins = _BEGINNING.match(text, piece.end())
+                if begins is None or not _goes_on(begins["word"], _CLAUSES if selects else _QUERIES):
+                    return piece.start()
+        elif piece[0] == ";":
+            return piece.start()
+        elif not piece["comment"]:
+            last = piece[0].upper()
+            depth += (last == "(") - (last == ")")
+            selects = selects or (depth == 0 and last in _QUERIES)
+    return len(text)
+
+
+def _goes_on(word: str | None, words: Collection[str]) -> bool:
+    """Whether a query goes on with a word, None for a sign. Words of SQL are in one case: "From" begins a sentence."""
+    return word is None or (word.upper() in words and (word.isupper() or word.islower()))
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Split a text at its blank lines, but for those within a query."""
+    start = behind = 0
+    for blank in _BLANK.finditer(text):
+        if blank.start() < behind or _CONTINUED.match(text, blank.end()):
+            continue
+        query = _START_OF_LINE.search(text, start, blank.start())
+        if query and _is_query(text, query.start("sql")):
+            behind = _end_of_query(text, query.start("sql"))
+        if blank.start() >= behind:
+            yield text[start : blank.start()]
+            start = blank.end()
+    yield text[start:]

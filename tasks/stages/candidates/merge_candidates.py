@@ -13,7 +13,7 @@ from tasks.stages.shown_results import Tried, show_result
 from tasks.stages.sql_answer import sql_answer
 
 
-@stage(prompts=("merge_candidates",))
+@stage(version=2, prompts=("merge_candidates",))
 async def merge_candidates(
     question: Question,
     view: SchemaView,

@@ -23,7 +23,7 @@ from tasks.stages.sql_answer import sql_answer
 KINDS = {"tbl": "table", "col": "column", "val": "value"}
 
 
-@stage(prompts=("dac_correction",))
+@stage(version=2, prompts=("dac_correction",))
 async def dac_correction(
     question: Question,
     view: SchemaView,

@@ -12,7 +12,7 @@ from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer
 
 
-@stage(prompts=("initial_sql",))
+@stage(version=2, prompts=("initial_sql",))
 async def initial_sql(
     question: Question,
     view: SchemaView,

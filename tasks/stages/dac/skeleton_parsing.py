@@ -12,7 +12,7 @@ from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer
 
 
-@stage(version=2, prompts=("skeleton_parsing",))
+@stage(version=3, prompts=("skeleton_parsing",))
 async def skeleton_parsing(
     question: Question,
     dialect: str,

@@ -11,7 +11,7 @@ from tasks.stages.links import read_link
 from tasks.stages.replies import ConditionsReply, KeywordsReply, LinkReply
 
 
-@stage(prompts=("forward_link",))
+@stage(version=2, prompts=("forward_link",))
 async def augmentation_elements(
     question: Question, view: SchemaView, max_columns_per_table: int, backbone: MeteredBackbone
 ) -> Link:

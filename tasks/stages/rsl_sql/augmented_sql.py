@@ -10,7 +10,7 @@ from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer
 
 
-@stage(prompts=("augmented_sql",))
+@stage(version=2, prompts=("augmented_sql",))
 async def augmented_sql(
     asked: FewShotQuestion, view: SchemaView, augmentation: Augmentation, backbone: MeteredBackbone
 ) -> Answer:

@@ -15,7 +15,7 @@ from tasks.stages.shown_results import Tried, show_result
 from tasks.stages.sql_answer import sql_answer
 
 
-@stage(prompts=("binary_selection",))
+@stage(version=2, prompts=("binary_selection",))
 async def binary_selection(
     asked: FewShotQuestion,
     view: SchemaView,

@@ -11,7 +11,7 @@ from tasks.stages.links import hinted, make_link, read_link, shown_columns
 from tasks.stages.replies import LinkReply
 
 
-@stage(prompts=("forward_link",))
+@stage(version=2, prompts=("forward_link",))
 async def forward_link(
     question: Question,
     view: SchemaView,

@@ -10,7 +10,7 @@ from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer
 
 
-@stage(prompts=("preliminary_sql",))
+@stage(version=2, prompts=("preliminary_sql",))
 async def preliminary_sql(
     asked: FewShotQuestion, view: SchemaView, link: Link | None, backbone: MeteredBackbone
 ) -> Answer:

@@ -15,7 +15,7 @@ from tasks.stages.shown_results import Tried, outcome_of, show_result
 from tasks.stages.sql_answer import sql_answer
 
 
-@stage(prompts=("self_correction",))
+@stage(version=2, prompts=("self_correction",))
 async def self_correction(
     case: CorrectionCase,
     view: SchemaView,

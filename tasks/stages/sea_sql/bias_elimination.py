@@ -13,7 +13,7 @@ from tasks.stage import stage
 from tasks.stages.sea_sql.elimination_prompt import TEMPLATE, elimination_prompt
 
 
-@stage(prompts=(TEMPLATE,))
+@stage(version=2, prompts=(TEMPLATE,))
 async def bias_elimination(
     question: Question,
     view: SchemaView,

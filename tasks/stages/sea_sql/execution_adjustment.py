@@ -41,7 +41,7 @@ class Mistake:
     times: int = 1
 
 
-@stage(prompts=("execution_reflection", "execution_correction"))
+@stage(version=2, prompts=("execution_reflection", "execution_correction"))
 async def execution_adjustment(
     question: Question,
     view: SchemaView,

@@ -9,7 +9,7 @@ from tasks.stage import stage
 from tasks.stages.sea_sql.continuation import ask_continuation
 
 
-@stage(prompts=("zero_shot_sql",))
+@stage(version=2, prompts=("zero_shot_sql",))
 async def zero_shot_sql(asked: FewShotQuestion, view: SchemaView, backbone: MeteredBackbone) -> Answer:
     """Write a first SQL; without demonstrations but in the paper's comparison with few-shot prompts (Table 9)."""
     text = prompts.render(

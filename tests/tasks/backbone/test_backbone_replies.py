@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tasks.backbone.replies.reading import read_json, read_reply, read_sql
+from tasks.backbone.replies.sql_text import last_sql
 from tests.support.pairs import Pair, read_pairs
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -110,3 +111,11 @@ def test_a_model_in_a_loop_of_brackets_holds_nobody_up(loop: str, fence: str) ->
 def test_a_long_reply_of_garbage_is_given_up_quickly() -> None:
     assert read_json("[{" * 100_000).value is None
     assert read_sql("select " * 20_000) is None
+
+
+@pytest.mark.parametrize("loop", ["\n", "\n \n", "SELECT /*\n\n", "SELECT (\n\n", "SELECT a FROM t\n\nb\n\n"])
+def test_a_model_in_a_loop_of_lines_holds_nobody_up(loop: str) -> None:
+    text = "SELECT a FROM t" + loop * (100_000 // len(loop)) + "FROM"
+    started = time.process_time()
+    assert read_sql(text) and last_sql(text)
+    assert time.process_time() - started < 5
