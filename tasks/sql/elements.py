@@ -65,8 +65,9 @@ def resolved_elements(sql: str, schema: Schema) -> Elements:
     """Return the tables and columns that a SQL reads, each name resolved to the table it belongs to.
 
     Aliases, nested and correlated queries, derived tables, CTEs, USING and unqualified names are followed;
-    a column of a derived table counts where it is read from the database. `*` names no column.
-    An unqualified name that several tables own counts for the first of them (SQLite calls it an error).
+    a column of a derived table counts where it is read from the database. `*` names no column; what is named of the
+    columns that it passes on counts. An unqualified name that several tables own counts for the first of them (SQLite
+    calls it an error).
 
     >>> from tasks.database.schema import Column, Table
     >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))), dialect="sqlite")

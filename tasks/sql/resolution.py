@@ -1,7 +1,7 @@
 """Resolves the names in a query to database columns, and groups columns that foreign keys make equal."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +39,10 @@ def resolve(tree: "exp.Query", schema: Schema) -> Resolution | None:
         scopes = [_Sources.of(scope, schema) for scope in traverse_scope(tree)]
     except (SqlglotError, RecursionError):
         return None
-    by_scope = {id(sources.scope): sources for sources in scopes}
+    by_query = {id(sources.scope.expression.unnest()): sources for sources in scopes}
     return Resolution(
         frozenset(table for sources in scopes for table in sources.tables.values()),
-        tuple((column, s.find_in_chain(column, by_scope)) for s in scopes for column in s.columns()),
+        tuple((column, s.find_in_chain(column, by_query)) for s in scopes for column in s.columns()),
         frozenset(home for sources in scopes for home in sources.joined_using()),
     )
 
@@ -71,14 +71,18 @@ class _Sources:
     Attributes:
         scope: sqlglot's scope: one query without the queries within it.
         tables: database tables by the alias they have here.
-        derived: columns of derived tables and CTEs, by alias.
+        derived: columns of derived tables and CTEs, by alias; "*" among them where it selects one.
+        inner: sqlglot's scopes of the same, by alias.
         owned: columns of the database tables, by alias.
+        passed: the database columns that `*` in its SELECT was found to mean, by name.
     """
 
     scope: Any
     tables: dict[str, str]
     derived: dict[str, frozenset[str]]
+    inner: dict[str, Any]
     owned: dict[str, frozenset[str]]
+    passed: dict[str, Home | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scope: Any, schema: Schema) -> "_Sources":
@@ -87,6 +91,7 @@ class _Sources:
 
         tables: dict[str, str] = {}
         derived: dict[str, frozenset[str]] = {}
+        inner: dict[str, Any] = {}
         owned: dict[str, frozenset[str]] = {}
         for alias, (_, source) in scope.selected_sources.items():
             if isinstance(source, exp.Table):
@@ -96,7 +101,8 @@ class _Sources:
                     owned[alias.lower()] = frozenset(c.name.lower() for c in table.columns)
             else:
                 derived[alias.lower()] = frozenset(n.lower() for n in source.expression.named_selects)
-        return cls(scope, tables, derived, owned)
+                inner[alias.lower()] = source
+        return cls(scope, tables, derived, inner, owned)
 
     def columns(self) -> "Iterator[exp.Column]":
         """Yield the columns written in this scope itself, not those of queries within it."""
@@ -114,30 +120,61 @@ class _Sources:
                     if name.name.lower() in self.owned[alias]:
                         yield table, name.name.lower()
 
-    def find_in_chain(self, column: "exp.Column", by_scope: "dict[int, _Sources]") -> tuple[str, str] | None:
+    def find_in_chain(self, column: "exp.Column", by_query: "dict[int, _Sources]") -> tuple[str, str] | None:
         """Find a column in this scope, then in the enclosing ones (correlated queries)."""
         sources: _Sources | None = self
         while sources is not None:
-            found, home = sources.find(column)
+            found, home = sources.find(column, by_query)
             if found:
                 return home
             parent = sources.scope.parent
-            sources = by_scope.get(id(parent)) if parent is not None else None
+            sources = by_query.get(id(parent.expression.unnest())) if parent is not None else None
         return None
 
-    def find(self, column: "exp.Column") -> tuple[bool, tuple[str, str] | None]:
+    def find(self, column: "exp.Column", by_query: "dict[int, _Sources]") -> tuple[bool, Home | None]:
         """Return whether a name is known in this scope, and its database column if it has one."""
         name, qualifier = column.name.lower(), column.table.lower()
         if qualifier:
             if qualifier in self.tables:
                 return True, (self.tables[qualifier], name)
-            return qualifier in self.derived, None
+            return qualifier in self.derived, self._behind(qualifier, name, by_query)
         if self._is_output_name(column):
             return True, None
-        for alias, table in self.tables.items():
-            if name in self.owned[alias]:
-                return True, (table, name)
-        return any(name in outputs for outputs in self.derived.values()), None
+        home = self._among(name, (*self.tables, *self.derived), by_query)
+        return home is not None or any(name in outputs for outputs in self.derived.values()), home
+
+    def _among(self, name: str, aliases: Iterable[str], by_query: "dict[int, _Sources]") -> Home | None:
+        """Return the database column of an unqualified name among sources; None where it is another's output."""
+        for alias in aliases:
+            if alias in self.tables:
+                if name in self.owned[alias]:
+                    return self.tables[alias], name
+            elif name in self.derived[alias]:
+                return None
+            elif home := self._behind(alias, name, by_query):
+                return home
+        return None
+
+    def _behind(self, alias: str, name: str, by_query: "dict[int, _Sources]") -> Home | None:
+        """Return the database column that a derived table passes on by `*`; None for its other columns."""
+        from sqlglot import exp
+
+        if name in self.derived.get(alias, ()) or "*" not in self.derived.get(alias, ()):
+            return None
+        query = self.inner[alias].expression
+        while isinstance(query, exp.SetOperation | exp.Subquery):
+            query = query.this  # the first query's columns name the result's
+        sources = by_query.get(id(query))
+        return sources._passed_on(name, by_query) if sources else None
+
+    def _passed_on(self, name: str, by_query: "dict[int, _Sources]") -> Home | None:
+        if name not in self.passed:
+            self.passed[name] = None  # a recursive CTE passes on nothing of its own
+            aliases = (*self.tables, *self.derived)
+            stars = (select.args.get("table") for select in self.scope.expression.selects if select.is_star)
+            named = [one for of in stars for one in aliases if not of or one == of.name.lower()]
+            self.passed[name] = self._among(name, named, by_query)
+        return self.passed[name]
 
     def _is_output_name(self, column: "exp.Column") -> bool:
         """Return whether ORDER BY names a column of the result, which then hides those of the tables."""

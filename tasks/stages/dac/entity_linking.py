@@ -13,7 +13,7 @@ from tasks.stages.dac.entity_alignment import Given, entities_of, link_by_name, 
 from tasks.stages.dac.examples import shown_examples
 
 
-@stage(version=3, prompts=("entity_linking",))
+@stage(version=4, prompts=("entity_linking",))
 async def entity_linking(
     question: Question,
     view: SchemaView,

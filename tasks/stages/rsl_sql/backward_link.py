@@ -8,7 +8,7 @@ from tasks.stage import stage
 from tasks.stages.links import make_link
 
 
-@stage()
+@stage(version=2)
 async def backward_link(schema: Schema, sql: str | None, settings: BackwardLinkSettings) -> Link:
     """Link from the preliminary SQL back to the full schema; without a SQL, nothing."""
     return make_link(schema, columns_mentioned(sql, schema, settings.match) if sql else ())
