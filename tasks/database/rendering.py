@@ -278,7 +278,7 @@ def _values_line(table: Table, most: int, dialect: str, longest: int) -> str:
 
 def _with_examples(column: Column, most: int, dialect: str, longest: int) -> str:
     name = quoted(column.name, dialect)
-    examples = [literal(value) for value in column.samples[:most] if _is_example(value, longest)]
+    examples = [literal(value, longest) for value in column.samples[:most] if _is_example(value, longest)]
     return f"{name}: {' | '.join(examples)}" if examples else name
 
 

@@ -153,3 +153,12 @@ def test_values_are_cut_where_the_settings_say_and_missing_shares_are_never_roun
     ).schema
     assert re.findall(r"Missing: (\d+ %)", text) == ["1 %", "99 %", "100 %", "50 %"]
     assert f"'{'x' * 50}...'" in text and "x" * 51 not in text
+
+
+def test_an_example_is_shown_whole_or_not_at_all() -> None:
+    """One that is cut off matches nothing in the database."""
+    schema = Schema(
+        "x", (Table("t", (Column("a", "TEXT", samples=("x" * 150, "y" * 201)),)),), dialect="sqlite"
+    )
+    parts = render(schema, "values", sample_rows=2, foreign_keys=True, descriptions=False, longest_value=200)
+    assert parts.schema == f"`t`(`a`: '{'x' * 150}')"
