@@ -6,7 +6,8 @@
 | boolean | bool | true equals 1, as in SQLite |
 | integer of any width | int | 1 equals 1.0 |
 | real, double | float | NaN equals NaN; compared without tolerance |
-| decimal, numeric | int if it is whole, else the nearest float; str beyond 300 digits | 2.50 equals 2.5; digits past a double's do not count |
+| decimal, numeric | int if it is whole, else the nearest float | 2.50 equals 2.5; digits past a double's do not count |
+| of more than 300 digits before the point | str | no double is as large |
 | text, enum, char, network address, bit string | str | char(n) keeps its blanks |
 | date, time, timestamp | str, `2026-11-01 09:30:00` | it equals the text that SQLite stores; no fraction of 0 |
 | time with a time zone | str in UTC, ending in `+00:00` | the same moment is equal in any zone |

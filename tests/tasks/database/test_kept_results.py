@@ -139,7 +139,16 @@ async def test_a_prediction_that_is_the_gold_word_for_word_is_right_unless_its_r
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT CURRENT_DATE", "SELECT strftime('%Y')", "SELECT age(born) FROM town"]
+    "sql",
+    [
+        "SELECT CURRENT_DATE",
+        "SELECT strftime('%Y')",
+        "SELECT age(born) FROM town",
+        "SELECT age(CAST(born AS TIMESTAMP)) FROM town",
+        "SELECT born < DATE 'today' FROM town",
+        "SELECT 'Yesterday'::date",
+        "SELECT random_normal()",
+    ],
 )
 def test_the_time_is_volatile(sql: str) -> None:
     assert is_volatile(sql)
