@@ -357,6 +357,11 @@ class Outcome:
     samples: tuple[int, ...] = (0,)
 
     @property
+    def mendable(self) -> bool:
+        """Whether it is without an answer for a reason that is retryable."""
+        return self.failure is not None and self.failure.mendable
+
+    @property
     def paid_calls(self) -> tuple[Call, ...]:
         """The paid calls of its stages."""
         return tuple(call for record in self.stages for call in record.paid_calls)

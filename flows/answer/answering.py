@@ -58,7 +58,7 @@ class Answered:
     @property
     def exit_code(self) -> int:
         """0 if the SQL ran, 1 if there is none or it failed, 3 if the question can be retried."""
-        if self.outcome.failure and self.outcome.failure.mendable:
+        if self.outcome.mendable:
             return ExitCode.TRY_AGAIN
         return ExitCode.DONE if self.execution and self.execution.ok else ExitCode.NEGATIVE
 

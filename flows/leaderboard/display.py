@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from flows.report.tables import literal, open_console, show, table
-from tasks.scoring.report import Ratio
+from tasks.scoring.report import Cost, Ratio
 from tasks.scoring.significance import CONFIDENCE
 from tasks.tracking.leaderboard.leaderboard import Board, Standing
 from tasks.wording import DASH, counts, interval, money, number, percent
@@ -28,7 +28,7 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
         for each in board.ranked:
             made.add_row(
                 f"{each.rank}", _what(each), literal(each.backbone), *_score(each),
-                *(_share(beside[name](each)) for name in beside), *_cost(each), each.run_id
+                *(_share(beside[name](each)) for name in beside), *_cost(each.cost), each.run_id
             )  # fmt: skip
         show(console, made, keep=6)
         if board.unscored:
@@ -65,6 +65,6 @@ def _share(ratio: Ratio | None) -> str:
     return f"{percent(ratio)} ({counts(ratio)})" if ratio else DASH
 
 
-def _cost(each: Standing) -> tuple[str, ...]:
-    counted = (each.calls, each.cached_calls, each.input_tokens, each.output_tokens)
-    return money(each.cost_usd), *map(number, counted)
+def _cost(cost: Cost) -> tuple[str, ...]:
+    counted = (cost.calls, cost.cached_calls, cost.input_tokens, cost.output_tokens)
+    return money(cost.cost_usd), *map(number, counted)

@@ -193,7 +193,7 @@ def ranks(cells: Sequence[Done]) -> dict[str, str]:
     close = sum(p_value >= LEVEL for p_value in adjusted)
     ranked = unranked | {best: f"highest; {close:,} of {counted(len(others), 'other cell')} inside the noise"}
     unanswered = {
-        done.cell.name: {row.question.id for row in done.evaluated.report.rows if row.retryable}
+        done.cell.name: {row.question.id for row in done.evaluated.report.rows if row.outcome.mendable}
         for done in cells
         if done.evaluated
     }

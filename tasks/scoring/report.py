@@ -123,11 +123,6 @@ class QuestionScore:
     correction: Correction | None = None
     opinion: Opinion | None = None
 
-    @property
-    def retryable(self) -> bool:
-        """Whether it has no answer after a failure that can be retried."""
-        return self.outcome.failure is not None and self.outcome.failure.mendable
-
 
 def is_right_corrected(score: QuestionScore, rule: str) -> bool | None:
     """Return whether the final SQL is right under corrected golds; None where the question is withdrawn."""

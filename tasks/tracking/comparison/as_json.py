@@ -56,7 +56,7 @@ def _side(side: Side) -> dict[str, Any]:
         "tags": dict(side.run.tags),
         "started": side.run.started.isoformat(timespec="seconds"),
         "engine": side.run.engine,
-        "ex": _ratio(side.ex) | {"low": side.low, "high": side.high},
+        "ex": side.ex.as_object() | {"low": side.low, "high": side.high},
         "left_out": list(side.only),
         "not_executable": side.not_executable,
         "cost": {
@@ -73,8 +73,8 @@ def _side(side: Side) -> dict[str, Any]:
 def _contrast(contrast: Contrast) -> dict[str, Any]:
     return {
         "name": contrast.name,
-        "a": _ratio(contrast.a) if contrast.a else None,
-        "b": _ratio(contrast.b) if contrast.b else None,
+        "a": contrast.a.as_object() if contrast.a else None,
+        "b": contrast.b.as_object() if contrast.b else None,
         **_values(contrast, "difference", "fixed", "broken", "p_value", "adjusted_p"),
     }
 
@@ -111,10 +111,6 @@ def _answer(score: QuestionScore, rule: str) -> dict[str, Any]:
         "failure": score.outcome.failure.message if score.outcome.failure else None,
         "stages": {stage: is_right(verdict, rule) for stage, verdict in score.stages.items()},
     }
-
-
-def _ratio(ratio: Ratio) -> dict[str, float | None]:
-    return _values(ratio, "correct", "total", "value")
 
 
 def _values(record: object, *names: str) -> dict[str, Any]:

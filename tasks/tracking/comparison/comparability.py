@@ -136,7 +136,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
             f"{letter} is re-rolled: some questions were asked again after their answers were judged, which tends to "
             "raise its score. It is no fair match for a run that had one try."
         )
-    lost = [row for row in rows if row.retryable]
+    lost = [row for row in rows if row.outcome.mendable]
     if lost:
         yield (
             f"{letter} has no answer to {_counted(lost)} because of retryable failures; "

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tasks.scoring.report import Ratio
+from tasks.scoring.report import Cost, Ratio
 from tasks.scoring.significance import CONFIDENCE, wilson
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 from tasks.wording import counted
@@ -25,9 +25,7 @@ class Standing:
         ex_corrected: on corrected golds; None where it was given none.
         candidates: candidates per question; None without.
         passed: pass@k for all of them, the share of questions of which one candidate is right; None without.
-        calls, cached_calls: paid calls, and calls answered from a cache; None where unknown.
-        input_tokens, output_tokens: of the paid calls; None where unknown.
-        cost_usd: of the paid calls; None where unknown.
+        cost: calls, tokens and money of the run; None for what is unknown.
         rank: 1 for the highest score, the same for equal scores; None where it is not ranked.
         why_unranked: why it is not, as a clause without its subject; "" where it is.
     """
@@ -39,11 +37,7 @@ class Standing:
     label: str
     started: datetime.datetime
     ex: Ratio | None
-    calls: int | None
-    cached_calls: int | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
+    cost: Cost
     ex_corrected: Ratio | None = None
     candidates: int | None = None
     passed: Ratio | None = None
@@ -160,11 +154,13 @@ def _standing(stored: StoredRun) -> Standing:
         run.tags.get("name", ""),
         run.started,
         _ratio(ex),
-        summary.get("calls"),
-        summary.get("cached_calls"),
-        tokens.get("input"),
-        tokens.get("output"),
-        summary.get("cost_usd"),
+        Cost(
+            calls=summary.get("calls"),
+            cached_calls=summary.get("cached_calls"),
+            input_tokens=tokens.get("input"),
+            output_tokens=tokens.get("output"),
+            cost_usd=summary.get("cost_usd"),
+        ),
         _ratio(summary.get("ex_corrected")),
         candidates.get("n"),
         _ratio(candidates.get(f"pass@{candidates.get('n')}")),
@@ -220,9 +216,6 @@ def _as_object(standing: Standing) -> dict[str, Any]:
         "ex_corrected": standing.ex_corrected and standing.ex_corrected.as_object(),
         "candidates": standing.candidates,
         "pass_at_k": standing.passed and standing.passed.as_object(),
-        "calls": standing.calls,
-        "cached_calls": standing.cached_calls,
-        "tokens": {"input": standing.input_tokens, "output": standing.output_tokens},
-        "cost_usd": standing.cost_usd,
+        **standing.cost.as_object(),
         "why_unranked": standing.why_unranked or None,
     }

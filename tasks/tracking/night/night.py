@@ -9,6 +9,7 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.significance import PairedTest, holm_of_known, wilson
 from tasks.scoring.trend import Trend
 from tasks.settings.night import Gate, Keep
+from tasks.wording import counted
 
 NightVerdict = Literal[
     "regression",
@@ -251,8 +252,7 @@ class Night:
 
     @property
     def _counted(self) -> str:
-        count = len(self.entries)
-        return f"{count} evaluation{'' if count == 1 else 's'}"
+        return counted(len(self.entries), "evaluation")
 
     @property
     def _rest(self) -> str:

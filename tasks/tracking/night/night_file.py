@@ -12,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from tasks.errors import DataError, did_you_mean
 from tasks.files import write_whole
-from tasks.scoring.report import Ratio
 from tasks.scoring.significance import CONFIDENCE
 from tasks.settings.home import Home
 from tasks.tracking.night.night import Judged, Night
@@ -125,8 +124,8 @@ def _evaluation(judged: Judged, plain: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: None if value == "" else value for name, value in plain.items() if name not in _RENAMED}
     return own | {
         "standing": judged.verdict,
-        "ex": entry.ex and _ratio(entry.ex) | {"low": low, "high": high, "confidence": CONFIDENCE},
-        "corrected": entry.corrected and _ratio(entry.corrected),
+        "ex": entry.ex and entry.ex.as_object() | {"low": low, "high": high, "confidence": CONFIDENCE},
+        "corrected": entry.corrected and entry.corrected.as_object(),
         "call_p50_seconds": entry.p50_s,
         "call_p95_seconds": entry.p95_s,
         "difference": found and found.difference,
@@ -142,7 +141,8 @@ def _evaluation(judged: Judged, plain: Mapping[str, Any]) -> dict[str, Any]:
         "decline": entry.decline
         and plain["decline"] | {"change": entry.decline.change, "adjusted_p": judged.trend_p},
         "trend": [
-            {"run_id": past.run_id, "started": _iso(past.started), **_ratio(past.ex)} for past in entry.trend
+            {"run_id": past.run_id, "started": _iso(past.started), **past.ex.as_object()}
+            for past in entry.trend
         ],
     }
 
@@ -185,10 +185,6 @@ def _entry(data: Mapping[str, Any]) -> dict[str, Any]:
             "only_b": data["left_out"]["tonight"],
         }
     return known
-
-
-def _ratio(ratio: Ratio) -> dict[str, float | None]:
-    return {"correct": ratio.correct, "total": ratio.total, "value": ratio.value}
 
 
 def _iso(moment: datetime.datetime) -> str:

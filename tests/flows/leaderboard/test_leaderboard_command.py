@@ -59,8 +59,8 @@ def test_the_latest_ranked_run_of_each_is_ranked_and_the_others_are_listed_with_
         ("rsl-sql", "saw parts of the gold SQL (an oracle analysis)"),
     ]
     first = board.ranked[0]
-    assert (first.calls, first.cached_calls, first.cost_usd) == (10, 0, 2.5)
-    assert (first.input_tokens, first.output_tokens) == (1000, 100)
+    assert (first.cost.calls, first.cost.cached_calls, first.cost.cost_usd) == (10, 0, 2.5)
+    assert (first.cost.input_tokens, first.cost.output_tokens) == (1000, 100)
     assert first.interval is not None and first.interval[0] < 0.8 < first.interval[1]
 
 
