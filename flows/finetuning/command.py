@@ -49,10 +49,10 @@ def dataset(given: DatasetOptions) -> int:
     --also are the evaluated splits: no training split may contain any of them.
     """
     from flows.finetuning.dataset import run_dataset
-    from flows.finetuning.settings import check_writable, held_out_file, pairs_settings, read_evaluated
+    from flows.finetuning.settings import held_out_file, pairs_settings, prepare_output, read_evaluated
 
     chosen = given.settings(given.pipeline)
-    check_writable(given.output)
+    prepare_output(given.output)
     benchmarks = given.evaluated(chosen.benchmark)
     settings = [
         pairs_settings(chosen.model_copy(update={"benchmark": split})) for split in given.splits(benchmarks)
@@ -91,13 +91,13 @@ def train(given: TrainOptions) -> int:
     With LoRA. Needs the extra `finetune`, and a GPU for real models.
     """
     from flows.cli.progress import open_progress
-    from flows.finetuning.settings import check_writable, finetuning_settings
+    from flows.finetuning.settings import finetuning_settings, prepare_output
     from flows.finetuning.training import run_training
     from flows.runtime.signals import stopped_by_signals
     from tasks.finetuning.serving import merge_command, vllm_with_adapter
 
     settings = finetuning_settings(given.overrides)
-    check_writable(given.output / "adapter")
+    prepare_output(given.output / "adapter")
     with open_progress(sys.stderr) as progress, stopped_by_signals() as stop:
         trained = run_training(given.pairs, settings, given.output, given.folder, progress, stop)
 

@@ -135,7 +135,7 @@ def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
         raise ConfigurationError(f"--set {first_problem(error)}.") from None
 
 
-def check_writable(path: Path) -> None:
+def prepare_output(path: Path) -> None:
     """Create the folder of a file and check that it is writable.
 
     Raises:
