@@ -102,8 +102,9 @@ def refusal_of(
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
-    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_one_line(error, body)}"
-    wait = retry_after(headers, message)
+    said = " ".join(str(error.get("message") or error.get("detail") or body).split())
+    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_cut(said)}"
+    wait = retry_after(headers, said)
     codes = {str(error.get("code")), str(error.get("type"))}
     key = f"the key in {api_key_env}" if api_key_env else "the key (no api_key_env is set for this backbone)"
 
@@ -236,7 +237,5 @@ def _error_of(body: str) -> dict[str, Any]:
     return error if isinstance(error, dict) else {"message": str(error)}
 
 
-def _one_line(error: Mapping[str, Any], body: str) -> str:
-    message = error.get("message") or error.get("detail") or body
-    text = " ".join(str(message).split())
+def _cut(text: str) -> str:
     return text if len(text) <= 300 else f"{text[:297]}..."

@@ -386,10 +386,13 @@ async def test_an_exhausted_quota_wakes_and_fails_those_that_wait_without_a_call
     assert len(fake_openai.requests) == 2
 
 
+@pytest.mark.parametrize(
+    "said", ["", "* Quota exceeded for metric: requests, limit: 20\n" * 10], ids=["short", "long"]
+)
 async def test_a_rate_limit_that_calls_itself_a_quota_but_says_when_to_come_back_passes(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
+    fake_openai: FakeOpenAI, settings: BackboneSettings, said: str
 ) -> None:
-    fake_openai.script(error(429, "You exceeded your current quota. Please retry in 0.05s."))
+    fake_openai.script(error(429, f"You exceeded your current quota. {said}Please retry in 0.05s."))
     assert (await ask(settings)).call.retries == 1
 
 
