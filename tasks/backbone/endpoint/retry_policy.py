@@ -27,10 +27,8 @@ def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
 
     `asked_to_wait`: the endpoint asks for the longest accepted pause after each request.
     """
-    pauses = (
-        LONGEST_RETRY_AFTER_S if asked_to_wait else min(settings.max_wait_s, FIRST_PAUSE_S * 2.0**n)
-        for n in range(settings.retries)
-    )
+    asked = LONGEST_RETRY_AFTER_S if asked_to_wait else 0.0
+    pauses = (max(asked, min(settings.max_wait_s, FIRST_PAUSE_S * 2.0**n)) for n in range(settings.retries))
     return (settings.retries + 1) * settings.timeout_s + sum(pauses)
 
 
@@ -108,10 +106,11 @@ class RetryPolicy:
     def _pause(self, refusal: Refusal, requests: int, now: float) -> float:
         if refusal.kind == "redirect":
             return 0.0
-        if refusal.retry_after_s is not None:
-            return max(refusal.retry_after_s, 0.0)
         jitter = random.uniform(0.5, 1.0)
         pause = min(self._max_wait_s, FIRST_PAUSE_S * 2.0 ** (requests - 1)) * jitter
+        if refusal.retry_after_s is not None:
+            # Refused again, it has asked for too little: nothing, or milliseconds, while others take the quota.
+            return refusal.retry_after_s if requests == 1 else max(refusal.retry_after_s, pause)
         if self._answered or self._began is None or refusal.kind != "connection":
             return pause
         return min(pause, max(self._began + UNREACHABLE_S - now, 0.0))

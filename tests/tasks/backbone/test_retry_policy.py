@@ -5,6 +5,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -231,6 +232,19 @@ async def test_an_endpoint_that_has_answered_is_never_probed(
         fake_openai.latency = 0.2
         await backbone.complete(Request((Message("user", "r"),)))
     assert fake_openai.probes == 0
+
+
+@pytest.mark.parametrize("header", ["0", "0.001", "-5", "Thu, 01 Jan 1970 00:00:00 GMT"])
+async def test_an_endpoint_that_asks_for_too_short_a_pause_is_given_longer_ones(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, header: str
+) -> None:
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.1)
+    fake_openai.always(error(429, "slow down", retry_after=header))
+    settings = settings.model_copy(update={"retries": 3, "max_wait_s": 60.0})
+    await failure(settings)
+    times = [request.at for request in fake_openai.requests]
+    pauses = [after - before for before, after in pairwise(times)]
+    assert [pause >= least for pause, least in zip(pauses, (0, 0.1, 0.2), strict=True)] == [True] * 3, pauses
 
 
 async def test_an_implausible_retry_after_is_replaced_by_a_pause_of_our_own(
