@@ -15,6 +15,8 @@ from tasks.wording import storable
 OPENAI_URL = "https://api.openai.com/v1"
 MOST_TOKENS = 100_000_000
 """Token counts above it, or below zero, are mistakes of the endpoint: the count is unknown."""
+INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error")
+"""Finish reasons of replies that the endpoint could not complete: of gateways and servers, of DeepSeek, of Z.AI."""
 
 
 class GarbledAnswerError(ValueError):
@@ -22,15 +24,18 @@ class GarbledAnswerError(ValueError):
 
 
 class RefusedInBodyError(ValueError):
-    """Response with status 200 whose body is an `error` object.
+    """Response with status 200 whose body is an `error` object, or whose choice is an interrupted reply.
 
     Attributes:
         status: the status that the object names, 502 when it names none.
+        body: a body with this object alone.
     """
 
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    def __init__(self, error: Any, body: str) -> None:
+        code = error.get("code") if isinstance(error, dict) else None
+        self.status = code if isinstance(code, int) and 400 <= code < 600 else 502
+        self.body = body
+        super().__init__(self.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,7 @@ def answer_of(text: str) -> Answer:
 
     Raises:
         GarbledAnswerError: the text is not JSON, or holds no choice.
-        RefusedInBodyError: it is an `error` object.
+        RefusedInBodyError: it is an `error` object, or an interrupted reply.
     """
     try:
         content = json.loads(text)
@@ -145,11 +150,13 @@ def answer_of(text: str) -> Answer:
         raise GarbledAnswerError(f"the answer is a JSON {type(content).__name__}, not a chat completion")
     choices = content.get("choices")
     if not choices and content.get("error"):
-        error = content["error"]
-        code = error.get("code") if isinstance(error, dict) else None
-        raise RefusedInBodyError(code if isinstance(code, int) and 400 <= code < 600 else 502)
+        raise RefusedInBodyError(content["error"], text)
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise GarbledAnswerError("the answer holds no choice")
+    finish = choices[0].get("finish_reason")
+    if finish in INTERRUPTED:
+        error = choices[0].get("error") or {"message": f"the reply was interrupted (finish_reason {finish})"}
+        raise RefusedInBodyError(error, json.dumps({"error": error}))
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise GarbledAnswerError("the answer's choice holds no message")
@@ -157,7 +164,7 @@ def answer_of(text: str) -> Answer:
         text=storable(_content(message)),
         model=storable(str(content.get("model") or "")),
         usage=_usage(content.get("usage")),
-        truncated=choices[0].get("finish_reason") == "length",
+        truncated=finish == "length",
     )
 
 

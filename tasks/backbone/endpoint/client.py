@@ -167,7 +167,7 @@ class OpenAIBackbone:
         try:
             return answer_of(text)
         except RefusedInBodyError as error:
-            return self._refusal(error.status, {}, text)
+            return self._refusal(error.status, {}, error.body)
 
     def _refusal_of(self, error: Exception, target: Target) -> Refusal:
         """Classify an error of the endpoint or the network; raise any other error again."""

@@ -207,6 +207,8 @@ async def test_an_odd_reply_is_still_a_reply(
         cut_json(),
         Behaviour(body={"choices": []}),
         Behaviour(body={"error": {"message": "upstream is busy", "code": 503}}),
+        Behaviour(choice={"finish_reason": "error", "error": {"message": "upstream is busy", "code": 503}}),
+        Behaviour(content="SELECT a FR", choice={"finish_reason": "insufficient_system_resource"}),
         Behaviour(body="<html>hello</html>"),
     ],
     ids=[
@@ -220,6 +222,8 @@ async def test_an_odd_reply_is_still_a_reply(
         "cut JSON",
         "no choice",
         "200 error",
+        "error of the choice",
+        "interrupted",
         "HTML",
     ],
 )
@@ -231,6 +235,21 @@ async def test_what_passes_is_asked_again(
     assert answer.text == "reply to: q"
     assert answer.call.retries == 2
     assert len(fake_openai.requests) == 3
+
+
+async def test_an_interrupted_reply_is_no_reply_and_says_why(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    for choice, said in (
+        (
+            {"finish_reason": "error", "error": {"message": "upstream is busy", "code": 503}},
+            "503: upstream is busy",
+        ),
+        ({"finish_reason": "abort"}, r"502: the reply was interrupted \(finish_reason abort\)"),
+    ):
+        fake_openai.always(Behaviour(content="SELECT a FR", choice=choice))
+        with pytest.raises(BackboneError, match=said):
+            await ask(settings.model_copy(update={"retries": 0}))
 
 
 async def test_a_request_that_hangs_is_given_up_after_the_time_out(
