@@ -184,14 +184,18 @@ def _joined(content: Any) -> str:
 def _usage(usage: Any) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
-    read = _count(usage, "prompt_tokens")
+    read, written, total = (_count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))
+    if read is not None and written is not None and total is not None:
+        written = max(
+            written, total - read
+        )  # some endpoints (Gemini, xAI) count a model's thoughts in the total only
     cached = _count(usage.get("prompt_tokens_details"), "cached_tokens")
     if cached is None:
         cached = _count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
     return Usage(
         input=read,
         cached_input=cached if cached is None or read is None or cached <= read else None,
-        output=_count(usage, "completion_tokens"),
+        output=written,
         reasoning=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
     )
 

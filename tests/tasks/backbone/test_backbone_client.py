@@ -93,6 +93,25 @@ async def test_tokens_that_nobody_reported_are_unknown_and_so_is_their_price(
         assert (call.usage, call.cost_usd) == (expected, None)
 
 
+@pytest.mark.parametrize(
+    ("reported", "output"),
+    [
+        ({"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 623}, 603),
+        ({"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 218}, 198),
+        ({"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 0}, 198),
+        ({"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 10**12}, 198),
+        ({"prompt_tokens": 20, "total_tokens": 218}, None),
+    ],
+)
+async def test_thoughts_that_only_the_total_counts_are_output(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, reported: dict[str, object], output: int | None
+) -> None:
+    fake_openai.script(reply("x", usage=reported))
+    prices = Prices(input=0.0, output=1e6, as_of=datetime.date(2026, 1, 1))
+    call = (await ask(settings.model_copy(update={"prices": prices}))).call
+    assert (call.usage.input, call.usage.output, call.cost_usd) == (20, output, output)
+
+
 async def test_what_no_store_can_hold_is_replaced_where_it_enters(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
