@@ -265,7 +265,7 @@ def api_key(settings: BackboneSettings) -> str | None:
     """Return the key from the environment; None where the endpoint needs none.
 
     Raises:
-        ConfigurationError: the variable is not set, or empty; or the base_url holds a password or a query,
+        ConfigurationError: the variable is not set, empty, or no key; or the base_url holds a password or a query,
             which would end up in logs.
     """
     if settings.base_url and public_url(settings.base_url) != settings.base_url.rstrip("/"):
@@ -281,6 +281,11 @@ def api_key(settings: BackboneSettings) -> str | None:
         raise ConfigurationError(
             f'Backbone "{settings.name}" needs an API key in the environment variable {name}, which is not '
             f"set. Set it (export {name}=...), or choose a backbone that needs none: --backbone offline."
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigurationError(
+            f'Backbone "{settings.name}" needs an API key in the environment variable {name}, and what it holds has a '
+            "character that no key has, such as a curly quotation mark or a line break. Set it again, without quotes."
         )
     return key
 

@@ -514,6 +514,16 @@ async def test_attempts_are_logged(
     assert "HTTP 503" in caplog.text and "attempt 2" in caplog.text
 
 
+@pytest.mark.parametrize("value", ["\u201csk-abcdef\u201d", "sk-abc\ndef", "sk-abc\x07def", "sk-\xfcabcdef"])
+def test_a_key_that_no_header_can_hold_is_said_before_any_call_and_not_repeated(
+    settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("FAKE_API_KEY", value)
+    with pytest.raises(ConfigurationError, match=r"FAKE_API_KEY.* a character that no key has") as caught:
+        OpenAIBackbone(settings)
+    assert "abc" not in str(caught.value)
+
+
 @pytest.mark.parametrize("value", [None, "", "  "])
 def test_a_missing_key_is_said_before_any_call(
     fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch, value: str | None
