@@ -19,6 +19,7 @@ from tasks.backbone.endpoint.chat import (
     identity_of,
     public_url,
 )
+from tasks.backbone.endpoint.deadline import deadline
 from tasks.backbone.endpoint.failures import Refusal, refusal_of, scrub
 from tasks.backbone.endpoint.limiter import AdaptiveLimit
 from tasks.backbone.endpoint.redirects import Target
@@ -130,7 +131,7 @@ class OpenAIBackbone:
                 self._retry_policy.sent(loop.time())
                 outcome: Answer | Refusal
                 try:
-                    async with asyncio.timeout(self._settings.timeout_s) as limit:
+                    async with deadline(self._settings.timeout_s) as limit:
                         with self._silence.request(limit):
                             outcome = self._answer_of(await self._send(target, body))
                 except Exception as error:

@@ -283,6 +283,22 @@ async def test_a_request_that_hangs_is_given_up_after_the_time_out(
     assert "no reply within 0.5 s" in str(caught) and "3 attempts" in str(caught)
 
 
+@pytest.mark.parametrize("drip", [None, 0.05])
+async def test_replies_that_came_while_this_process_stood_still_are_not_asked_for_again(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, drip: float | None
+) -> None:
+    fake_openai.always(Behaviour(content="x" * 500_000, delay=0.3, drip=drip))
+    requests = [asking(str(number)) for number in range(8)]
+    async with OpenAIBackbone(settings.model_copy(update={"timeout_s": 1.0})) as backbone:
+        calls = [asyncio.create_task(backbone.complete(each)) for each in requests]
+        while len(fake_openai.requests) < len(requests):
+            await asyncio.sleep(0.001)
+        time.sleep(3)  # as after Ctrl-Z and `fg`
+        replies = await asyncio.gather(*calls)
+    assert {len(reply.text) for reply in replies} == {500_000}
+    assert len(fake_openai.requests) == len(requests)
+
+
 async def test_attempts_come_to_an_end(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
     fake_openai.always(server_error(503))
     caught = await failure(settings.model_copy(update={"retries": 3}))
