@@ -268,6 +268,9 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     found = Entry("demo", "local", "zero-shot", run_id=entry["run_id"], unanswered=entry["unanswered"])
     tolerant = compared(found, Baselines(), Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
     assert not judge(Gate(), [tolerant])[0].red
+    nights.model.answer = nights.good
+    _, after = await nights("after", Gate(tolerated_failures=0.1), limit=10)
+    assert after["evaluations"][0]["baseline"] == before["evaluations"][0]["run_id"]
 
 
 async def test_a_baseline_that_the_matrix_or_the_warehouse_does_not_know_is_refused_before_anything_is_paid(
