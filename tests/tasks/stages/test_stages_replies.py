@@ -137,6 +137,30 @@ async def test_a_good_reply_is_read_whatever_stands_around_it(bench: Bench, stag
     assert bench.notes == ()
 
 
+SPACED = """WITH m AS (
+  SELECT [id], name FROM museum
+),
+
+o AS (
+  SELECT museum_id FROM "order"
+)
+
+SELECT m.name
+FROM m
+
+JOIN o ON o.museum_id = m.id"""
+
+
+@pytest.mark.parametrize(
+    "text", [sql_reply(SPACED), f"Joined.\n```sql\n{SPACED};\n```", f"{SPACED}\n\nIn m are museums."]
+)
+async def test_a_query_with_blank_lines_and_brackets_is_read_whole_and_runs(bench: Bench, text: str) -> None:
+    bench.says(text)
+    assert await run(bench, "preliminary_sql") == Answer(SPACED)
+    assert len(bench.server.requests) == 1
+    assert (await bench.runner.run(SPACED)).row_count == 3
+
+
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_bad_reply_is_asked_for_again_and_then_noted_and_done_without(
     bench: Bench, stage: str
