@@ -186,9 +186,8 @@ def _usage(usage: Any) -> Usage:
         return Usage()
     read, written, total = (_count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))
     if read is not None and written is not None and total is not None:
-        written = max(
-            written, total - read
-        )  # some endpoints (Gemini, xAI) count a model's thoughts in the total only
+        # Some endpoints (Gemini, xAI) count a model's thoughts in the total only.
+        written = max(written, total - read)
     cached = _count(usage.get("prompt_tokens_details"), "cached_tokens")
     if cached is None:
         cached = _count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
