@@ -31,9 +31,12 @@ ErrorClass = Literal[
 ]
 ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 
-_MISSING_TABLE = re.compile(r"no such table|table\b.*\bdoes not exist", re.IGNORECASE)
+_MISSING_TABLE = re.compile(
+    r"no such table|(?:table|relation)\b.*\b(?:does not|doesn't) exist", re.IGNORECASE
+)
 _MISSING_COLUMN = re.compile(
-    r"no such column|column\b.*\b(does not exist|not found)|does not have a column", re.IGNORECASE
+    r"no such column|unknown column|column\b.*\b(does not exist|not found)|does not have a column",
+    re.IGNORECASE,
 )
 
 

@@ -19,6 +19,7 @@ from tasks.database.urls import database_name, locate
 from tasks.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.records import ColumnName
 from tasks.retrieval.values.index import ValueIndex
+from tasks.scoring.error_classes import classify_sql
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES
 from tests.support import mariadb, postgres
@@ -82,6 +83,17 @@ async def test_a_result_without_rows_is_a_result_with_its_columns(shop: Location
             "none": {False},
         }
         assert [each.status for each in verdicts.values()] == ["ok", "ok", "error"]
+
+
+async def test_what_is_missing_is_a_cause_of_its_own_on_every_engine(shop: Location) -> None:
+    database = open_database(shop, "shop")
+    gold = "SELECT name FROM town"
+    wrong = {"missing_table": "SELECT name FROM nope", "missing_column": "SELECT t.nope FROM town AS t"}
+    async with SqlWorkers(1) as workers:
+        verdicts = await Judge(workers, ("bird",), 5).verdicts(database, gold, wrong)
+    for cause, sql in wrong.items():
+        found = {*classify_sql(sql, gold, verdicts[cause], database.schema)}
+        assert found & {*wrong} == {cause}, verdicts[cause].error
 
 
 def test_values_that_a_question_means_are_found(shop: Location, tmp_path: Path) -> None:
