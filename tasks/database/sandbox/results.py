@@ -19,9 +19,9 @@ LARGEST_BYTES = MOST_BYTES // 16
 OVERHEAD = 512
 """Bytes of a result without rows."""
 
-_WORDS = r"random(?:_\w+)?|randomblob|current_\w+|localtime|localtimestamp|utc_\w+|tablesample|using\s+sample"
+_WORDS = r"random|randomblob|current_\w+|localtime|localtimestamp|utc_\w+|tablesample|using\s+sample"
 _CALLS = (
-    r"now|rand|sysdate|curdate|curtime|today|uuid\w*|gen_random_\w+|timeofday|get_current_\w+|txid_\w+"
+    r"now|rand|random_\w+|sysdate|curdate|curtime|today|uuid\w*|gen_random_\w+|timeofday|get_current_\w+|txid_\w+"
     r"|pg_current_\w+|connection_id|last_insert_id"
 )
 # one group after \b: most places of a SQL fail there at once
