@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,14 @@ def digest_of_files(files: Iterable[Path]) -> str:
                 node.body = [each for each in node.body if not _is_text(each)] or [ast.Pass()]
         digest.update(ast.dump(tree).encode())
     return digest.hexdigest()
+
+
+def file_size(path: "Path | os.DirEntry[str]", *, follow_symlinks: bool = True) -> int:
+    """Return the size of a file in bytes; 0 if there is none, or another process removes it at this moment."""
+    try:
+        return path.stat(follow_symlinks=follow_symlinks).st_size
+    except FileNotFoundError:
+        return 0
 
 
 @contextmanager

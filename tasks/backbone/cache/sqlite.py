@@ -17,6 +17,7 @@ from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.cache.table import LAYOUT
 from tasks.backbone.cache.table import reply as table
 from tasks.errors import CrosscheckError, StoreError
+from tasks.files import file_size
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +87,7 @@ class SqliteReplyCache(ReplyCache):
                 time.sleep(0.01)
 
     def _bytes(self) -> int:
-        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return sum(map(file_size, (self.path, self.path.with_name(f"{self.path.name}-wal"))))
 
     def _reclaim_space(self) -> None:
         try:

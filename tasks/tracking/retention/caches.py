@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tasks.files import file_size
 from tasks.scoring.execution.verdict_cache import add_use
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.store import Holding, SqliteStore, Store, opened, removed_in_batches, size_of
@@ -133,7 +134,7 @@ class Logs(Store):
     def holding(self, retention: Retention) -> Holding:
         """Count the logs."""
         files = self._files()
-        sizes = {file: file.stat().st_size for file in files}
+        sizes = {file: file_size(file) for file in files}
         frees = {file: size - self._kept(file, size, retention) for file, size in sizes.items()}
         return Holding(
             self.name,
@@ -147,7 +148,7 @@ class Logs(Store):
     def remove(self, retention: Retention) -> None:
         """Cut the logs, in place: a process that writes to one appends to what is left."""
         for file in self._files():
-            size = file.stat().st_size
+            size = file_size(file)
             if (kept := self._kept(file, size, retention)) < size:
                 with file.open("r+b") as log:
                     log.seek(size - kept)

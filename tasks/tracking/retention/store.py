@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tasks.database.identifiers import quoted
+from tasks.files import file_size
 from tasks.tracking.retention.kept_runs import Retention
 
 BATCH = 2_000
@@ -122,9 +123,9 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 def size_of(path: Path) -> int:
     """Return the size of a file with its journals, or of all files below a folder; 0 if there is none."""
     if path.is_dir():
-        return sum(each.stat(follow_symlinks=False).st_size for each in _files(path))
+        return sum(file_size(each, follow_symlinks=False) for each in _files(path))
     beside = (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", ".wal")))
-    return sum(each.stat().st_size for each in beside if each.is_file())
+    return sum(map(file_size, beside))
 
 
 def _files(folder: Path) -> Iterator["os.DirEntry[str]"]:

@@ -127,7 +127,8 @@ async def answered(
             assert session.task_runs is not None
             await session.task_runs.finish()
             if session.recorder:
-                session.recorder.write(QUESTIONS, {outcome.question_id: outcome for outcome in outcomes})
+                by_id = {outcome.question_id: outcome for outcome in outcomes}
+                session.recorder.write(QUESTIONS, by_id, lambda facts: None)
             return outcomes
 
     return await in_flow(work)

@@ -221,7 +221,7 @@ def test_a_webhook_that_is_no_address_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(WEBHOOK, "hooks.example.com/s3cret")
-    prefect, mlflow = map(str, free_ports())
+    prefect, mlflow = map(str, free_ports(2))
     home = str(tmp_path / "home")
     refused = run("up", "--home", home, "--prefect-port", prefect, "--mlflow-port", mlflow)
     assert refused.code == 2
