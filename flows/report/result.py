@@ -49,8 +49,9 @@ class EvaluationResult:
 
     @property
     def exit_code(self) -> int:
-        """0 when finished; 3 when a re-run can answer some of the failed questions."""
-        return ExitCode.TRY_AGAIN if self.report.mendable else ExitCode.DONE
+        """0 when finished; 3 when a re-run can answer some of the failed questions, or more of those of this re-run."""
+        unanswered = self.report.mendable or self.summary.get("rerun", {}).get("unanswered")
+        return ExitCode.TRY_AGAIN if unanswered else ExitCode.DONE
 
 
 class Unsearched(Generic[T]):

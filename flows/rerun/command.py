@@ -62,9 +62,9 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "\b\nThe result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts\n"
     "and settings are restored, unless --fresh or --from is given. If a question that had an answer was asked again,\n"
     "the new run has the tag rerolled: its score is not comparable with that of a single run.\n"
-    "\b\nExit codes: 0 finished, or no question to ask again; 2 bad input or configuration; 3 some questions still\n"
-    "failed and can be retried, or the endpoint cannot be reached and there is no new run; 130 interrupted, all\n"
-    "answers are kept.",
+    "\b\nExit codes: 0 finished, or no question to ask again; 2 bad input or configuration; 3 some questions failed\n"
+    "and can be retried, also those that keep their old answer, or the endpoint cannot be reached and there is no\n"
+    "new run: the same command asks only what is missing, with --fresh too; 130 interrupted, all answers are kept.",
 )
 @options.record(RerunOptions)
 def command(given: RerunOptions) -> int:

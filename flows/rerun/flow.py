@@ -91,8 +91,13 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
         )
     if facts["kept"]:
         sentences.append(
-            f"{facts['kept']:,} questions failed now and keep the answer that they had; what they cost is counted "
-            f"under {FAILED_ATTEMPT}."
+            f"{facts['kept']:,} of {facts['selected']:,} selected questions failed now and keep the answer that they "
+            f"had; what they cost is counted under {FAILED_ATTEMPT}."
+        )
+    if facts["unanswered"]:
+        sentences.append(
+            f"{facts['unanswered']:,} of {facts['selected']:,} selected questions have no new answer for a reason that "
+            "can be retried: the same command asks only them again, and restores the new answers to the others."
         )
     if facts["rerolled"]:
         sentences.append(

@@ -22,6 +22,7 @@ class Merge:
         rule: the headline rule.
         kept: ids of questions that failed now and keep the answer that they had.
         not_asked: ids of questions that were not asked, because the run was ended.
+        unanswered: ids of questions that have no new answer for a reason that can be retried.
         restored: ids of questions whose every stage was restored from earlier results: the model was not asked.
     """
 
@@ -31,6 +32,7 @@ class Merge:
     rule: str
     kept: list[str] = field(default_factory=list)
     not_asked: list[str] = field(default_factory=list)
+    unanswered: set[str] = field(default_factory=set)
     restored: list[str] = field(default_factory=list)
 
     async def carry_over(self) -> None:
@@ -42,6 +44,8 @@ class Merge:
     async def score(self, question: Question, outcome: Outcome) -> None:
         """Score a new answer; if there is none, keep the old one."""
         old, again = self.old[question.id], self.again[question.id]
+        if outcome.mendable:
+            self.unanswered.add(question.id)
         if not outcome.attempts:
             self.not_asked.append(question.id)
             await self.scorer.add_scored(paid_before(old))
@@ -81,6 +85,9 @@ class Merge:
             "broken": sum(before and not now for before, now in right),
             "still_failed": sum(bool(now.outcome.failure) for _, now in pairs),
             "kept": len(self.kept),
+            "unanswered": len(
+                self.unanswered | {now.question.id for _, now in pairs if now.outcome.mendable}
+            ),
             "attempts": {
                 now.question.id: now.outcome.attempts for now in new.values() if now.outcome.attempts > 1
             },

@@ -69,11 +69,7 @@ class RerunPlan:
     @property
     def selection(self) -> str:
         """Option that selects the questions to ask again."""
-        wanted = self.asked_for
-        if wanted.questions:
-            return f"--questions {wanted.questions}"
-        only = _only(wanted)
-        return f"--only {only}" if only else f"--from {wanted.from_stage}"
+        return _selection(self.asked_for)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -108,7 +104,7 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
         raise ConfigurationError(
             "--fresh: a recording answers as it was recorded; only a model can be asked anew."
         )
-    attempt = warehouse.last_sample(parent.run) + 1 if wanted.fresh else 0
+    attempt = _fresh_attempt(wanted, parent.run, warehouse) if wanted.fresh else 0
     return RerunPlan(
         asked_for=wanted,
         parent=parent,
@@ -164,6 +160,20 @@ def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
         ) from None
 
 
+def _fresh_attempt(wanted: RerunSettings, parent: EvaluationRun, warehouse: Warehouse) -> int:
+    """Return the sampling of a fresh re-run: the last one while it lacks answers that it was asked for, else a new one.
+
+    It is asked for them by the same selection and stage, of the run that it re-ran or of the run that it became.
+    """
+    last = warehouse.last_sampled(parent)
+    if last is None:
+        return 1
+    facts, attempt = last.summary.get("rerun", {}), int(last.run.tags["attempt"])
+    same = (facts.get("selection"), facts.get("from")) == (_selection(wanted), wanted.from_stage)
+    continued = same and parent.run_id in (facts["parent"], last.run.run_id)
+    return attempt if continued and facts.get("unanswered") else attempt + 1
+
+
 def _selected(wanted: RerunSettings, parent: StoredRun) -> dict[str, QuestionScore]:
     rows = {row.question.id: row for row in parent.rows if row.executable}
     if wanted.questions is not None:
@@ -172,6 +182,13 @@ def _selected(wanted: RerunSettings, parent: StoredRun) -> dict[str, QuestionSco
     if only := _only(wanted):
         return {name: row for name, row in rows.items() if _is_of(only, row, parent.run.rule)}
     return {name: row for name, row in rows.items() if wanted.from_stage in _stages([row])}
+
+
+def _selection(wanted: RerunSettings) -> str:
+    if wanted.questions:
+        return f"--questions {wanted.questions}"
+    only = _only(wanted)
+    return f"--only {only}" if only else f"--from {wanted.from_stage}"
 
 
 def _only(wanted: RerunSettings) -> Only | None:

@@ -206,19 +206,17 @@ class Warehouse:
                         return str(run_id)
         return ""
 
-    def last_sample(self, like: EvaluationRun) -> int:
-        """Return the highest sampling of the model in finished runs of the same benchmark, backbone and pipeline.
+    def last_sampled(self, like: EvaluationRun) -> StoredRun | None:
+        """Read the finished run with the highest sampling (`attempt`) of the same benchmark, backbone and pipeline.
 
-        A run that was interrupted does not count: the same command continues with the sampling that it began. One whose
-        questions were removed does: the reply cache may hold what it was answered.
+        Of several, the latest; without its questions; None where the model was sampled once. A run that was interrupted
+        does not count: the same command continues with the sampling that it began. One whose questions were removed
+        does: the reply cache may hold what it was answered.
         """
-        with self._file.reading() as connection:
-            found = connection.execute(
-                "SELECT max(CAST(tags['attempt'] AS BIGINT)) FROM runs "
-                f"WHERE status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?",
-                [like.benchmark, like.backbone, like.pipeline],
-            ).fetchone()
-        return int(found[0] or 0) if found else 0
+        names = (like.benchmark, like.backbone, like.pipeline)
+        alike = f"status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?"
+        runs = self._without_questions(f"{alike} AND tags['attempt'] IS NOT NULL", *names)
+        return max(runs, key=lambda stored: int(stored.run.tags["attempt"]), default=None)
 
     def read_run(self, run_id: str) -> StoredRun:
         """Read one run with all its questions.

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,8 @@ def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
     assert stays.json["rerun"]["kept"] == 1
     assert stays.json["rerun"]["changed"] == 0
     assert stays.json["ex"] == rerolled.json["ex"]
-    assert "keep the answer that they had" in stays.err
+    assert stays.code == 3, stays.err
+    assert "1 of 1 selected questions failed now and keep the answer that they had" in stays.err
 
 
 def test_what_a_failed_attempt_paid_is_in_the_cost_of_its_re_run_and_of_no_other(
@@ -180,7 +182,7 @@ def test_what_a_failed_attempt_paid_is_in_the_cost_of_its_re_run_and_of_no_other
     model.answer = fail_after_two
     again = ("--questions", before[0].question.id, "--fresh", "--set", "backbone.retries=0", "--json")
     ran = demo.run("rerun", "latest", *again)
-    assert (ran.code, ran.json["rerun"]["kept"]) == (0, 1), ran.err
+    assert (ran.code, ran.json["rerun"]["kept"]) == (3, 1), ran.err
     assert (ran.json["calls"], ran.json["cost_usd"] > 0) == (2, True)
     assert "what they cost is counted under failed_attempt" in ran.err
     kept, *others = warehouse.read_run(ran.json["run_id"]).rows
@@ -233,6 +235,59 @@ def test_what_is_paid_where_every_question_fails_is_said_and_in_runs_and_not_pai
     assert not set(paid) & {str(request.body) for request in model.requests[asked:]}
 
 
+def test_a_fresh_re_run_with_retryable_failures_is_continued_by_the_same_command(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "3", "--json")
+    assert first.code == 0, first.err
+    warehouse = Warehouse(demo.home / "warehouse.duckdb")
+    texts = [row.question.text for row in warehouse.read_run(first.json["run_id"]).rows]
+    ordinary, failing, answered = model.answer, set(texts[1:]), Counter[str]()
+
+    def fail_after_two(body: Body) -> str:
+        said = str(body["messages"])
+        for text in failing:
+            if text in said:
+                answered[text] += 1
+                if answered[text] > 2:
+                    raise ConnectionError
+        return ordinary(body)
+
+    def again(run: str, *set_: str) -> tuple[Ran, int]:
+        before = len(model.requests)
+        options = ("--questions", "0-2", "--fresh", "--set", "backbone.retries=0", "--json")
+        ran = demo.run("rerun", run, *options, *set_)
+        return ran, len(model.requests) - before
+
+    model.answer = fail_after_two
+    half, _ = again(first.json["run_id"])
+    facts = half.json["rerun"]
+    assert (half.code, facts["attempt"], facts["kept"], facts["unanswered"]) == (3, 1, 2, 2), half.err
+    assert "2 of 3 selected questions failed now and keep the answer that they had" in half.err
+    assert "2 of 3 selected questions have no new answer for a reason that can be retried" in half.err
+
+    failing.discard(texts[1])
+    more, _ = again(first.json["run_id"], "--set", "backbone.concurrency=1")
+    facts = more.json["rerun"]
+    assert (more.code, facts["attempt"], facts["restored"], facts["asked"]) == (3, 1, 1, 2), more.err
+    assert (facts["kept"], facts["unanswered"]) == (1, 1)
+
+    model.answer = ordinary
+    whole, requests = again("latest")
+    facts = whole.json["rerun"]
+    assert (whole.code, facts["attempt"], facts["restored"], facts["asked"]) == (0, 1, 2, 1), whole.err
+    assert (facts["kept"], facts["unanswered"], whole.json["calls"]) == (0, 0, requests)
+    assert [row.outcome.samples for row in warehouse.read_run(whole.json["run_id"]).rows] == [(1,)] * 3
+
+    # The next one is a new sampling, and shows what one costs that nothing disturbs.
+    undisturbed, requests = again("latest")
+    facts = undisturbed.json["rerun"]
+    assert (undisturbed.code, facts["attempt"], facts["asked"]) == (0, 2, 3), undisturbed.err
+    parts = [half.json, more.json, whole.json]
+    assert sum(part["calls"] for part in parts) == undisturbed.json["calls"] == requests
+    assert sum(part["cost_usd"] for part in parts) == pytest.approx(undisturbed.json["cost_usd"])
+
+
 def test_a_question_that_fails_before_its_first_stage_was_asked(demo: CommandLine, tmp_path: Path) -> None:
     said, pipeline = tmp_path / "said.txt", tmp_path / "broken.py"
     pipeline.write_text(FAILS_EARLY.format(said=str(said)), encoding="utf-8")
@@ -243,6 +298,7 @@ def test_a_question_that_fails_before_its_first_stage_was_asked(demo: CommandLin
     ran = demo.run("rerun", "latest", "--json")
     facts = ran.json["rerun"]
     assert (facts["selected"], facts["asked"], facts["still_failed"]) == (1, 1, 1), ran.err
+    assert (ran.code, facts["unanswered"]) == (0, 0), "it cannot be retried"
     (lost, _) = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).rows
     assert lost.outcome.failure is not None
     assert (lost.outcome.failure.message, lost.outcome.attempts) == ("ValueError: second", 2)
@@ -260,8 +316,9 @@ def test_questions_that_a_re_run_does_not_come_to_are_as_they_were(
     model.always(quota_exhausted())
     single = ("--questions", "0-5", "--fresh", "--set", "backbone.concurrency=1", "--json")
     ran = demo.run("rerun", "latest", *single)
-    assert ran.code in (0, 3), ran.err
+    assert ran.code == 3, ran.err
     facts = ran.json["rerun"]
+    assert facts["unanswered"] == 5, ran.err
     assert len(model.requests) - asked == facts["asked"] < facts["selected"] == 6, ran.err
     assert facts["attempts"] == dict.fromkeys(("0", "1"), 2)
 

@@ -72,8 +72,10 @@ class Night:
         self.run = describe(parts, [file], engine="", questions_in_benchmark=200)
         self.finish(self.run, CASES)
 
-    def finish(self, run: EvaluationRun, cases: dict[str, dict[str, Any]]) -> None:
-        self.warehouse.finish(run, report_of(tuple(score(*case) for case in cases.items())), {})
+    def finish(
+        self, run: EvaluationRun, cases: dict[str, dict[str, Any]], summary: dict[str, Any] | None = None
+    ) -> None:
+        self.warehouse.finish(run, report_of(tuple(score(*case) for case in cases.items())), summary or {})
 
     def plan(self, run: str = "latest", **wanted: Any) -> RerunPlan:
         return plan_rerun(RerunSettings(run=run, data=".", home=str(self.home), **wanted))
@@ -171,6 +173,27 @@ def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued
     # Of the first run as of the second: a sibling must not be served the replies of another.
     assert night.plan(night.run.run_id, fresh=True).attempt == 2
     assert night.plan(begun.run_id, fresh=True).attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "wanted", "attempt"),
+    [
+        ({}, {}, 4),
+        ({}, {"run": "29990101-000000-dddddd"}, 4),
+        ({"unanswered": 0}, {}, 5),
+        ({}, {"only": "empty"}, 5),
+        ({}, {"from_stage": "augmented_sql"}, 5),
+        ({"from": "augmented_sql"}, {"from_stage": "augmented_sql"}, 4),
+        ({"parent": "another"}, {}, 5),
+    ],
+)
+def test_a_fresh_sampling_that_lacks_answers_is_continued_by_the_same_selection_of_the_same_run(
+    night: Night, facts: dict[str, Any], wanted: dict[str, Any], attempt: int
+) -> None:
+    merged = replace(night.run, run_id="29990101-000000-dddddd", tags={"attempt": "4"})
+    same = {"parent": night.run.run_id, "selection": "--only wrong", "from": None, "unanswered": 2}
+    night.finish(merged, CASES, {"rerun": same | facts})
+    assert night.plan(**{"run": night.run.run_id, "only": "wrong", "fresh": True} | wanted).attempt == attempt
 
 
 def test_a_rerolled_parent_makes_a_rerolled_run(night: Night) -> None:

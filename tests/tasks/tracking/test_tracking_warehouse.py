@@ -41,12 +41,13 @@ def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(
     warehouse.finish(RUN, report_of((row,)), {})
     later = replace(RUN, run_id="later", tags={"attempt": "4"})
     warehouse.start(later)
-    assert warehouse.last_sample(RUN) == 3, "one that has not finished is continued"
+    found = warehouse.last_sampled(RUN)
+    assert found and found.run.run_id == "fresh", "one that has not finished is continued"
     WarehouseRows(path).remove(
         Retention(RUN.started, frozenset({RUN.run_id}), frozenset({"fresh"}), (), rows=False)
     )
-    assert warehouse.last_sample(RUN) == 3
-    assert warehouse.last_sample(replace(RUN, pipeline="dac")) == 0
+    assert warehouse.last_sampled(RUN) == found
+    assert warehouse.last_sampled(replace(RUN, pipeline="dac")) is None
 
 
 def full_row() -> QuestionScore:
