@@ -70,6 +70,9 @@ class Merge:
         new = {score.question.id: score for score in self.scorer.scores}
         pairs = [(self.old[name], new[name]) for name in self.again if name in new]
         asked = self.again.keys() - {*self.not_asked, *self.restored}
+        resampled = asked | {
+            name for name in self.restored if self.again[name].attempt not in self.old[name].outcome.samples
+        }
         had_answer = [(old, now) for old, now in pairs if not old.outcome.failure]
         right = [(self._right(old), self._right(now)) for old, now in pairs]
         return {
@@ -77,7 +80,7 @@ class Merge:
             "restored": len(self.restored),
             "asked": len(asked),
             "rerolled": any(
-                old.question.id in asked or _answer(old) != _answer(now) for old, now in had_answer
+                old.question.id in resampled or _answer(old) != _answer(now) for old, now in had_answer
             ),
             "changed": sum(_answer(old) != _answer(now) for old, now in pairs),
             "mended": sum(bool(old.outcome.failure) and not now.outcome.failure for old, now in pairs),

@@ -288,6 +288,28 @@ def test_a_fresh_re_run_with_retryable_failures_is_continued_by_the_same_command
     assert sum(part["cost_usd"] for part in parts) == pytest.approx(undisturbed.json["cost_usd"])
 
 
+def test_a_continued_re_run_is_rerolled_where_what_was_answered_before_is_as_it_was(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.script(Behaviour(), Behaviour(drop=True))
+    single = ("--set", "backbone.retries=0", "--set", "backbone.concurrency=1", "--json")
+    evaluate = ("evaluate", "--backbone", backbone_file, "--pipeline", "zero-shot", "--limit", "2", *single)
+    first = demo.run(*evaluate)
+    assert (first.code, first.json["answered"]) == (3, 1), first.err
+    again = ("rerun", first.json["run_id"], "--questions", "0-1", "--fresh", *single)
+    model.script(Behaviour(), Behaviour(drop=True))
+    half = demo.run(*again)
+    facts = half.json["rerun"]
+    assert (half.code, facts["kept"], facts["still_failed"], facts["unanswered"]) == (3, 0, 1, 1), half.err
+
+    asked = len(model.requests)
+    whole = demo.run(*again)
+    facts = whole.json["rerun"]
+    assert (whole.code, facts["attempt"], len(model.requests) - asked) == (0, 1, 1), whole.err
+    assert (facts["restored"], facts["changed"], facts["mended"]) == (1, 1, 1)
+    assert whole.json["tags"]["rerolled"] == "true"
+
+
 def test_a_question_that_fails_before_its_first_stage_was_asked(demo: CommandLine, tmp_path: Path) -> None:
     said, pipeline = tmp_path / "said.txt", tmp_path / "broken.py"
     pipeline.write_text(FAILS_EARLY.format(said=str(said)), encoding="utf-8")
