@@ -45,12 +45,11 @@ def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset
     Runs are given newest first.
     """
     worse = {run_id for night in nights for run_id in night.worse}
-    last = [run for run in runs if run.run_id in worse and NIGHT in run.tags]
+    attempts_of = set()
     for run in runs:
-        if any(
-            run.asks_as(each) and run.tags.get(NIGHT) == each.tags[NIGHT] and run.started <= each.started
-            for each in last
-        ):
+        attempt = (run.tags.get(NIGHT), run.combination)
+        if NIGHT in run.tags and (run.run_id in worse or attempt in attempts_of):
+            attempts_of.add(attempt)
             worse.add(run.run_id)
     for run in reversed(runs):
         if run.tags.get("parent_run_id") in worse:
@@ -182,7 +181,7 @@ def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
         run
         for run in runs
         if run.run_id != current.run_id
-        and run.asks_as(current)
+        and run.combination == current.combination
         and run.status == "complete"
         and run.started <= current.started
         and (night is None or run.tags.get(NIGHT) != night)

@@ -53,10 +53,10 @@ class RunHeader:
         """Whether it came to its end, with or without an answer to every question."""
         return self.status in FINISHED
 
-    def asks_as(self, other: "RunHeader") -> bool:
-        """Whether it has the same benchmark, backbone, pipeline and questions as another run."""
-        names = ("benchmark", "backbone", "pipeline", "revision", "asked")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
+    @property
+    def combination(self) -> tuple[str, ...]:
+        """Its benchmark, backbone, pipeline and questions."""
+        return (self.benchmark, self.backbone, self.pipeline, self.revision, self.asked)
 
 
 @dataclass(frozen=True, slots=True)
