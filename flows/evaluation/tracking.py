@@ -116,7 +116,7 @@ class Tracking:
         self._tracing.scored(score)
 
     def note(self, facts: Mapping[str, Any]) -> None:
-        """Add facts to the summary of the run that goes on, in the warehouse.
+        """Write facts as the summary of the run that goes on, in the warehouse, until its end replaces them.
 
         Raises:
             CrosscheckError: the warehouse cannot be written.
@@ -151,10 +151,8 @@ class Tracking:
         except CrosscheckError as error:
             problems.append(f"The warehouse does not have this run: {error}")
         problems.append(await asyncio.to_thread(self._too_large))
-        own, notes = (
-            self._control.own_server,
-            (*self._preparation.notes, *self._control.progress.notes, *problems),
-        )
+        own = self._control.own_server
+        notes = (*self._preparation.notes, *self._control.progress.notes, *problems)
         return EvaluationResult(
             report=report,
             summary=found,
@@ -183,8 +181,12 @@ class Tracking:
             return ()
 
     def _too_large(self) -> str:
-        """Return a remark if the working folder is larger than its limit, else ""."""
-        limit, found = self._preparation.settings.tracking.folder_limit_gb, size_of(self._home.path)
+        """Return a remark if the working folder is larger than its limit, or of unknown size, else ""."""
+        limit = self._preparation.settings.tracking.folder_limit_gb
+        try:
+            found = size_of(self._home.path)
+        except OSError as error:
+            return f"The size of the working folder is unknown: {error.filename}: {error.strerror}."
         if found <= limit * 1e9:
             return ""
         return (
