@@ -7,7 +7,7 @@ from flows.report.tables import literal, open_console, show, table
 from flows.sweep.cells import Sweep, estimated_usd
 from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
-from tasks.scoring.significance import wilson
+from tasks.scoring.significance import LEVEL, wilson
 from tasks.wording import counts, interval, money, number, percent
 
 
@@ -60,7 +60,8 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
     show(console, shown)
     console.print(
         "Against the best: exact McNemar tests on the same questions, p adjusted for their number (Holm). "
-        "Inside the noise: the difference to the highest may be chance (p is 0.05 or more), so the cell is not ranked."
+        f"Inside the noise: the difference to the highest may be chance (p is {LEVEL:g} or more), so the "
+        "cell is not ranked."
     )
     for done in sweep.cells:
         failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tasks.backbone.protocol import Reply, Request, canonical_request
-from tasks.errors import StoreError
+from tasks.errors import StoreError, first_problem
 from tasks.records import Call, Usage
 from tasks.wording import shorten
 
@@ -144,7 +144,7 @@ def entry_of(row: Mapping[str, Any]) -> Entry | DamagedEntry:
         request = json.loads(zlib.decompress(row["request"]))
         return _entries().validate_python({**row, "usage": _usage(row), "request": request})
     except ValidationError as error:
-        return DamagedEntry(row["key"], error.errors()[0]["msg"])
+        return DamagedEntry(row["key"], first_problem(error))
     except (zlib.error, ValueError) as error:
         return DamagedEntry(row["key"], f"its request, not its reply: {error}")
 

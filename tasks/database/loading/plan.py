@@ -6,7 +6,7 @@ A SQLite column may hold values of any class, so its values decide, not its decl
 |--|--|--|
 | BOOL... | 0 and 1 only | boolean |
 | DATE..., DATETIME, TIMESTAMP | texts `2026-11-01` only | date |
-| DATE..., DATETIME, TIMESTAMP | such texts, or `2026-11-01 09:30:00`; T and 6 more digits are allowed | timestamp |
+| DATE..., DATETIME, TIMESTAMP | such texts, or `2026-11-01 09:30:00`, also with T or up to 6 decimals | timestamp |
 | anything else | whole numbers only | integer of 64 bits |
 | anything | numbers | double; DECIMAL too, because SQLite computes with doubles |
 | anything | BLOBs only | blob |
