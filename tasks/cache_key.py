@@ -60,6 +60,10 @@ def _(value: BaseModel) -> Any:
     return value.model_dump(mode="json")
 
 
+FORMAT = 2
+"""Number of the form of persisted results; a result of another form is not restored."""
+
+
 def cache_key(stage: str, code: str, prompts: str, arguments: Mapping[str, Any], attempt: int = 0) -> str:
     """Return the key of one stage's result: sha256 over everything the result depends on.
 
@@ -74,6 +78,7 @@ def cache_key(stage: str, code: str, prompts: str, arguments: Mapping[str, Any],
         TypeError: an argument has no identity; the message explains how to add one.
     """
     content = {
+        "format": FORMAT,
         "stage": stage,
         "code": code,
         "prompts": prompts,

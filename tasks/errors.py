@@ -32,9 +32,16 @@ class DataError(CrosscheckError):
 
 
 class DatabaseUnavailableError(CrosscheckError):
-    """Server of a database that does not answer; the same question can succeed later."""
+    """Database that cannot be read now: its file is gone or damaged, or its server does not answer.
+
+    It says nothing about a SQL: the same question can succeed later.
+    """
 
     exit_code = 3
+
+
+class ExtensionError(CrosscheckError):
+    """Exception in the code of a user: in a pipeline, stage, metric, layout or engine of their own."""
 
 
 class StoreError(CrosscheckError):

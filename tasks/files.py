@@ -16,6 +16,15 @@ def file_digest(path: Path) -> str:
     return remembered_digest(path.absolute(), stat.st_size, stat.st_mtime_ns)
 
 
+def file_state(path: str | Path) -> tuple[int, ...]:
+    """Return what changes when a file is replaced or written: its number, size and time of change; () for no file."""
+    try:
+        stat = os.stat(path)  # noqa: PTH116 - twice per query, and three times as fast
+    except OSError:
+        return ()
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
 @cache
 def remembered_digest(path: Path, size: int, changed_ns: int) -> str:
     """Return the sha256 of a file of a size and a time of change."""

@@ -215,12 +215,21 @@ class Elimination:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one model call as the API reported them; None where it did not report them (unknown is not zero)."""
+    """Tokens of one model call as the API reported them; None where it did not report them (unknown is not zero).
+
+    Attributes:
+        input: tokens of the prompt.
+        cached_input: those of them that the provider read from its prompt cache.
+        output: tokens of the reply, reasoning included.
+        reasoning: those of them that were reasoning.
+        cache_write: tokens of the prompt that the provider wrote to its prompt cache.
+    """
 
     input: int | None = None
     cached_input: int | None = None
     output: int | None = None
     reasoning: int | None = None
+    cache_write: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +244,10 @@ class Call:
         seconds: from sending to the full reply, retries included; 0.0 when cached.
         retries: attempts beyond the first.
         parse: how the reply was read: "json", "fenced", "repaired", "text" or "failed".
-        cost_usd: money at the backbone's dated price; None when there is no price.
+        cost_usd: what this call cost: 0.0 when cached; None when unknown.
+        cost_source: "endpoint" where the endpoint reported the cost, "prices" where it follows from the prices of the
+            settings.
+        from_scratch_usd: what a cached call cost when it was paid; None for other calls, and when unknown.
         round: index of the request within the stage's run, 0 for the first.
     """
 
@@ -248,6 +260,17 @@ class Call:
     parse: str = "text"
     cost_usd: float | None = None
     round: int = 0
+    cost_source: Literal["prices", "endpoint"] = "prices"
+    from_scratch_usd: float | None = None
+
+    @property
+    def uncached_cost_usd(self) -> float | None:
+        """What the call costs where no earlier reply is reused; None when unknown."""
+        return self.from_scratch_usd if self.cached else self.cost_usd
+
+
+FAILED_ATTEMPT = "failed_attempt"
+"""Stage that holds the calls of an attempt of a re-run that failed, beside the stages of the answer that was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +287,10 @@ class StageRecord:
         notes: what was less than ideal: fallbacks, invented names, unreadable replies.
         seconds: wall time of the stage when it ran.
         error: why it failed, "" when it did not.
+        replies: replies that it needed; one that was requested twice counts once.
+        unreadable: those of them that could not be read, at the second request either.
+        fallback: what it used in place of the result that it is for, as a clause: "nothing was linked"; "" if nothing.
+        skipped: why it did not run, "" when it did.
     """
 
     stage: str
@@ -274,6 +301,10 @@ class StageRecord:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     error: str = ""
+    replies: int = 0
+    unreadable: int = 0
+    fallback: str = ""
+    skipped: str = ""
 
     @property
     def paid_calls(self) -> tuple[Call, ...]:
@@ -301,9 +332,11 @@ FailureKind = Literal[
     "database_unavailable",
     "store_error",
     "configuration_error",
+    "extension_error",
     "internal_error",
 ]
-"""missing_gold: parts of the gold SQL are to be given to the pipeline, and the question has none; internal_error: a bug
+"""extension_error: an exception in the user's own pipeline or stage, which the message locates;
+missing_gold: parts of the gold SQL are to be given to the pipeline, and the question has none; internal_error: a bug
 of this program, whose traceback is in the log."""
 
 

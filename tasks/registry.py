@@ -14,6 +14,7 @@
 Nothing is imported before the first look-up.
 """
 
+import ast
 import hashlib
 import importlib
 import importlib.metadata
@@ -21,6 +22,7 @@ import importlib.util
 import pkgutil
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -92,12 +94,13 @@ class Registry(Generic[T]):
         if name in self._found:
             return self._found[name]
         for point in _entry_points(tuple(sys.path)).select(group=self._group, name=name):
+            _PACKAGES.add(point.module.partition(".")[0])
             try:
                 offered: T = point.load()
             except Exception as error:
                 raise ConfigurationError(
                     f'The {self.kind} "{name}" of the entry point {point.value} cannot be imported: '
-                    f"{type(error).__name__}: {error}"
+                    f"{described(error)}"
                 ) from error
             self.register(name)(offered)
             return offered
@@ -151,10 +154,43 @@ def attribute_of_file(name: str, kind: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        public = [name for name in vars(module) if not name.startswith("_")]
         raise ConfigurationError(
-            f'{file} has no {kind} "{attribute}". {did_you_mean(attribute, public)}'
+            f'{file} has no {kind} "{attribute}". {did_you_mean(attribute, defined_in(module))}'
         ) from None
+
+
+def defined_in(module: ModuleType) -> tuple[str, ...]:
+    """Return the public names that a user's file defines itself, without those that it imports."""
+    statements = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")).body
+    imported = {
+        alias.asname or alias.name.partition(".")[0]
+        for node in statements
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    return tuple(name for name in vars(module) if not name.startswith("_") and name not in imported)
+
+
+def extension_place(error: BaseException) -> str:
+    """Return where an exception passed through a user's own code, "" if it did not: `vote.py:14, in vote`.
+
+    Of several places, the one nearest to where it was raised.
+    """
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] in (USER_FILES, *_PACKAGES):
+            file = Path(frame.f_code.co_filename)
+            shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+            place = f"{shown}:{line}, in {frame.f_code.co_name}"
+    return place
+
+
+def described(error: BaseException) -> str:
+    """Return an exception in a line, with its place in a user's own code if it has one."""
+    text = f"{type(error).__name__}: {error}"
+    place = extension_place(error)
+    return f"{place}: {text}" if place else text
 
 
 def import_file(file: Path, kind: str) -> ModuleType:
@@ -180,7 +216,7 @@ def import_file(file: Path, kind: str) -> ModuleType:
             spec.loader.exec_module(module)
         except Exception as error:
             del sys.modules[name]
-            raise ConfigurationError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+            raise ConfigurationError(f"{file} cannot be imported: {described(error)}") from error
         return module
 
 
@@ -191,3 +227,5 @@ def _entry_points(path: tuple[str, ...]) -> Any:
 
 
 _IMPORTING = threading.RLock()
+_PACKAGES: set[str] = set()
+"""Top-level names of installed packages whose entry points have been used."""

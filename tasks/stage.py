@@ -122,10 +122,21 @@ class Stage(Generic[P, T]):
                 trail.records.append(failed)
                 raise
         result = self._results.validate_python(plain)
-        restored = not trail.made(plain, ran=ran)
+        # Every question is first restored as far as it goes, so each restored result is counted once.
+        if trail.only_restores and isinstance(backbone := arguments.get("backbone"), MeteredBackbone):
+            backbone.count_restored(result.calls)
         trail.records.append(
             StageRecord(
-                self.name, label, plain["value"], restored, result.calls, result.notes, result.seconds
+                self.name,
+                label,
+                plain["value"],
+                restored=not trail.made(plain, ran=ran),
+                calls=result.calls,
+                notes=result.notes,
+                seconds=result.seconds,
+                replies=result.replies,
+                unreadable=result.unreadable,
+                fallback=result.fallback,
             )
         )
         return result.value

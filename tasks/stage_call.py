@@ -25,6 +25,7 @@ class StageResult(Generic[T]):
         notes: what was less than ideal.
         seconds: wall time of the stage.
         made_by: the evaluation and the question that it ran for.
+        replies, unreadable, fallback: as in `StageRecord`.
     """
 
     value: T
@@ -32,6 +33,9 @@ class StageResult(Generic[T]):
     notes: tuple[str, ...]
     seconds: float
     made_by: str = ""
+    replies: int = 0
+    unreadable: int = 0
+    fallback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ class StageCall:
                 started = time.perf_counter()
                 value = await self._function(**self._arguments)
                 seconds = round(time.perf_counter() - started, 6)
-                result = StageResult(value, self.calls, self.notes, seconds, self._place.mark)
+                counts = (meter.replies, meter.unreadable, meter.fallback) if (meter := self._meter) else ()
+                result = StageResult(value, self.calls, self.notes, seconds, self._place.mark, *counts)
                 plain: dict[str, Any] = to_jsonable_python(result)
                 if task_runs:
                     await task_runs.store.write(self._place.key, plain)

@@ -115,6 +115,10 @@ class Trail:
         self._dropping = self._dropping or self.again_from in (stage, label)
         return label
 
+    def skip(self, stage: str, why: str) -> None:
+        """Record that a stage does not run."""
+        self.records.append(StageRecord(stage, self.label(stage), None, restored=True, skipped=why))
+
     def for_candidate(self, number: int) -> "Trail":
         """Return a trail of one of several candidates, whose stages are numbered apart from those of the others."""
         return replace(self, candidate=number, records=[], _begun={}, _calls=Counter(), _dropping=False)

@@ -71,7 +71,11 @@ def test_every_snippet_that_is_no_command_is_run_by_a_test() -> None:
 
 
 def test_the_settings_of_a_model_are_valid(tmp_path: Path) -> None:
-    ((_, text),) = blocks("docs/model.md", "yaml")
+    (_, text), (_, azure) = blocks("docs/model.md", "yaml")
+    (tmp_path / "azure.yaml").write_text(azure, encoding="utf-8")
+    assert load_backbone_settings(tmp_path, str(tmp_path / "azure.yaml")).headers_env == {
+        "api-key": "AZURE_KEY"
+    }
     (tmp_path / "my-model.yaml").write_text(text, encoding="utf-8")
     settings = load_backbone_settings(tmp_path, str(tmp_path / "my-model.yaml"))
     assert (settings.name, settings.concurrency) == ("my-model", 64)
@@ -109,7 +113,7 @@ def test_the_spreadsheet_becomes_a_benchmark_whose_gold_runs(
 def test_the_corrected_golds_can_be_read(tmp_path: Path) -> None:
     ((_, text),) = blocks("docs/numbers.md", "json")
     (tmp_path / "corrections.json").write_text(text.replace("SELECT ...", "SELECT 1"), encoding="utf-8")
-    assert not read_overlay(tmp_path / "corrections.json", {"717", "720", "723", "730"}).problems
+    assert not read_overlay(tmp_path / "corrections.json", {"717", "720", "723", "730"}, {}).problems
 
 
 def test_the_statements_that_make_a_reader_make_one() -> None:

@@ -27,7 +27,7 @@ FLOORS = (
     "tasks.database.loading.targets",
     """tasks.backbone.cache tasks.backbone.endpoint tasks.backbone.offline.prompt
     tasks.backbone.recordings tasks.backbone.replies.formats tasks.benchmarks.files tasks.cache_key
-    tasks.database.engines tasks.database.sandbox tasks.prompts tasks.retrieval.values tasks.sql
+    tasks.database.engines tasks.database.sandbox tasks.prompts tasks.retrieval.values tasks.sql tasks.sql.spider
     tasks.stage_call""",
     "tasks.backbone.offline.sql tasks.benchmarks.demo tasks.scoring tasks.stage tasks.task_runs",
     "tasks.backbone.offline.question tasks.benchmarks.layouts tasks.scoring.papers tasks.tracking.pages",

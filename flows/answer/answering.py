@@ -23,6 +23,11 @@ from tasks.settings.pipeline import has_oracle, oracle_settings
 from tasks.trail import Trail
 from tasks.wording import storable
 
+NO_MODEL = (
+    "No model was asked: the backbone offline is a rule-based baseline, and its SQL is often wrong. "
+    "Name a model with --backbone."
+)
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -49,11 +54,13 @@ class Answered:
         question: the question.
         outcome: results of the pipeline's stages, with the final SQL.
         execution: result of the SQL; None if there is no SQL.
+        remark: what a reader must know before using the answer; "" for nothing.
     """
 
     question: Question
     outcome: Outcome
     execution: Execution | None
+    remark: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -117,4 +124,5 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
             execution = await session.tools.workers.execute(
                 database, outcome.sql, rows=asked.rows, timeout_s=settings.benchmark.timeout_s
             )
-    return Answered(question, outcome, execution)
+    offline = settings.backbone.kind == "offline"
+    return Answered(question, outcome, execution, NO_MODEL if offline else "")

@@ -11,6 +11,7 @@ from flows.answer.answering import Answered
 from flows.report.tables import fits, literal, open_console
 from tasks.records import Execution
 from tasks.tracking.pages.text import visible
+from tasks.wording import counted
 
 
 def print_answer(answered: Answered, stream: TextIO) -> None:
@@ -18,6 +19,8 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
     terminal = stream.isatty()
     console = open_console(stream)
     outcome, execution = answered.outcome, answered.execution
+    if answered.remark:
+        console.print(f"[bold yellow]![/] {literal(answered.remark)}\n", soft_wrap=False)
     if outcome.failure:
         console.print(f"[red]No answer:[/] {literal(outcome.failure.message)}")
         return
@@ -39,7 +42,7 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
     else:
         _print_records(console, execution)
     shown, total = len(execution.rows), execution.row_count or 0
-    rows = f"{total:,} row" if total == 1 else f"{total:,} rows"
+    rows = counted(total, "row")
     console.print(f"\n[dim]{rows}{f', the first {shown:,} shown' if shown < total else ''}[/]")
 
 
@@ -73,6 +76,7 @@ def as_object(answered: Answered) -> dict[str, Any]:
     return {
         "question": answered.question.text,
         "sql": outcome.sql,
+        "remark": answered.remark or None,
         "status": execution.status if execution else "no_answer",
         "error": (execution.error if execution else None)
         or (outcome.failure.message if outcome.failure else None),

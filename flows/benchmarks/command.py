@@ -46,7 +46,7 @@ class InitOptions(options.Json):
     "  crosscheck init-benchmark --pairs questions.csv --database shop.sqlite --output shop\n"
     "  crosscheck init-benchmark --pairs questions.csv --database postgresql://reader@host/shop --output shop\n"
     "  crosscheck verify-gold --benchmark shop/shop.yaml\n"
-    "  crosscheck evaluate --benchmark shop/shop.yaml --set pipeline.demonstrations.k=0\n"
+    "  crosscheck evaluate --benchmark shop/shop.yaml\n"
     "\b\nquestions.csv:\n"
     "  question,sql\n"
     "  How many customers are there?,SELECT COUNT(*) FROM customer\n"
@@ -65,7 +65,7 @@ def command(given: InitOptions) -> None:
     made = make_benchmark(NewBenchmark(given.pairs, given.database, given.output, given.rule))
     file = shlex.quote(str(made.file))
     verify = f"crosscheck verify-gold --benchmark {file}"
-    evaluate = f"crosscheck evaluate --benchmark {file} --set pipeline.demonstrations.k=0"
+    evaluate = f"crosscheck evaluate --benchmark {file}"
 
     def show(stream: TextIO) -> None:
         click.echo(

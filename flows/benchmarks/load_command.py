@@ -7,6 +7,7 @@ from typing import TextIO
 import click
 
 from flows.cli import options
+from tasks.wording import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,8 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
     reader: str | None = options.option(
         "--reader",
         metavar="ROLE",
-        help="Let this role, which exists, read the copies: evaluations need one that only reads.",
+        help="Let this role read the copies, and make it where there is none, with the password in "
+        "CROSSCHECK_READER_PASSWORD: evaluations need a role that only reads.",
     )
     invalid: str = options.option(
         "--invalid",
@@ -81,7 +83,7 @@ def command(given: LoadOptions) -> None:
 
     def show(stream: TextIO) -> None:
         for each in done:
-            size = "" if each.rows is None else f", {each.rows:,} rows, {each.seconds:.1f} s"
+            size = "" if each.rows is None else f", {counted(each.rows, 'row')}, {each.seconds:.1f} s"
             click.echo(f"{each.database}: {each.outcome} ({each.tables} tables{size}) {each.to}", stream)
             for note in each.notes:
                 click.echo(visible(f"  {note}"), stream)

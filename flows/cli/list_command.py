@@ -55,8 +55,10 @@ def command(given: ListOptions) -> None:
 
 def _description(path: Path) -> str:
     """Return the description in a file, or the reason why the file cannot be read."""
+    from tasks.settings.load import load_yaml
+
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         return f"cannot be read: {' '.join(str(error).split())}"
     return str(content.get("description", "")) if isinstance(content, dict) else ""

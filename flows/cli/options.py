@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def _make_default(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Set the working folder of this process and its child processes to `--home`."""
     if value:
-        os.environ["CROSSCHECK_HOME"] = str(Path(value).expanduser().resolve())
+        os.environ["CROSSCHECK_HOME"] = str(Path(value).expanduser().absolute())
     return value
 
 

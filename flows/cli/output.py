@@ -1,14 +1,20 @@
 """Output of commands: a JSON object for scripts, text for users, and HTML pages."""
 
+import csv
 import json
+import re
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tasks.records import Execution
+
+_FORMULA = re.compile(r"[=@\t\n]|[+-](?!(?:inf|[\d.]+(?:e[+-]\d+)?)[ %]*\Z)")
+_CARRIAGE_RETURN = re.compile(r"\r\n?")
 
 
 def emit_json(value: Any) -> None:
@@ -16,6 +22,17 @@ def emit_json(value: Any) -> None:
     from tasks.tracking.warehouse.views import plain
 
     sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_csv(rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+    """Write rows as CSV; a text that spreadsheets would compute as a formula gets an apostrophe before it."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerows([_cell(value) if isinstance(value, str) else value for value in row] for row in rows)
+
+
+def _cell(text: str) -> str:
+    text = _CARRIAGE_RETURN.sub("\n", text)  # `csv` would leave one unquoted, where readers see another row
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def result_as_object(found: "Execution") -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Command line. Commands import their modules when they run, so that `--help` is fast."""
 
+import errno
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +17,9 @@ from flows.runtime.core_dumps import forbid_core_dumps
 from flows.runtime.fast_exit import FastExit
 from flows.runtime.garbage import collect_garbage_seldom
 from tasks.errors import CrosscheckError
+
+LOOP = "Symlink loop"
+"""Begins the message of the RuntimeError that `Path.resolve` raises for a link that leads back to itself."""
 
 
 class Command(NamedTuple):
@@ -183,7 +188,7 @@ def run(arguments: Sequence[str]) -> int:
             click.echo(
                 f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True
             )
-        click.echo(f"crosscheck: {error.format_message()}", err=True)
+        _say(error.format_message())
         code = ExitCode.BAD_INPUT
     except CrosscheckError as error:
         _say(str(error))
@@ -196,8 +201,18 @@ def run(arguments: Sequence[str]) -> int:
         _say(_os_error_message(error))
         code = ExitCode.BAD_INPUT
     except Exception as error:  # unexpected errors: one sentence for the user, the traceback in the log
-        _say(_internal_error_message(error))
-        code = ExitCode.INTERNAL_ERROR
+        from tasks.registry import described, extension_place
+
+        if str(error).startswith(LOOP):
+            _say(f"{error}: this link leads back to itself. Name another path.")
+            code = ExitCode.BAD_INPUT
+        elif extension_place(error):
+            log = _log(error)
+            _say(f"{described(error)}.{f' The traceback is at the end of {log}.' if log else ''}")
+            code = ExitCode.BAD_INPUT
+        else:
+            _say(_internal_error_message(error))
+            code = ExitCode.INTERNAL_ERROR
     return code if isinstance(code, int) else ExitCode.DONE
 
 
@@ -205,7 +220,9 @@ def _say(message: str) -> None:
     """Print why the command ended; a message may quote a model, a database or a file."""
     from tasks.tracking.pages.text import visible
 
-    click.echo(f"crosscheck: {visible(message)}", err=True)
+    # Of a name of thousands of characters the ends are enough.
+    short = re.sub(r"\S{301,}+", lambda name: f"{name[0][:150]}...{name[0][-50:]}", visible(message))
+    click.echo(f"crosscheck: {short}", err=True)
 
 
 def _internal_error_message(error: Exception) -> str:
@@ -225,6 +242,8 @@ def _os_error_message(error: OSError) -> str:
     log = _log(error)
     more = f" The details are at the end of {log}." if log else ""
     where = f": {error.filename}" if error.filename else ""
+    if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+        return f"{error.strerror}{where}. Name another file or folder."
     return (
         f"{error.strerror or error}{where}. Check that the disk has space and that the file can be read and written. "
         f"Answers so far are kept, and the same command continues.{more}"

@@ -95,7 +95,7 @@ class _Counting(Progress):
         """The counts as text, what matters most first: a narrow terminal cuts the end off."""
         left = self._seconds_left()
         parts = (
-            f"{self.calls:,} calls",
+            counted(self.calls, "call"),
             self._ex,
             _cost(self.cost_usd),
             f"{duration(left)} left" if left is not None else "",

@@ -27,7 +27,7 @@ from tasks.errors import BackboneError, CrosscheckError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings, Labels
 from tasks.settings.home import Home, find_home
-from tasks.wording import percent_and_counts
+from tasks.wording import counted, percent_and_counts
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run.
@@ -93,6 +93,10 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
         yield
 
 
+UNANSWERED = "Unanswered"
+"""Name of the state of a flow run that came to its end and left questions without an answer."""
+
+
 def completed(result: EvaluationResult) -> State[Any]:
     """Log the notes of an evaluation, and return the state of its flow run, which says its score and page in MLflow.
 
@@ -105,4 +109,8 @@ def completed(result: EvaluationResult) -> State[Any]:
         raise BackboneError(result.fatal, transient=True, fatal=True)
     ex = result.report.ex
     score = f"EX {percent_and_counts(ex)}" if ex.total else "nothing to score"
-    return Completed(message=f"{score}; {result.mlflow.page}")
+    unanswered = sum(result.report.failures.values())
+    if not unanswered:
+        return Completed(message=f"{score}; {result.mlflow.page}")
+    message = f"{score}; {counted(unanswered, 'question')} without an answer; {result.mlflow.page}"
+    return Completed(name=UNANSWERED, message=message)

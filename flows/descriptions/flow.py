@@ -86,7 +86,7 @@ def prepare_flow(
         if control.stop.is_set():
             raise Interrupted("stopped. The descriptions so far are kept: the same command continues.")
         if describer.fatal and not prepared.calls:
-            raise ConfigurationError(describer.fatal)
+            raise describer.fatal if describer.fatal.transient else ConfigurationError(str(describer.fatal))
         await session.recorded(session.task_runs.begun)
         return prepared
 
@@ -101,7 +101,7 @@ class _Describer:
         self._control = session.control
         self._prepared = prepared
         self._gate = asyncio.Semaphore(session.settings.backbone.concurrency)
-        self.fatal = ""
+        self.fatal: BackboneError | None = None
 
     async def describe(self, database: Database, table: Table) -> None:
         """Describe one table, unless the user asked to stop; record a failure instead of raising it."""
@@ -116,7 +116,7 @@ class _Describer:
         schema = Schema(database.id, (table,), dialect=database.dialect)
         view = SchemaView(schema, descriptions=True)
         texts: Mapping[str, str] = {}
-        failure = self.fatal and f"not asked, because: {self.fatal}"
+        failure = f"not asked, because: {self.fatal}" if self.fatal else ""
         if not failure:
             try:
                 with on_trail(trail):
@@ -125,7 +125,7 @@ class _Describer:
                     )
             except BackboneError as error:
                 failure = str(error)
-                self.fatal = self.fatal or (failure if error.fatal else "")
+                self.fatal = self.fatal or (error if error.fatal else None)
             except Stopped:
                 return
         if failure:

@@ -19,7 +19,13 @@ from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
 from flows.scoring.corrections import check_corrections
 from flows.scoring.scorer import Scorable, Scorer
-from tasks.errors import BackboneError, ConfigurationError, CrosscheckError, DatabaseUnavailableError
+from tasks.errors import (
+    BackboneError,
+    ConfigurationError,
+    CrosscheckError,
+    DatabaseUnavailableError,
+    ExtensionError,
+)
 from tasks.records import Outcome, Question
 from tasks.scoring.cost import total_cost
 from tasks.scoring.execution.accuracy import Judge
@@ -144,12 +150,19 @@ class ScoredSession:
             ConfigurationError: the backbone refused every request.
             BackboneError: the backbone did not answer.
             DatabaseUnavailableError: the server of the databases did not answer.
+            ExtensionError: the user's own pipeline or stage failed every question that was begun.
             RuntimeError: a bug failed every question.
         """
         outcomes = answers.outcomes.values()
         failures = [outcome.failure for outcome in outcomes if outcome.failure]
         if not failures or len(failures) < len(outcomes):
             return
+        if own := [failure for failure in failures if failure.kind == "extension_error"]:
+            raise ExtensionError(
+                f"{own[0].message}. This failed {len(own):,} of {counted(len(outcomes), 'question')}, and no question "
+                "has an answer. The tracebacks are in crosscheck.log in the working folder."
+                f"{self._note_paid(outcomes)}"
+            )
         if all(failure.kind == "internal_error" for failure in failures):
             raise RuntimeError(
                 f"every question failed; the first: {failures[0].message}{self._note_paid(outcomes)}"

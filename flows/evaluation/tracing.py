@@ -4,7 +4,7 @@ from flows.questions.preparation import Preparation
 from flows.show.exchanges import cached_exchange
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.recordings.observed import Exchange, ObservedBackbone
-from tasks.scoring.report import QuestionScore, Report
+from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.tracking.mlflow.tracker import Tracker
 
@@ -20,6 +20,7 @@ class Tracing:
         self, preparation: Preparation, replies: ReplyCache, observed: ObservedBackbone | None
     ) -> None:
         self._settings = preparation.settings.tracking
+        self._rule = preparation.settings.benchmark.rule
         self._replies = replies
         self._observed = observed
         self._sample = sample_of(
@@ -28,7 +29,8 @@ class Tracing:
 
     def scored(self, score: QuestionScore) -> None:
         """Drop the replies to a scored question that is not traced."""
-        if self._observed and not (score.question.id in self._sample or is_failed(score)):
+        wrong = is_failed(score) or not is_right(score.final, self._rule)
+        if self._observed and not (wrong or score.question.id in self._sample):
             self._observed.drop(score.question.id)
 
     def write(self, tracker: Tracker, report: Report) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from flows.report.result import EvaluationResult, Ui
 from flows.runtime.control import Interrupted
 from flows.runtime.imports import import_in_background
 from flows.scoring.tracking import mlflow_ui
-from tasks.database.database import product_of
+from tasks.database.database import digests_of, product_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.evaluation import EvaluationSettings
@@ -74,6 +74,7 @@ class Tracking:
             questions_in_benchmark=len(benchmark.questions),
             tags={**tags, **_changed(settings), **_warnings(settings), **_generated(preparation)},
             golds_sha256=benchmark.overlay.sha256 if benchmark.overlay else "",
+            databases=digests_of(preparation.databases),
         )
         tracking = cls(run, preparation, home, session)
         await tracking._start()

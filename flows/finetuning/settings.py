@@ -24,9 +24,9 @@ def training_benchmark(evaluated: BenchmarkSettings) -> BenchmarkSettings:
     Raises:
         ConfigurationError: the benchmark has no training questions as JSON.
     """
-    if evaluated.train is None or not evaluated.train.lower().endswith(".json"):
+    if not evaluated.train or not all(name.lower().endswith(".json") for name in evaluated.train_files):
         has = (
-            f"has its training questions in {evaluated.train}"
+            f"has its training questions in {', '.join(evaluated.train_files)}"
             if evaluated.train
             else "has no training questions"
         )

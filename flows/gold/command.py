@@ -54,7 +54,8 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.F
     "add, withdraw or undecided), sql (a text or a list), reason and source. A run with\n"
     "--set benchmark.golds=corrections.json has a second score on them beside the official one.\n"
     "\b\nExit codes: 0 all queries were run; 1 with --strict: a gold query failed, was stopped, or returned too\n"
-    "large a result; 2 bad input or configuration, and with --overlay anything that is wrong with the file.",
+    "large a result; 2 bad input or configuration, and with --overlay anything that is wrong with the file;\n"
+    "3 a database cannot be read: run the command again.",
 )
 @options.record(VerifyGoldOptions)
 def command(given: VerifyGoldOptions) -> int:
@@ -78,6 +79,8 @@ def command(given: VerifyGoldOptions) -> int:
         )
         verified = run_verify_gold(settings, given.folders, progress)
     given.emit(as_object(verified), lambda stream: print_gold(verified, stream), text_too=True)
+    if verified.report.unreadable:
+        return ExitCode.TRY_AGAIN
     return ExitCode.NEGATIVE if given.strict and verified.report.faults else ExitCode.DONE
 
 

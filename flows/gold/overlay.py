@@ -107,7 +107,7 @@ def check_overlay(
     plain = settings.model_copy(update={"golds": None})
     benchmark = folders.benchmark(plain, progress)
     of = {question.id: question.database_id for question in benchmark.questions}
-    overlay = read_overlay(file, of.keys())
+    overlay = read_overlay(file, of.keys(), benchmark.written_gold or benchmark.gold)
     databases = open_databases(benchmark, [of[name] for name in overlay.entries], progress)
     progress.step(f"Running the SQL of {len(overlay.entries):,} corrections")
 

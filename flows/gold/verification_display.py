@@ -24,6 +24,7 @@ CLASSES = {
     "timeout": "stopped by the time limit",
     "too_large": "too large",
     "missing_database": "without a database",
+    "unreadable_database": "whose database cannot be read",
 }
 
 
@@ -32,7 +33,7 @@ def as_object(verified: Verified) -> dict[str, Any]:
     report, benchmark = verified.report, verified.benchmark
     listed: dict[str, list[dict[str, Any]]] = {
         name: [_object(check) for check in report.checks if check.found == name]
-        for name in ("empty", "error", "timeout", "too_large", "missing_database")
+        for name in ("empty", "error", "timeout", "too_large", "missing_database", "unreadable_database")
     }
     return {
         "benchmark": benchmark.name,
@@ -64,6 +65,7 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
         console.print(f"[bold]{literal(verified.translated)}[/]")
     show_all(console, [_counts(report)])
     _list(console, "Failing, stopped or too large", report.faults)
+    _list(console, "Database cannot be read: run the command again", report.unreadable)
     _list(console, "Slow", report.slow)
     _per_database(console, "Empty", [check for check in report.checks if check.found == "empty"])
     _per_database(
@@ -75,7 +77,7 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
         whose = settings_file if verified.golds.by_question else "this file (positions)"
         console.print(f"\nNo prediction can be right under these. Suggested quarantine for {literal(whose)}:")
         console.print(literal(f"quarantine: {json.dumps(list(verified.suggested))}"))
-    else:
+    elif not report.unreadable:
         console.print("\nNothing to quarantine.")
 
 

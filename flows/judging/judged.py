@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tasks.errors import BackboneError
 from tasks.records import Call, StageRecord
 from tasks.scoring.cost import total_cost
 from tasks.scoring.report import Cost, Opinion, QuestionScore, Ratio, is_right
@@ -25,7 +26,7 @@ class Judged:
         opinions: by question id.
         failures: why there is no opinion, by question id.
         calls: every call.
-        fatal: error message that ended asking, "" if all answers were asked about.
+        fatal: error that ended asking; None if all answers were asked about.
     """
 
     run: StoredRun
@@ -35,7 +36,7 @@ class Judged:
     opinions: dict[str, Opinion] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list, repr=False)
-    fatal: str = ""
+    fatal: BackboneError | None = None
 
     @property
     def cost(self) -> Cost:

@@ -17,12 +17,11 @@ from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
-from tasks.backbone.reply_formats import ReplyFormats
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.selection import select
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import BackboneError, ConfigurationError, DataError
+from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, DataError
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import find_conf
@@ -122,7 +121,7 @@ def judge_run(
     if control.stop.is_set():
         raise Interrupted("stopped. The replies so far are kept: the same command continues.")
     if judged.fatal and not judged.opinions:
-        raise BackboneError(judged.fatal, transient=True)
+        raise judged.fatal if judged.fatal.transient else ConfigurationError(str(judged.fatal))
     return judged
 
 
@@ -136,7 +135,7 @@ async def _judge(
             open_backbone(settings.backbone, cache=cache, stop_now=control.stop_now) as opened,
         ):
             paid = with_budget(settings.budget, opened, settings.backbone)
-            backbone = MeteredBackbone(paid, ReplyFormats.of(settings.backbone))
+            backbone = MeteredBackbone.of(paid, settings.backbone)
 
             async def one(row: QuestionScore) -> None:
                 async with gate:
@@ -164,15 +163,16 @@ async def _ask(
         judged.failures[row.question.id] = f"not asked, because: {judged.fatal}"
         return
     shown = []
-    for sql in (row.outcome.sql or "", row.gold_sql):
-        found = await workers.execute(database, sql, rows=ROWS, timeout_s=judged.timeout_s)
-        shown.append(Tried(sql, show_result(found, ROWS, counts=True)))
     fresh = backbone.fresh()
     try:
+        for sql in (row.outcome.sql or "", row.gold_sql):
+            found = await workers.execute(database, sql, rows=ROWS, timeout_s=judged.timeout_s)
+            shown.append(Tried(sql, show_result(found, ROWS, counts=True)))
         opinion = await ask_opinion(row.question, database.schema.dialect_name, shown, fresh, judged.backbone)
-    except BackboneError as error:
+    except (BackboneError, DatabaseUnavailableError) as error:
         judged.failures[row.question.id] = str(error)
-        judged.fatal = judged.fatal or (str(error) if error.fatal else "")
+        if isinstance(error, BackboneError) and error.fatal:
+            judged.fatal = judged.fatal or error
     else:
         if opinion is None:
             judged.failures[row.question.id] = "; ".join(fresh.notes)

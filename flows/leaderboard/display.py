@@ -20,7 +20,7 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
         beside = _beside(board)
         made = table(
             literal(board.title), "rank", "pipeline", "backbone", "EX", "right", f"{100 * CONFIDENCE:g} % interval",
-            *beside, "paid", "calls paid", "from cache", "input tokens", "output tokens", "run",
+            *beside, "from scratch", "paid", "calls paid", "from cache", "input tokens", "output tokens", "run",
             texts=TEXTS,
         )  # fmt: skip
         for column in made.columns:
@@ -67,4 +67,4 @@ def _share(ratio: Ratio | None) -> str:
 
 def _cost(cost: Cost) -> tuple[str, ...]:
     counted = (cost.calls, cost.cached_calls, cost.input_tokens, cost.output_tokens)
-    return money(cost.cost_usd), *map(number, counted)
+    return money(cost.from_scratch_usd), money(cost.cost_usd), *map(number, counted)

@@ -12,7 +12,7 @@ from tasks.tracking.night import sentences as words
 from tasks.tracking.night.night import Judged, Night
 from tasks.tracking.night.tables import Table, costs, scores
 
-_COLOURS = {"Red": "red", "Amber": "yellow", "Green": "green"}
+_COLOURS = {"Red": "red", "Amber": "yellow", "Green": "green", "No baseline yet": "dim"}
 
 
 def print_nights(nights: Sequence[Night], stream: TextIO) -> None:
@@ -43,6 +43,10 @@ def print_night(night: Night, stream: TextIO) -> None:
         if judged.verdict == "declining" or judged.entry.pinned:
             _print_baseline_and_trend(console, judged)
         _print_problem(console, judged)
+        if judged.entry.degradation:
+            console.print(f"\n[yellow]![/] [bold]{literal(judged.entry.name)}[/]")
+        for sentence in judged.entry.degradation:
+            console.print(f"  {literal(sentence)}")
     moved = [
         each.entry for each in night.entries if each.entry.comparison and each.entry.comparison.differing
     ]
@@ -57,7 +61,7 @@ def _table(table: Table) -> Grid:
     grid = make_table("", "evaluation", *table.columns)
     for row in table.rows:
         cells = [literal(cell) for cell in row.cells]
-        colour = "" if row.judged.colour == "Green" else _COLOURS[row.judged.colour]
+        colour = _COLOURS[row.judged.colour] if row.judged.colour in ("Red", "Amber") else ""
         grid.add_row(
             literal(row.judged.entry.name),
             *(f"[{colour}]{cell}[/]" if colour and cell == row.judged.verdict else cell for cell in cells),

@@ -20,6 +20,8 @@ from flows.deployed.forms import EvaluationForm, Matrix
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation_flow
 from flows.nights.timetable import name_of, read_timetable
+from flows.orchestration.notifications import notify
+from flows.orchestration.pages import prefect_page
 from flows.report.result import Unsearched
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
@@ -38,10 +40,9 @@ from tasks.tracking.night.night_file import all_nights, write
 from tasks.tracking.night.page import render
 from tasks.tracking.night.pins import current_pins, pin_history
 from tasks.tracking.warehouse.runs import Warehouse
+from tasks.wording import percent_and_counts
 
 ARTIFACT = "night"
-AMBER = "Amber"
-"""Name of the state of a nightly run that is worse, which is not proven, or declining."""
 DEMO, GATE = Matrix(), Gate()
 
 
@@ -93,7 +94,8 @@ async def _nightly(
         entry = await _evaluate(evaluation, home, name, ask_again=ask_again)
         entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate)
         entries.append(entry)
-        get_run_logger().info("%s: %s", entry.name, entry.problem or f"EX {entry.ex and entry.ex.value}")
+        score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
+        get_run_logger().info("%s: %s", entry.name, entry.problem or score)
     found = Night(
         name,
         gate,
@@ -110,15 +112,24 @@ async def _nightly(
         await asyncio.to_thread(write, found, home)  # its baselines are kept
         found = replace(found, cleaned=await asyncio.to_thread(_clean, home, keep))
     await _report(found, home, warehouse)
+    await _notify(found)
     return _state(found)
 
 
 def _state(found: Night) -> State[Any]:
-    """Return how the flow run ends: notifications are sent by the name of its state."""
+    """Return how the flow run ends: its name is the colour, or says that nothing was compared."""
     if found.colour == "Red":
-        return Failed(message=found.verdict)
-    name = AMBER if found.colour == "Amber" else "Completed"
-    return Completed(message=found.verdict, name=name)
+        return Failed(message=found.verdict, name=found.colour)
+    return Completed(message=found.verdict, name="Completed" if found.colour == "Green" else found.colour)
+
+
+async def _notify(found: Night) -> None:
+    """Call the webhook if the nightly run is red or amber; a webhook that cannot be called is no failure of it."""
+    if found.colour not in ("Red", "Amber"):
+        return
+    text = f"{found.colour}: nightly run {found.name}. {found.verdict}"
+    if problem := await notify(found.colour, text, prefect_page(str(flow_run.id))):
+        get_run_logger().error(problem)
 
 
 def _clean(home: Home, keep: Keep) -> str:
@@ -199,6 +210,7 @@ def _compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Ga
 def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
     found = {
         "VES": (measured.get("ves") or {}).get("mean"),
+        "VES with fetching": (measured.get("ves_fetched") or {}).get("mean"),
         "R-VES": (measured.get("r_ves") or {}).get("mean"),
         "ves_steps": measured.get("ves_steps"),
     }
@@ -222,8 +234,8 @@ async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     report = await asyncio.to_thread(markdown, found, warehouse, page)
     await acreate_markdown_artifact(report, key=ARTIFACT, description=found.verdict)
     log = get_run_logger()
-    levels = {"Red": log.error, "Amber": log.warning, "Green": log.info}
-    levels[found.colour]("%s The report is %s.", found.verdict, page)
+    levels = {"Red": log.error, "Amber": log.warning}
+    levels.get(found.colour, log.info)("%s The report is %s.", found.verdict, page)
 
 
 def _write_page(found: Night, page: Path, home: Home) -> Path:

@@ -1,4 +1,7 @@
-"""Notifications of nightly runs: an automation of Prefect's server that calls a webhook.
+"""Notifications of nightly runs: a webhook that is called once for each nightly run that goes wrong.
+
+A nightly run that is red or amber calls it itself, with its verdict. One that cannot (its process was killed, it ended
+with an error, or it never started) is noticed by an automation of Prefect's server, which calls the same webhook.
 
 `python -m flows.orchestration.notifications [COMMAND ...]` creates the automation and then executes COMMAND: one that a
 nightly run creates comes too late for a first run that is late, or whose process ends at its start.
@@ -7,18 +10,22 @@ nightly run creates comes too late for a first run that is late, or whose proces
 import asyncio
 import os
 import sys
+from datetime import timedelta
 
 from flows.orchestration.crashed_runs import TAG
 from tasks.errors import ConfigurationError, CrosscheckError
 
 WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
-NAME = "crosscheck: say how a nightly run went wrong"
+NAME = "crosscheck: notify about failed, crashed and late nightly runs"
 BLOCK = "crosscheck-notify"
 FLOW = "nightly"
 """Name of the flow of nightly runs."""
-STATES = ("Failed", "Crashed", "TimedOut", "Amber", "Late")
-"""States of a nightly run that call the webhook: failed (red, or an error), crashed, timed out, amber, late."""
+STATES = ("Failed", "Crashed", "TimedOut", "Late")
+"""States of a nightly run for which the server calls the webhook; "Failed" is an error, a red run is "Red"."""
+ONCE_IN = timedelta(days=1)
+"""Time in which the server calls the webhook at most once for a state of a nightly run."""
+TRIES, PAUSE_S, TIMEOUT_S = 3, 2.0, 30.0
 TEXT = (
     '{"text": {{ (flow_run.name ~ ": " ~ flow_run.state.name ~ ". " ~ (flow_run.state.message or "")) | tojson }}, '
     '"state": {{ flow_run.state.name | tojson }}, "page": {{ flow_run | ui_url | tojson }}}'
@@ -40,10 +47,40 @@ def find_webhook() -> str:
     return url
 
 
-async def notify_of_nights() -> None:
-    """Have Prefect's server call the webhook in CROSSCHECK_NOTIFY when a nightly run goes wrong.
+async def notify(state: str, text: str, page: str) -> str:
+    """Call the webhook in CROSSCHECK_NOTIFY; return why it could not be called, "" if it was or there is none.
 
-    The server calls it, so it is also called when the process was killed. Without the variable nothing is changed.
+    A connection that fails is tried again. A request that may have arrived is not repeated.
+
+    Args:
+        state: of the nightly run.
+        text: what to say.
+        page: address of the nightly run.
+    """
+    import httpx
+
+    url = find_webhook()
+    if not url:
+        return ""
+    problem = ""
+    async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+        for number in range(TRIES):
+            await asyncio.sleep(PAUSE_S * number)
+            try:
+                answer = await client.post(url, json={"text": text, "state": state, "page": page})
+            except httpx.ConnectError:
+                problem = "it cannot be reached"
+            except httpx.HTTPError as error:  # its text may have the address, which may hold a secret
+                return f"The webhook in {WEBHOOK} did not answer ({type(error).__name__})."
+            else:
+                return "" if answer.is_success else f"The webhook in {WEBHOOK} answered {answer.status_code}."
+    return f"The webhook in {WEBHOOK} was not called: {problem}."
+
+
+async def notify_of_nights() -> None:
+    """Have Prefect's server call the webhook in CROSSCHECK_NOTIFY for nightly runs that cannot do so themselves.
+
+    Without the variable nothing is changed.
 
     Raises:
         ConfigurationError: the variable has no address.
@@ -70,9 +107,10 @@ async def notify_of_nights() -> None:
             ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
             ResourceSpecification({"prefect.resource.role": ["flow"], "prefect.resource.name": [FLOW]}),
         ],
-        for_each={"prefect.resource.id"},
+        for_each={"prefect.resource.id", "prefect.state-name"},
         posture=Posture.Reactive,
         threshold=1,
+        within=ONCE_IN,
     )
     call = CallWebhook(block_document_id=block, payload=TEXT)
     await Automation(name=NAME, trigger=trigger, actions=[call]).acreate()

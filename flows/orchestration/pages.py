@@ -2,9 +2,6 @@
 
 import os
 import shlex
-import shutil
-import sys
-from pathlib import Path
 
 from tasks.settings.home import Home
 
@@ -20,10 +17,7 @@ def prefect_command(home: Home, *, own_server: bool) -> str:
     """
     if not own_server and (external := _external_ui()):
         return f"Prefect's server answers at {external}"
-    script = Path(sys.executable).with_name("prefect")
-    found = shutil.which("prefect")
-    command = "prefect" if found and Path(found) == script else shlex.quote(str(script))
-    return f"PREFECT_HOME={shlex.quote(str(home.prefect))} {command} server start --port {PORT}"
+    return f"crosscheck up --home {shlex.quote(str(home.path))}"
 
 
 def prefect_page(flow_run_id: str, *, own_server: bool = False) -> str:

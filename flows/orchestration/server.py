@@ -13,6 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
@@ -20,6 +22,7 @@ from urllib.request import urlopen
 
 from flows.orchestration.empty_database import create_database
 from flows.orchestration.settings import OWN_SERVER, apply, local_settings
+from flows.runtime.browsers import local_origins, prefect_app
 from flows.runtime.folder_use import FolderUse
 from flows.runtime.garbage import collect_garbage_seldom, importing
 from flows.runtime.running_servers import find_running_servers
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
 START_TIMEOUT_S = 120.0
+MOST_RESTARTS = 5
 
 
 class LocalServer:
@@ -44,6 +48,9 @@ class LocalServer:
         self.log = home.prefect / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_file: IO[bytes] | None = None
+        self._was_healthy = False
+        self._stopping = threading.Event()
+        self._changing = threading.Lock()
         self._use = FolderUse(home)
         home.prefect.mkdir(parents=True, exist_ok=True)
         apply(local_settings(home))
@@ -63,15 +70,42 @@ class LocalServer:
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}/api"
         self._log_file = self.log.open("wb")
-        self._process = subprocess.Popen(  # noqa: S603 - a module of this project, a port that it chose
+        # That of the start, also for a restart: `wait` names this server in the environment.
+        environment = {**os.environ, **OWN_SERVER, **local_origins(port)}
+        self._process = self._launch(port, environment)
+        threading.Thread(target=self._restart, args=(port, environment), daemon=True).start()
+
+    def _launch(self, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 - a module of this project, a port that it chose
             [sys.executable, "-P", "-m", "flows.orchestration.server", str(port)],
             stdin=subprocess.PIPE,
             stdout=self._log_file,
             stderr=subprocess.STDOUT,
             # A session of its own, so that Ctrl-C does not reach it: the evaluation still records its end there.
             start_new_session=True,
-            env={**os.environ, **OWN_SERVER},
+            env=environment,
         )
+
+    def _restart(self, port: int, environment: Mapping[str, str]) -> None:
+        """Start the server again when it was killed or stopped: each event of a task run would wait for it."""
+        import psutil
+
+        restarts = 0
+        while not self._stopping.wait(1.0) and restarts < MOST_RESTARTS:
+            with self._changing:
+                process = self._process
+                if process is None or not self._was_healthy:
+                    continue
+                with suppress(psutil.Error):
+                    if (
+                        process.poll() is None
+                        and psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+                    ):
+                        process.kill()
+                        process.wait()
+                if process.poll() is not None:
+                    restarts += 1
+                    self._process = self._launch(port, environment)
 
     def wait(self) -> str:
         """Wait until the server is healthy, set PREFECT_API_URL for this process and return that URL.
@@ -98,6 +132,7 @@ class LocalServer:
                 # Not with httpx, which spends a tenth of a second on certificates for each client.
                 with urlopen(f"{self.url}/health", timeout=5) as response:  # noqa: S310 - the server of this process
                     if response.status == HTTPStatus.OK:
+                        self._was_healthy = True
                         return
             except OSError:
                 time.sleep(0.1)
@@ -113,10 +148,15 @@ class LocalServer:
             self._use.end()
             return
         _send_waiting_logs()
+        self._stopping.set()
+        with self._changing:
+            self._end()
+
+    def _end(self) -> None:
         if os.environ.get("PREFECT_API_URL") == self.url:
             del os.environ["PREFECT_API_URL"]
             apply({})
-        assert self._process.stdin is not None and self._log_file is not None
+        assert self._process is not None and self._process.stdin is not None and self._log_file is not None
         self._process.stdin.close()
         try:
             self._process.wait(timeout=20)
@@ -193,9 +233,8 @@ def _serve(port: int) -> None:
     collect_garbage_seldom()
     with importing():
         import uvicorn
-        from prefect.server.api.server import create_app
 
-    app = create_app()
+        app = prefect_app()
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
     server.run()
     # Everything is written. Taking the interpreter apart would take seconds, for which the evaluation waits.

@@ -37,6 +37,8 @@ OWN_SERVER = {
 }
 
 CLIENT = {
+    # Prefect prints a notice on a terminal and sends usage data unless told otherwise.
+    "DO_NOT_TRACK": "1",
     # Each task run would send two log lines to the API, which repeat its state changes.
     "PREFECT_LOGGING_LEVEL": "WARNING",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",

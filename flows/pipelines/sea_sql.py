@@ -10,6 +10,7 @@ from tasks.sql.rewriting import without_concatenation
 from tasks.stages.sea_sql.bias_elimination import bias_elimination
 from tasks.stages.sea_sql.execution_adjustment import execution_adjustment
 from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
+from tasks.trail import current_trail
 
 SeaSql = Context[SeaSqlSettings]
 
@@ -37,9 +38,9 @@ async def sea_sql(question: Question, context: SeaSql) -> str | None:
 
 
 def has_eliminator(context: SeaSql) -> bool:
-    """Return whether an eliminator is configured; add a note if not."""
+    """Return whether an eliminator is configured; record the stage as skipped if not."""
     if context.eliminator is None:
-        context.record.note("bias elimination was skipped: no eliminator is configured")
+        current_trail().skip("bias_elimination", "no eliminator is configured")
     return context.eliminator is not None
 
 

@@ -9,7 +9,6 @@ from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone
-from tasks.backbone.reply_formats import ReplyFormats
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
@@ -63,7 +62,7 @@ async def open_eliminator(
         yield own if _eliminator(settings.pipeline) else None
         return
     async with open_backbone(found, cache=cache, stop_now=stop_now) as backbone:
-        yield MeteredBackbone(wrap(backbone, found), ReplyFormats.of(found))
+        yield MeteredBackbone.of(wrap(backbone, found), found)
 
 
 def _eliminator(pipeline: PipelineSettings) -> str | None:

@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +12,13 @@ from flows.orchestration.flow_runs import check_shards
 from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
-from flows.runtime.control import Control
+from flows.runtime.control import Control, Interrupted
 from flows.runtime.garbage import importing
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
+from tasks.backbone.cache.room import LEAST, NEEDED, RESERVE, Folder, NoRoomError
 from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.errors import BackboneError, DatabaseUnavailableError
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 
@@ -60,7 +62,7 @@ def launched(
     check_shards(settings)
     check_backbone(settings.backbone)  # the most frequent mistake, a missing key, before a server starts
     apply(CLIENT)
-    with logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
+    with watched(home), logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
         from flows.questions.preparation import prepare
 
         preparation = prepare(settings, control.progress)
@@ -76,6 +78,31 @@ def launched(
                 yield Launched(preparation, loop)
 
 
+@contextmanager
+def watched(home: Home) -> Iterator[None]:
+    """Check the room of a working folder before a run, and that the folder is still there at its end.
+
+    What fails within for want of room, in whatever library, is raised as that.
+
+    Raises:
+        NoRoomError: the disk is full or read-only, or the folder is gone.
+    """
+    with closing(Folder(home.path)) as folder:
+        if problem := folder.problem(NEEDED):
+            raise NoRoomError(problem)
+        try:
+            yield
+        except Exception as error:
+            unrelated = isinstance(error, BackboneError | DatabaseUnavailableError | Interrupted)
+            if not unrelated and (
+                problem := folder.problem(2 * RESERVE)
+            ):  # the run's own reserve is released
+                raise NoRoomError(problem) from error
+            raise
+        if problem := folder.problem(LEAST):
+            raise NoRoomError(problem)
+
+
 def _use_stage_storage(home: Home) -> None:
     from flows.orchestration.storage import use_stage_storage  # imports Prefect
 
@@ -88,6 +115,6 @@ def _import_while_waiting(settings: EvaluationSettings, flow: str) -> None:
     import prefect.task_engine  # noqa: F401
 
     if kind_of(settings.backbone).paid:
-        import openai  # noqa: F401
+        import aiohttp  # noqa: F401
     if flow:
         importlib.import_module(flow)

@@ -146,6 +146,9 @@ class _Pool:
         self._answers = answers
         self._scored = scored
         self._dead_endpoint = DeadEndpointDetector(max(runner.settings.backbone.concurrency, DEAD_AFTER))
+        self._broken_extension = BrokenExtensionDetector(
+            max(runner.settings.backbone.concurrency, DEAD_AFTER)
+        )
         self._backpressure = RecorderBackpressure(UUID(flow_run.id))
 
     async def work(self) -> None:
@@ -168,7 +171,9 @@ class _Pool:
     def _add(self, question: Question, outcome: Outcome) -> None:
         self._answers.outcomes[question.id] = outcome
         self._dead_endpoint.count(outcome)
-        if outcome.failure and (outcome.failure.ends_run or self._dead_endpoint.is_dead):
+        self._broken_extension.count(outcome)
+        failing = self._dead_endpoint.is_dead or self._broken_extension.is_broken
+        if outcome.failure and (outcome.failure.ends_run or failing):
             self._answers.fatal = outcome.failure.message
         _show(self._control.progress, outcome)
         self._scored(question, outcome)
@@ -195,6 +200,30 @@ class DeadEndpointDetector:
     def is_dead(self) -> bool:
         """Whether as many questions as can be in flight have failed without a single reply."""
         return not self._replied and self._failed >= self._most
+
+
+class BrokenExtensionDetector:
+    """Detector of a user's own pipeline that fails every question, each of which may be paid for before it fails.
+
+    Args:
+        most: number of first questions that all fail at which the pipeline counts as broken.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._failed = 0
+        self._works = False
+
+    def count(self, outcome: Outcome) -> None:
+        """Count a question's outcome."""
+        failed = outcome.failure is not None and outcome.failure.kind == "extension_error"
+        self._failed += failed
+        self._works = self._works or not failed
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether as many questions as can be in flight have failed in the user's own code, and none has not."""
+        return not self._works and self._failed >= self._most
 
 
 async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Control) -> None:

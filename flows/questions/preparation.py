@@ -17,6 +17,7 @@ from tasks.benchmarks.databases import (
     generated_descriptions,
     no_database,
     open_benchmark_database,
+    other_content,
     schema_only_database,
 )
 from tasks.benchmarks.selection import select
@@ -111,7 +112,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = T
     }
     schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
     extras, guarded = demonstrations_for(questions, benchmark, settings, progress)
-    notes = [*benchmark.notes, guarded]
+    notes = [*benchmark.notes, *other_content(benchmark, databases), guarded]
     if has_oracle(settings.pipeline):
         extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         notes.append(ORACLE_NOTE.format(", ".join(oracle_settings(settings.pipeline))))

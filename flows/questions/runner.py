@@ -18,6 +18,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
 from tasks.records import Failure, Outcome, Question
+from tasks.registry import described, extension_place
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -28,6 +29,9 @@ from tasks.task_runs import TaskRuns
 from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
 
 log = logging.getLogger(__name__)
+
+_NOT_RESTORED = ("extension_error", "internal_error", "missing_gold")
+"""Failures of a question that cannot be restored: it is asked, and the failure is reported then."""
 
 
 class MissingGold(Exception):  # noqa: N818 - a signal, not an error
@@ -144,9 +148,8 @@ class QuestionRunner:
             outcome = await self.run(self.persistence.trail(question, only_restores=True))
         except NotCached:
             return None
-        # A question that cannot be restored is asked; errors are reported then.
         failure = outcome.failure
-        return None if failure and failure.kind in ("internal_error", "missing_gold") else outcome
+        return None if failure and failure.kind in _NOT_RESTORED else outcome
 
     def trail(self, question: Question) -> Trail:
         """Return a trail for `run` on which stages run in Prefect's task runs where they cannot be restored."""
@@ -241,6 +244,9 @@ def failure_of(error: Exception, trail: Trail) -> Failure:
             return Failure("database_unavailable", stage, str(error), mendable=True)
         case ConfigurationError():  # for example in a user's prompt: every question would fail
             return Failure("configuration_error", stage, str(error), mendable=True, ends_run=True)
+        case _ if extension_place(error):
+            log.warning("question %s failed:\n%s", trail.question.id, traceback.format_exc())
+            return Failure("extension_error", stage, described(error), mendable=True)
         case _:  # a bug in one question must not end the others
             log.error("question %s failed:\n%s", trail.question.id, traceback.format_exc())
             return Failure("internal_error", stage, f"{type(error).__name__}: {error}", mendable=False)

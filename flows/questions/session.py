@@ -21,7 +21,6 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.backbone.recordings.replay import RecordedBackbone, Served
-from tasks.backbone.reply_formats import ReplyFormats
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.settings.backbone import BackboneSettings
@@ -86,7 +85,7 @@ class Session:
             ):
                 paid = with_budget(control.budget, backbone, found.own)
                 observed = _observer(settings, paid, traced=traced)
-                own = MeteredBackbone(observed or paid, ReplyFormats.of(found.own))
+                own = MeteredBackbone.of(observed or paid, found.own)
 
                 def wrapped(other: Backbone, of: BackboneSettings) -> Backbone:
                     paid = with_budget(control.budget, other, of)

@@ -12,7 +12,6 @@ from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
 from tasks.backbone.protocol import Backbone
-from tasks.backbone.reply_formats import ReplyFormats
 from tasks.errors import ConfigurationError
 from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.settings.backbone import BackboneSettings
@@ -149,7 +148,7 @@ async def open_writers(
                 backbone = await stack.enter_async_context(
                     open_backbone(settings, cache=cache, stop_now=stop_now)
                 )
-                opened[settings.name] = MeteredBackbone(wrap(backbone, settings), ReplyFormats.of(settings))
+                opened[settings.name] = MeteredBackbone.of(wrap(backbone, settings), settings)
         writers = tuple(opened[settings.name] for settings in found.writers)
         _check_different(found.writers, writers)
         yield writers

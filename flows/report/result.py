@@ -49,9 +49,10 @@ class EvaluationResult:
 
     @property
     def exit_code(self) -> int:
-        """0 when finished; 3 when a re-run can answer some of the failed questions, or more of those of this re-run."""
+        """0 when finished; 3 when a re-run can answer some of the failed questions, or a user's own metric failed."""
         unanswered = self.report.mendable or self.summary.get("rerun", {}).get("unanswered")
-        return ExitCode.TRY_AGAIN if unanswered else ExitCode.DONE
+        unmeasured = any(found.failed for found in self.report.measurements.values())
+        return ExitCode.TRY_AGAIN if unanswered or unmeasured else ExitCode.DONE
 
 
 class Unsearched(Generic[T]):

@@ -10,12 +10,21 @@ import click
 
 from flows import STARTED
 from flows.report.result import EvaluationResult
-from flows.report.tables import cost_cells, literal, open_console, share_table, show_all, stage_table
+from flows.report.tables import (
+    cost_cells,
+    degradation_lines,
+    literal,
+    open_console,
+    share_table,
+    show_all,
+    stage_table,
+)
+from tasks.scoring.cost import by_endpoint
 from tasks.scoring.report import Cost, Report
 from tasks.scoring.significance import wilson
 from tasks.settings.evaluation import labels_in_words
 from tasks.tables import TextTable
-from tasks.wording import DASH, counted, counts, interval, number, percent, shorten
+from tasks.wording import DASH, counted, counts, interval, money, number, percent, shorten
 
 MAX_MESSAGE_LENGTH, MAX_IDS = 300, 10
 
@@ -33,6 +42,8 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
     )
     for sentence in summary["translations"]:
         console.print(f"[bold]{literal(sentence)}[/]")
+    for line in degradation_lines(report.degradation):
+        console.print(line, soft_wrap=False)
     stages = [stage_table("Execution accuracy by stage", report.stages)] if report.stages else []
     tables = [*stages, _final(report)]
     if report.linking:
@@ -138,9 +149,11 @@ def _bill(report: Report, summary: Mapping[str, object]) -> TextTable:
     stages = [
         (name, *_cost(cost)) for name, cost in report.stage_cost.items() if cost.calls or cost.cached_calls
     ]
-    headers = ("stage", "calls", "from cache", "input tokens", "output tokens", "cost", "p50", "p95")
+    headers = (
+        "stage", "calls", "from cache", "input tokens", "output tokens", "paid", "from scratch", "p50", "p95"
+    )  # fmt: skip
     rows = (*stages, None, ("all", *_cost(report.cost)))
-    return TextTable("Model calls", headers, rows, _seconds(summary))
+    return TextTable("Model calls", headers, rows, "; ".join([*by_endpoint(report.cost), _seconds(summary)]))
 
 
 def _seconds(summary: Mapping[str, Any]) -> str:
@@ -155,7 +168,8 @@ def command_seconds() -> float:
 
 def _cost(cost: Cost) -> tuple[str, ...]:
     if cost.calls == 0:
-        return ("0", number(cost.cached_calls), *5 * DASH)
+        none_paid = ("0", number(cost.cached_calls), *3 * DASH)
+        return (*none_paid, money(cost.from_scratch_usd), *2 * DASH)
     return cost_cells(cost, cost.input_tokens, cost.output_tokens)
 
 
@@ -183,14 +197,14 @@ def _remarks(evaluated: EvaluationResult) -> list[str]:
     if evaluated.fatal:
         lines.append(f"[red]✗[/] stopped asking: {literal(evaluated.fatal)}")
     for kind, count in report.failures.items():
+        have, number_of = ("has", "counts") if count == 1 else ("have", "count")
         lines.append(
-            f"[red]✗[/] {count:,} of {report.scored:,} scored questions have no answer ({kind}) and count as wrong"
-            f"{literal(_reason(evaluated, kind))}"
+            f"[red]✗[/] {count:,} of {counted(report.scored, 'question')} {have} no answer ({kind}) and {number_of} as "
+            f"wrong{literal(_reason(evaluated, kind))}"
         )
     if report.mendable:
-        lines.append(
-            f"[red]✗[/] {report.mendable:,} of these may succeed when repeated: the same command asks only them again"
-        )
+        failures = "1 failure looks" if report.mendable == 1 else f"{report.mendable:,} failures look"
+        lines.append(f"[red]✗[/] {failures} temporary: run the same command again to retry only those")
     if prefect["task_runs"] is None:
         return lines
     recorded = "all" if prefect["recorded"] == prefect["task_runs"] else f"[yellow]{prefect['recorded']:,}[/]"

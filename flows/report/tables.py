@@ -1,6 +1,6 @@
 """Tables, SQL and texts of the summaries on a terminal."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TextIO
 
 from rich import box
@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from tasks.scoring.degradation import Degradation
 from tasks.scoring.report import Cost, Ratio, StageScore
 from tasks.tables import TextTable
 from tasks.tracking.pages.text import visible
@@ -102,6 +103,12 @@ def show_all(console: Console, tables: Iterable[TextTable]) -> None:
         show(console, made)
 
 
+def degradation_lines(found: Degradation) -> Iterator[str]:
+    """Yield the sentences on stages that fell back, in red where a stage had no effect at all."""
+    colour = "red" if any(each.without_effect for each in found.stages) else "yellow"
+    yield from (f"[{colour}]![/] {literal(sentence)}" for sentence in found.sentences)
+
+
 def stage_table(title: str, stages: Iterable[StageScore]) -> TextTable:
     """Describe the accuracy after each stage, and what the stage fixed and broke."""
     rows = (
@@ -125,9 +132,10 @@ def share_table(title: str, shares: Mapping[str, Ratio]) -> TextTable:
 
 
 def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) -> tuple[str, ...]:
-    """Return the cells of a bill: calls, calls from a cache, tokens, money, and seconds of a call."""
+    """Return the cells of a bill: calls, calls from a cache, tokens, money paid and from scratch, seconds of a call."""
     numbers = (cost.calls, cost.cached_calls, input_tokens, output_tokens)
-    return *map(number, numbers), money(cost.cost_usd), seconds(cost.p50_s), seconds(cost.p95_s)
+    usd = (cost.cost_usd, cost.from_scratch_usd)
+    return *map(number, numbers), *map(money, usd), seconds(cost.p50_s), seconds(cost.p95_s)
 
 
 def table(title: str, *columns: str, texts: Collection[str] = ()) -> Table:

@@ -34,7 +34,8 @@ class ImportOptions(options.Data, options.Json):
     "  crosscheck evaluate --benchmark bird-dev --data ~/text2sql --backbone replay \\\n"
     "      --set backbone.recording=rsl-sql.jsonl\n"
     "  crosscheck import rsl-sql --outputs deepseek/ --model deepseek-chat --output deepseek.jsonl\n"
-    "\b\nThe folder has forward_link.json, augmentation.json and sql1.txt to sql4.txt, an item or line per question.",
+    "\b\nThe folder has forward_link.json, augmentation.json and sql1.txt to sql4.txt, an item or line per question,\n"
+    "or the same under their names in RSL-SQL's repository, as main_result/BIRD_DEV/deepseek has them.",
 )
 def command() -> None:
     """Convert released outputs of other systems into a recording, for `--backbone replay`."""

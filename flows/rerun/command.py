@@ -58,7 +58,7 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "      selects among the candidates of every question again\n"
     "  crosscheck rerun latest --only wrong --fresh\n"
     "\b\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
-    "backbone.max_wait_s and backbone.api_key_env, which do not influence the score.\n"
+    "backbone.max_wait_s, backbone.api_key_env and backbone.headers_env, which do not influence the score.\n"
     "\b\nThe result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts\n"
     "and settings are restored, unless --fresh or --from is given. If a question that had an answer was asked again,\n"
     "the new run has the tag rerolled: its score is not comparable with that of a single run.\n"

@@ -10,9 +10,9 @@ from flows.evaluation.session import ScoredSession
 from flows.questions.preparation import Preparation, prepare
 from flows.report.result import EvaluationResult, Unsearched
 from flows.rerun.merge import Merge
-from flows.rerun.plan import RerunPlan, check_questions
+from flows.rerun.plan import RerunPlan, check_data
 from flows.runtime.control import Control
-from tasks.scoring.cost import FAILED_ATTEMPT
+from tasks.records import FAILED_ATTEMPT
 from tasks.settings.evaluation import RerunSettings
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, REROLLED
 
@@ -38,7 +38,7 @@ def rerun_flow(
         """
         control.begin_flow_run(str(flow_run.id))
         prepared = preparation or prepare(plan.settings, control.progress)
-        check_questions(plan.parent.run, prepared.benchmark)
+        check_data(plan.parent.run, prepared.benchmark, prepared.databases)
         async with ScoredSession.open(prepared, control, {**plan.tags, **control.tags}) as session:
             old = {score.question.id: score for score in plan.parent.rows}
             merge = Merge(session.scorer, old, plan.again, plan.settings.benchmark.rule)

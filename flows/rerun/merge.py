@@ -6,8 +6,7 @@ from typing import Any
 
 from flows.questions.runner import RerunSpec
 from flows.scoring.scorer import Scorer
-from tasks.records import Outcome, Question, StageRecord
-from tasks.scoring.cost import FAILED_ATTEMPT
+from tasks.records import FAILED_ATTEMPT, Outcome, Question, StageRecord
 from tasks.scoring.report import QuestionScore, is_right
 
 

@@ -12,9 +12,9 @@ from flows.questions.runner import RerunSpec
 from tasks.backbone.kinds.kind import kind_of
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.selection import select
+from tasks.database.database import Database, digests_of
 from tasks.errors import ConfigurationError, DataError, did_you_mean, first_problem
-from tasks.records import Outcome
-from tasks.scoring.cost import FAILED_ATTEMPT
+from tasks.records import FAILED_ATTEMPT, Outcome
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.evaluation import EvaluationSettings, Only, RerunSettings
 from tasks.settings.home import Home
@@ -29,6 +29,7 @@ from tasks.tracking.warehouse.runs import StoredRun, Warehouse
 HARMLESS = (
     "backbone.api_key_env",
     "backbone.concurrency",
+    "backbone.headers_env",
     "backbone.max_wait_s",
     "backbone.retries",
     "backbone.timeout_s",
@@ -115,8 +116,8 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
     )
 
 
-def check_questions(run: EvaluationRun, benchmark: Benchmark) -> None:
-    """Check that the benchmark's questions are still those of the run.
+def check_data(run: EvaluationRun, benchmark: Benchmark, databases: Mapping[str, Database]) -> None:
+    """Check that the benchmark's questions and databases are still those of the run.
 
     Raises:
         DataError: they differ.
@@ -126,6 +127,13 @@ def check_questions(run: EvaluationRun, benchmark: Benchmark) -> None:
             f"The questions {benchmark.question_files[0]} are not those of run {run.run_id} (their sha256 differs). "
             "Give --data the folder that they were read from, or evaluate anew."
         )
+    digests = digests_of(databases)
+    for name, digest in run.databases.items():
+        if digests.get(name, digest) != digest:
+            raise DataError(
+                f'The database "{name}" has changed since run {run.run_id} (its sha256 differs): answers judged on '
+                "different data would be merged. Evaluate anew with the same command: paid replies are reused."
+            )
 
 
 def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:

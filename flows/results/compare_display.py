@@ -58,7 +58,7 @@ def _parts(comparison: RunComparison) -> Iterator[str | Table]:
     run, result = comparison.a.run, comparison.result
     yield (
         f"\n[bold]{literal(run.benchmark)}[/], revision {literal(run.revision)} · rule {literal(comparison.rule)} · "
-        f"{result.questions:,} questions"
+        f"{counted(result.questions, 'question')}"
     )
     yield _sides(comparison)
     colour = {"A": "red", "B": "green", None: "yellow"}[result.better]
@@ -131,12 +131,14 @@ def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
 
 
 def _bill(comparison: RunComparison) -> Table:
-    headers = ("calls paid", "from cache", "tokens in", "tokens out", "paid", "p50", "p95")
+    headers = ("calls paid", "from cache", "tokens in", "tokens out", "paid", "from scratch", "p50", "p95")
     table = make_table("Cost", "", *headers)
     for side in (comparison.a, comparison.b):
         cells = cost_cells(side.cost, side.input_tokens, side.output_tokens)
         table.add_row(f"{side.letter}  {literal(side.name)}", *cells)
-    table.caption = "tokens: with what the cache served; paid: what this run paid"
+    table.caption = (
+        "tokens: with what the cache served; paid: what this run paid; from scratch: with an empty cache"
+    )
     return table
 
 

@@ -7,6 +7,7 @@ from typing import TextIO, cast
 import click
 
 from flows.cli import options
+from tasks.wording import counted
 
 FORMS = {"bird": "bird", "spider": "lines"}
 
@@ -57,7 +58,7 @@ def command(given: ExportOptions) -> None:
 
     def show(stream: TextIO) -> None:
         for name, count in rows.items():
-            click.echo(f"{target / f'{name}.parquet'}: {count:,} rows", stream)
+            click.echo(f"{target / f'{name}.parquet'}: {counted(count, 'row')}", stream)
 
     given.emit({"folder": str(target), "rows": rows}, show)
 

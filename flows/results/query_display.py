@@ -1,6 +1,5 @@
 """Output of query results."""
 
-import csv
 import json
 from typing import TextIO
 
@@ -9,6 +8,7 @@ from rich.console import Console
 from rich.table import Table as Shown
 from rich.text import Text
 
+from flows.cli.output import write_csv
 from flows.report.tables import open_console
 from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.views import Table, plain, schema, views
@@ -51,9 +51,8 @@ def _print_table(table: Table, console: Console) -> None:
 
 def print_csv(table: Table, stream: TextIO) -> None:
     """Print a result as CSV with a header; NULL is an empty cell."""
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(["" if value is None else _text(value) for value in row] for row in table.rows)
+    rows = (["" if value is None else _text(value) for value in row] for row in table.rows)
+    write_csv((table.columns, *rows), stream)
 
 
 def print_views(stream: TextIO) -> None:

@@ -46,5 +46,6 @@ def _what(run: RunHeader) -> str:
 def _status(run: RunHeader) -> str:
     """Return a run's status, with the tags that exclude it from ranking."""
     tags = [tag for tag in (ORACLE, REROLLED, TRANSLATED) if tag in run.tags]
-    status = ", ".join([run.status, *tags])
+    unanswered = [f"{run.unanswered:,} unanswered"] if run.unanswered else []
+    status = ", ".join([run.status, *unanswered, *tags])
     return status if status == "complete" else f"[yellow]{literal(status)}[/]"

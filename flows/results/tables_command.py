@@ -1,6 +1,5 @@
 """`crosscheck tables`."""
 
-import csv
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -86,10 +85,12 @@ def _markdown(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:
 
 
 def _csv(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(("table", "row", "column", "value", "text", "unknown"))
-    for one in tables:
-        for name, cells in one.rows:
-            for column, cell in zip(one.columns[1:], cells, strict=True):
-                value = "" if cell.value is None else cell.value
-                writer.writerow((one.title, name, column, value, cell.text, cell.why))
+    from flows.cli.output import write_csv
+
+    rows = (
+        (one.title, name, column, "" if cell.value is None else cell.value, cell.text, cell.why)
+        for one in tables
+        for name, cells in one.rows
+        for column, cell in zip(one.columns[1:], cells, strict=True)
+    )
+    write_csv((("table", "row", "column", "value", "text", "unknown"), *rows), stream)

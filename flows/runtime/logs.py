@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tasks.database.sqlite import damage
@@ -14,13 +14,21 @@ def log_file(home: Home) -> Path:
     return home.path / "crosscheck.log"
 
 
+class _LogFile(logging.FileHandler):
+    """File whose lines are dropped where it cannot be opened: its folder was removed, or the disk is full."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # `FileHandler` opens the file outside of what `raiseExceptions` covers
+            super().emit(record)
+
+
 @contextmanager
 def logging_to(home: Home) -> Iterator[None]:
     """Write warnings of this project and its libraries to the log file; on the terminal only what `set_aside` says."""
     terminal = logging.StreamHandler()
     terminal.setFormatter(logging.Formatter("crosscheck: %(message)s"))
     damage.log.addHandler(terminal)
-    handler = logging.FileHandler(log_file(home), delay=True, encoding="utf-8")
+    handler = _LogFile(log_file(home), delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.setLevel(logging.WARNING)
     root = logging.getLogger()

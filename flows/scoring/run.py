@@ -15,7 +15,7 @@ from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.settings import ScoreSettings
 from flows.scoring.tracking import describe_score, log_score
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.databases import no_database
+from tasks.benchmarks.databases import no_database, other_content
 from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.link_files import read_links
 from tasks.benchmarks.predictions.pairing import Predictions, pair
@@ -82,6 +82,8 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
         raise no_database(benchmark, wanted)
     progress.step(f"Reading {counted(len(present), 'database')}")
     databases = {name: _open(benchmark, name) for name in present}
+    for note in other_content(benchmark, databases):
+        progress.note(note)
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
     return Selected(Scorable(benchmark, questions, databases), predictions, links)
 

@@ -8,10 +8,11 @@ from flows.scoring.corrections import FINAL, Corrections
 from flows.scoring.translation import AnswerTranslation
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.database import Database
+from tasks.database.engine import engine_of
+from tasks.database.location import Location, unreadable
 from tasks.database.schema import Schema
 from tasks.database.urls import locate
 from tasks.errors import ConfigurationError, DatabaseUnavailableError
-from tasks.files import file_digest
 from tasks.records import Failure, Outcome, Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.candidate_bill import CandidateSetup
@@ -143,7 +144,7 @@ class Scorer:
         """Return a database and those of its test suite, which have its schema."""
         if database.id not in self._suites:
             further = (
-                replace(database, location=locate(str(path)), digest=file_digest(path))
+                _opened_like(database, locate(str(path)))
                 for path in self._scorable.benchmark.suite_paths(database.id)
             )
             self._suites[database.id] = (database, *further)
@@ -278,6 +279,17 @@ class Scorer:
                 f"judge its questions. Valid: {', '.join(known)}."
             )
         return {identity: read_accepted(results[identity]) for identity in wanted}
+
+
+def _opened_like(database: Database, location: Location) -> Database:
+    """Return a database of the same schema at another location."""
+    engine = engine_of(location)
+    try:
+        return replace(
+            database, location=location, state=engine.state(location), digest=engine.digest(location)
+        )
+    except OSError as error:
+        raise unreadable(location, error) from error
 
 
 def _without_gold_sql(rules: Sequence[str]) -> tuple[str, ...]:

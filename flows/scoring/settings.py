@@ -44,7 +44,7 @@ class ScoreSettings:
 
 
 def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
-    """Read `--rules`: names separated by commas; "strict" is always among them, beside any headline.
+    """Read `--rules`: names separated by commas.
 
     Args:
         text: the option; None: the default rules and the benchmark's own.
@@ -60,4 +60,4 @@ def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
     if wrong or not names:
         name = wrong[0] if wrong else ""
         raise ConfigurationError(f'--rules: there is no rule "{name}". {did_you_mean(name, RULES)}')
-    return tuple(dict.fromkeys((*names, "strict")))
+    return tuple(dict.fromkeys(names))

@@ -8,7 +8,7 @@ from flows.scoring.scorer import Scorable
 from flows.scoring.settings import ScoreSettings
 from tasks.benchmarks.predictions.formats import PredictionFile
 from tasks.benchmarks.predictions.pairing import Predictions
-from tasks.database.database import product_of
+from tasks.database.database import digests_of, product_of
 from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import PREDICTIONS, EvaluationRun, describe
@@ -34,6 +34,7 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
         engine=product_of(scorable.databases),
         questions_in_benchmark=len(scorable.benchmark.questions),
         golds_sha256=scorable.benchmark.overlay.sha256 if scorable.benchmark.overlay else "",
+        databases=digests_of(scorable.databases),
     )
     return replace(run, rule=settings.headline)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tasks.database.database import Database
-from tasks.database.engine import dialect_named
+from tasks.database.urls import dialect_named
 from tasks.records import Outcome, Question
 from tasks.sql.transpiling import Transpiled, transpile
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flows.orchestration.settings import SERVER, local_settings
 from flows.runtime.addresses import LOCALHOST, Addresses
+from flows.runtime.browsers import local_origins
 from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow import store
@@ -107,11 +108,12 @@ def worker_is_online(addresses: Addresses) -> bool:
 
 
 def _prefect_server(home: Home, addresses: Addresses) -> Service:
-    port = ("--host", LOCALHOST, "--port", str(addresses.prefect_port))
+    serving = ("-P", "-m", "flows.servers.prefect_server", str(addresses.prefect_port))
     return Service(
         name="Prefect",
-        command=(sys.executable, "-m", "prefect", "server", "start", *port),
+        command=(sys.executable, *serving),
         environment={"PREFECT_UI_URL": addresses.prefect}
+        | local_origins(addresses.prefect_port)
         | _environment(home)
         | {"PREFECT_UI_API_URL": addresses.prefect_api},
         log=home.services / "prefect.log",

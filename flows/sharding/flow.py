@@ -18,6 +18,7 @@ from flows.sharding.answers import ShardAnswers, check_shared, hand_over
 from tasks.records import Outcome, Question
 from tasks.settings.evaluation import EvaluationSettings, Shard
 from tasks.settings.home import Home, find_data
+from tasks.wording import counted
 
 
 @flow(name="answer-shard", flow_run_name="{shard.number} of {shard.of} of {shard.run}", persist_result=False)
@@ -35,7 +36,7 @@ async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
     home, control = await open_home(), Control()
     with deployed_run(home, control, flow_run=str(flow_run.id)):
         answers = await _answer(_here(settings, home), shard, control)
-    failed = f"{len(answers.failed):,} questions have no answer." if answers.failed else ""
+    failed = f"{counted(len(answers.failed), 'question')} without an answer." if answers.failed else ""
     return Completed(message=failed or "Every question is answered.")
 
 

@@ -58,8 +58,9 @@ def _print_stages(console: Console, view: QuestionView) -> None:
 
 
 def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
-    records = [record for record in view.score.outcome.stages if record.calls or record.error or record.notes]
-    if not view.score.outcome.stages:
+    stages = view.score.outcome.stages
+    records = [each for each in stages if each.calls or each.error or each.notes or each.skipped]
+    if not stages:
         console.print(
             "\n[dim]No model calls are recorded: the answer was made elsewhere, or none was asked.[/]"
         )
@@ -67,7 +68,7 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
         console.print("\n[bold]Model calls[/]")
     for record in records:
         console.print(_record(record))
-        for note in (record.error, *record.notes):
+        for note in (record.error, record.skipped and f"skipped: {record.skipped}", *record.notes):
             if note:
                 console.print(f"  [yellow]![/] {literal(note)}")
         for call in record.calls:

@@ -13,7 +13,7 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import CrosscheckError, DataError, did_you_mean
+from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
 from tasks.records import Call, Execution
 from tasks.scoring.error_classes import classify
 from tasks.scoring.report import QuestionScore, Verdict, is_right, is_right_corrected
@@ -113,12 +113,15 @@ async def _executed(
             score, database = view.score, databases[view.score.question.database_id]
             if isinstance(database, CrosscheckError):
                 return replace(view, problem=str(database))
-            predicted, gold = [
-                await workers.execute(database, sql, rows=rows, timeout_s=benchmark.settings.timeout_s)
-                if sql
-                else None
-                for sql in (score.outcome.sql, score.gold_sql)
-            ]
+            try:
+                predicted, gold = [
+                    await workers.execute(database, sql, rows=rows, timeout_s=benchmark.settings.timeout_s)
+                    if sql
+                    else None
+                    for sql in (score.outcome.sql, score.gold_sql)
+                ]
+            except DatabaseUnavailableError as error:
+                return replace(view, problem=str(error))
             done += 1
             progress.step(f"Executed predictions and golds of {done:,} of {len(views):,} questions")
             causes = classify(score, view.stored.run.rule, database.schema)

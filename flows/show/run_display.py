@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from flows.report.tables import literal, open_console, share_table, show_all, stage_table
+from flows.report.tables import degradation_lines, literal, open_console, share_table, show_all, stage_table
 from flows.show.run_view import UNKNOWN_DEFAULTS, RunView, causes_of
+from tasks.scoring.cost import in_words as cost_in_words
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import QuestionScore
 from tasks.tables import TextTable
 from tasks.tracking.pages.text import visible
 from tasks.tracking.predictions import status
-from tasks.wording import counted, counts, duration, interval, money, number, percent, shorten
+from tasks.wording import counted, counts, duration, interval, number, percent, shorten
 
 CHANGES_SHOWN = 8
 CONFIDENCE = "95 % interval"
@@ -32,6 +33,8 @@ def print_run(view: RunView, stream: TextIO) -> None:
         console.print(f"[bold]{literal(sentence)}[/]")
     if report.ex.total:
         console.print(f"{CONFIDENCE} {interval(*view.interval)} (Wilson)")
+    for line in degradation_lines(report.degradation):
+        console.print(line, soft_wrap=False)
     if view.corrected is not None:
         console.print(f"on corrected golds [bold]{percent(view.corrected)}[/] ({counts(view.corrected)})")
         if differ := view.corrected_differs.in_words():
@@ -137,7 +140,7 @@ def _bill(view: RunView) -> list[str]:
     took = "" if view.seconds is None else f", {duration(view.seconds)} for the questions"
     lines = [
         f"\n{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, "
-        f"{money(cost.cost_usd)}{took}"
+        f"{cost_in_words(cost)}{took}"
     ]
     if cost.calls:
         lines.append(f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out")

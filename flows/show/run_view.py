@@ -141,6 +141,7 @@ def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) 
         "by_database": {name: ratio.as_object() for name, ratio in report.by_database.items()},
         "causes": view.causes or (None if view.problem else {}),
         **report.cost.as_object(),
+        "degradation": report.degradation.as_object(),
         "failures": dict(report.failures),
         "mendable": report.mendable,
         **{kind: [_line_as_object(view, row) for row in rows] for kind, rows in listed.items()},

@@ -24,6 +24,7 @@ from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import show_sweep
 from tasks.tracking.mlflow.store import find_store
 from tasks.wording import counted
+from tasks.wording import p_value as in_words
 
 
 @dataclass(frozen=True)
@@ -199,9 +200,9 @@ def ranks(cells: Sequence[Done]) -> dict[str, str]:
     }
     for name, test, p_value in zip(others, tests, adjusted, strict=True):
         if p_value >= LEVEL:
-            ranked[name] = f"inside the noise, p = {p_value:.2f}"
+            ranked[name] = f"inside the noise, p = {in_words(p_value)}"
         elif test.stands_without(unanswered[name]):
-            ranked[name] = f"lower, p = {p_value:.3g}"
+            ranked[name] = f"lower, p = {in_words(p_value)}"
         else:
             ranked[name] = f"not ranked: {counted(len(unanswered[name]), 'question')} without an answer"
     return ranked

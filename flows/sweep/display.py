@@ -8,7 +8,7 @@ from flows.sweep.cells import Sweep, estimated_usd
 from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
 from tasks.scoring.significance import LEVEL, wilson
-from tasks.wording import counts, interval, money, number, percent
+from tasks.wording import counted, counts, interval, money, number, percent
 
 
 def print_estimate(
@@ -40,11 +40,19 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
     """Print every cell with its score and interval, in the order of the matrix."""
     console = open_console(stream)
     shown = table(
-        f"Sweep {sweep.id}", "cell", "EX", "right", "95 % interval", "against the best", "cost", "run"
+        f"Sweep {sweep.id}",
+        "cell",
+        "EX",
+        "right",
+        "95 % interval",
+        "against the best",
+        "from scratch",
+        "paid",
+        "run",
     )
     for done in sweep.cells:
         if done.evaluated is None:
-            shown.add_row(literal(done.cell.name), "–", "", "", "not evaluated", "", "")
+            shown.add_row(literal(done.cell.name), "–", "", "", "not evaluated", "", "", "")
             continue
         report = done.evaluated.report
         rank = "not in full" if done.problem else sweep.ranks.get(done.cell.name, "")
@@ -54,6 +62,7 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
             counts(report.ex),
             interval(*wilson(report.ex.correct, report.ex.total)),
             rank,
+            money(0.0 if done.cell.free else report.cost.from_scratch_usd),
             money(0.0 if done.cell.free or not report.cost.calls else report.cost.cost_usd),
             done.evaluated.summary["run_id"],
         )
@@ -67,7 +76,7 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
         failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0
         if failed:
             console.print(
-                f"[red]✗[/] {literal(done.cell.name)}: {failed:,} questions have no answer; they count as wrong"
+                f"[red]✗[/] {literal(done.cell.name)}: {counted(failed, 'question')} without an answer, wrong"
             )
         if done.problem:
             console.print(f"[red]✗[/] {literal(done.cell.name)}: {literal(done.problem)}")

@@ -1,6 +1,6 @@
 """A stage's view of a backbone: typed replies and recorded calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -9,7 +9,9 @@ from pydantic import BaseModel
 from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request
 from tasks.backbone.replies.json_text import without_thoughts
 from tasks.backbone.reply_formats import ReplyFormats, translated
-from tasks.records import Call
+from tasks.backbone.unreadable import FAILED, UnreadableReplies
+from tasks.records import Answer, Call
+from tasks.settings.backbone import BackboneSettings
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -21,6 +23,8 @@ SAMPLES_PER_ATTEMPT = 1000
 
 SAMPLES_PER_CANDIDATE = 1000 * SAMPLES_PER_ATTEMPT
 """Sample indices of one candidate in all samplings of a question; the next one's begin behind them."""
+
+NO_SQL = "no SQL was written"
 
 _JSON = ReplyFormats()
 
@@ -34,10 +38,14 @@ class MeteredBackbone:
         origin: the stage of the question that asks.
         attempt: index of the question's sampling.
         candidate: index among the candidates that this backbone writes to a question; 0 is what it writes alone.
+        guard: ends the run when the first replies of a stage all cannot be read; None: never.
 
     Attributes:
         calls: every call that brought a reply, in the order in which they came.
         notes: remarks on replies: unreadable, empty, cut off, or not in the form asked for.
+        replies: replies that the stage needed; one that is requested twice counts once.
+        unreadable: those of them that could not be read, at the second request either.
+        fallback: what the stage used in place of the result that it is for; "" if nothing.
     """
 
     def __init__(
@@ -48,15 +56,22 @@ class MeteredBackbone:
         origin: Origin | None = None,
         attempt: int = 0,
         candidate: int = 0,
+        guard: UnreadableReplies | None = None,
     ) -> None:
         self._inner = inner
         self._formats = formats
         self._origin = origin
         self._attempt = attempt
         self._candidate = candidate
-        self._asked = 0
+        self._guard = guard or UnreadableReplies()
         self.calls: list[Call] = []
-        self.notes: list[str] = []
+        self.again()
+
+    @classmethod
+    def of(cls, inner: Backbone, settings: BackboneSettings) -> "MeteredBackbone":
+        """Return a view of a backbone for one run, with the reply formats and the limit that its settings name."""
+        guard = UnreadableReplies(settings.unreadable_limit)
+        return cls(inner, ReplyFormats.of(settings), guard=guard)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -77,34 +92,59 @@ class MeteredBackbone:
         Each sampling of the question, by its index `attempt`, gets replies of its own.
         """
         return MeteredBackbone(
-            self._inner, self._formats, origin=origin, attempt=attempt, candidate=self._candidate
+            self._inner,
+            self._formats,
+            origin=origin,
+            attempt=attempt,
+            candidate=self._candidate,
+            guard=self._guard,
         )
 
     def for_candidate(self, index: int) -> "MeteredBackbone":
         """Return a view of the same backbone that writes a candidate; 0 gets the replies of a run without any."""
-        return MeteredBackbone(self._inner, self._formats, candidate=index)
+        return MeteredBackbone(self._inner, self._formats, candidate=index, guard=self._guard)
 
     def again(self) -> None:
-        """Begin a repetition of the stage: number its requests from the first, and remove its notes.
+        """Begin a repetition of the stage: number its requests from the first, and remove its notes and counts.
 
         The calls stay. The notes would be the same, since the repetition gets the same replies, from the cache.
         """
-        self.notes.clear()
-        self._asked = 0
+        self.notes: list[str] = []
+        self.replies = self.unreadable = self._asked = 0
+        self.fallback = ""
 
     def note(self, text: str) -> None:
         """Add a note."""
         self.notes.append(text)
 
-    async def complete(self, request: Request) -> Reply:
+    def fall_back(self, text: str) -> None:
+        """Record what the stage uses in place of the result that it is for, as a clause: "nothing was linked"."""
+        self.fallback = self.fallback or text
+
+    def count_restored(self, calls: Sequence[Call]) -> None:
+        """Count the replies of the stage's restored result for the limit of unreadable ones."""
+        self._guard.count(self._stage, calls)
+
+    def count_unusable(self, why: str) -> None:
+        """Count the last reply as unreadable: it had the right form, and not what the stage needs."""
+        self.notes.append(why)
+        self.unreadable += 1
+
+    async def complete(self, request: Request, usable: Callable[[Reply], bool] | None = None) -> Reply:
         """Answer one request and count its call.
 
+        Args:
+            request: the request.
+            usable: returns whether the stage can use the reply; None: it can use every one.
+
         Raises:
-            BackboneError: there is no answer; nothing is counted.
+            BackboneError: there is no answer, and nothing is counted; or the run is to stop (`UnreadableReplies`).
         """
         placed = self._placed(request)
-        reply = await self._inner.complete(placed)
-        self._book(placed, reply, reply.call.parse)
+        reply = await self._send(placed)
+        readable = usable is None or usable(reply)
+        self._book(placed, reply, reply.call.parse if readable else FAILED)
+        self._count(readable=readable)
         return reply
 
     async def ask_text(
@@ -113,10 +153,35 @@ class MeteredBackbone:
         """Ask for free text; "" for an empty reply. The model's thoughts are left out.
 
         Raises:
-            BackboneError: there is no answer.
+            BackboneError: there is no answer, or the run is to stop.
         """
         request = Request(tuple(messages), temperature=temperature, sample=sample)
         return without_thoughts((await self.complete(request)).text)
+
+    async def ask_sql(self, messages: Sequence[Message], read: Callable[[str], str | None]) -> Answer:
+        """Ask for a query in free text, and once again when `read` finds none in the reply.
+
+        Returns:
+            The query; without one, an Answer with a note.
+
+        Raises:
+            BackboneError: there is no answer, or the run is to stop.
+        """
+        text = ""
+        for sample in range(READINGS):
+            request = self._placed(Request(tuple(messages), sample=sample))
+            reply = await self._send(request)
+            text = without_thoughts(reply.text)
+            sql = read(text)
+            self._book(request, reply, FAILED if sql is None else reply.call.parse)
+            if sql is not None:
+                self._count(readable=True)
+                return Answer(sql)
+        self._count(readable=False)
+        self.fall_back(NO_SQL)
+        start = " ".join(text[:80].split())
+        self.notes.append(f'no SQL in the reply, twice: "{start}"' if start else "reply empty twice")
+        return Answer(None, "the reply held no SQL")
 
     async def ask_json(
         self,
@@ -125,6 +190,7 @@ class MeteredBackbone:
         *,
         sample: int = 0,
         temperature: float | None = None,
+        otherwise: str = "",
     ) -> T | None:
         """Ask for an object of a type, and once again when the reply cannot be read as one.
 
@@ -137,12 +203,13 @@ class MeteredBackbone:
             reply_type: a pydantic model; it is also where the JSON schema comes from.
             sample: index among repeated samples.
             temperature: None for the backbone's own.
+            otherwise: what the stage uses when no reply can be read, as for `fall_back`.
 
         Returns:
             The object; None when no reply could be read, which is noted.
 
         Raises:
-            BackboneError: there is no answer.
+            BackboneError: there is no answer, or the run is to stop.
         """
         reply_format = self._formats.format(self._stage)
         formatted = translated(messages, reply_format, reply_type)
@@ -150,13 +217,16 @@ class MeteredBackbone:
         for attempt in range(READINGS):
             index = sample * READINGS + attempt
             request = self._placed(Request(formatted, schema, temperature, index))
-            reply = await self._inner.complete(request)
+            reply = await self._send(request)
             reading = reply_format.read(reply.text, reply_type)
             self._book(request, reply, reading.path)
             if reading.value is not None:
+                self._count(readable=True)
                 if reading.reason:
                     self.notes.append(f"reply not as asked: {reading.reason}")
                 return reading.value
+        self._count(readable=False)
+        self.fall_back(otherwise)
         start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
         self.notes.append(
             f'reply unreadable twice: "{start}" ({reading.reason})' if start else "reply empty twice"
@@ -178,8 +248,17 @@ class MeteredBackbone:
         self._asked += 1
         return placed
 
+    async def _send(self, request: Request) -> Reply:
+        self._guard.check()
+        return await self._inner.complete(request)
+
+    def _count(self, *, readable: bool) -> None:
+        self.replies += 1
+        self.unreadable += not readable
+
     def _book(self, request: Request, reply: Reply, parse: str) -> None:
         place = request.origin.round if request.origin else 0
         self.calls.append(replace(reply.call, parse=parse, round=place))
+        self._guard.count(self._stage, self.calls[-1:])
         if reply.truncated:
             self.notes.append("reply cut off at the token limit")

@@ -14,10 +14,10 @@ from tasks.benchmarks.fingerprint import sql_fingerprint
 from tasks.benchmarks.gold_dialect import gold_for
 from tasks.benchmarks.layouts.base import GoldResults, Layout, Places, Split, layout_of
 from tasks.benchmarks.overlay import Overlay, read_overlay
-from tasks.database.engine import dialect_named, engine_of
+from tasks.database.engine import engine_of
 from tasks.database.location import Location
 from tasks.database.schema import ColumnDescription, Schema
-from tasks.database.urls import locate
+from tasks.database.urls import dialect_named, locate
 from tasks.errors import ConfigurationError, DataError
 from tasks.files import file_digest
 from tasks.records import Demonstration, Question
@@ -75,17 +75,15 @@ class Benchmark:
         Raises:
             DataError: the settings name a file that is missing or invalid.
         """
-        path = self.train_file
-        if path is None:
-            return ()
-        if not path.is_file():
+        absent = [path for path in self.train_files if not path.is_file()]
+        if absent:
             raise DataError(
-                f"{self.settings.name}: the training questions are not at {path}. "
+                f"{self.settings.name}: the training questions are not at {absent[0]}. "
                 f"{_where_from(self.settings)} "
                 'Or name another file ("--set benchmark.train=FILE"), or do without demonstrations '
                 '("--set pipeline.demonstrations.k=0").'
             )
-        return self.layout.read_demonstrations(path)
+        return tuple(shown for path in self.train_files for shown in self.layout.read_demonstrations(path))
 
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
@@ -126,8 +124,8 @@ class Benchmark:
 
     @cached_property
     def _training_ddl(self) -> Mapping[str, str]:
-        train = self.train_file
-        return read_ddl(train) if train and train.suffix.lower() == ".parquet" and train.is_file() else {}
+        files = [path for path in self.train_files if path.suffix.lower() == ".parquet" and path.is_file()]
+        return {name: ddl for path in files for name, ddl in read_ddl(path).items()}
 
     @cached_property
     def published_descriptions(self) -> Mapping[str, Mapping[Key, ColumnDescription]]:
@@ -141,9 +139,9 @@ class Benchmark:
         return read_published(path) if path and path.is_file() else {}
 
     @property
-    def train_file(self) -> Path | None:
-        """The file of the training questions, whether or not it exists; None where none is configured."""
-        return self.folder / self.settings.train if self.settings.train else None
+    def train_files(self) -> tuple[Path, ...]:
+        """The files of the training questions, whether or not they exist; () where none is configured."""
+        return tuple(self.folder / name for name in self.settings.train_files)
 
     def database_path(self, database_id: str) -> Path:
         """Return the place of a database's SQLite file, whether or not it exists."""
@@ -261,7 +259,7 @@ def load_benchmark(
 def _overlay(settings: BenchmarkSettings, split: Split) -> Overlay | None:
     if settings.golds is None:
         return None
-    return read_overlay(Path(settings.golds), {question.id for question in split.questions})
+    return read_overlay(Path(settings.golds), {question.id for question in split.questions}, split.gold)
 
 
 def check_files(settings: BenchmarkSettings, *, data: Path, home: Path, conf: Path) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tasks.benchmarks.benchmark import Benchmark
@@ -32,6 +32,17 @@ def open_benchmark_database(
         sample_rows=sample_rows,
         descriptions=column_descriptions(benchmark, database_id, home),
         foreign_keys=entry.foreign_keys if entry else (),
+    )
+
+
+def other_content(benchmark: Benchmark, databases: Mapping[str, Database]) -> tuple[str, ...]:
+    """Say which databases are not those that the benchmark's `database_sha256` states, in sentences."""
+    published = benchmark.settings.database_sha256
+    return tuple(
+        f"{database.location} is not the published database (its sha256 is {database.digest}, not {published[name]}): "
+        "figures are not comparable with published ones."
+        for name, database in databases.items()
+        if database.digest and database.digest != published.get(name, database.digest)
     )
 
 

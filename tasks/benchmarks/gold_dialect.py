@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tasks.database.engine import Engine, dialect_named
+from tasks.database.engine import Engine
 from tasks.database.schema import Schema
+from tasks.database.urls import dialect_named
 from tasks.errors import ConfigurationError
 from tasks.records import Question
 from tasks.settings.benchmark import BenchmarkSettings

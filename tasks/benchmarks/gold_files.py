@@ -64,14 +64,16 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
     if settings.train_gold:
         path = benchmark.folder / settings.train_gold
         return Golds(str(path), read_gold_file(path), False)
-    if benchmark.train_file is None:
+    if not benchmark.train_files:
         raise DataError(
             f'{settings.name} has no training questions. Name their file ("--set benchmark.train=FILE"), or a file '
             "of gold SQL with --gold FILE."
         )
     shown = enumerate(benchmark.demonstrations)
     return Golds(
-        str(benchmark.train_file), tuple(Gold(str(place), d.database_id, d.sql) for place, d in shown), False
+        ", ".join(map(str, benchmark.train_files)),
+        tuple(Gold(str(place), d.database_id, d.sql) for place, d in shown),
+        False,
     )
 
 

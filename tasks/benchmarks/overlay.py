@@ -8,6 +8,9 @@
 
 "replace": the results of these SQLs are right, that of the gold no longer; "add": those of the gold and of these are;
 "withdraw": the question is not counted; "undecided": nothing changes until a person writes one of the others.
+
+A corrected key in BIRD's layout (a JSON list, JSON lines or CSV of objects with `question_id` and `SQL`) is read, too:
+each SQL that is not the official gold's text replaces it. A question that the key leaves out keeps its gold.
 """
 
 import hashlib
@@ -18,6 +21,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from tasks.benchmarks.files.pairs import ID_NAMES, read_objects
 from tasks.benchmarks.files.readers import read_json
 from tasks.errors import DataError, did_you_mean
 from tasks.settings.base import Settings
@@ -26,6 +30,9 @@ from tasks.wording import and_more, counted, storable
 
 Action = Literal["replace", "add", "withdraw", "undecided"]
 
+SQL_NAMES = ("corrected_sql", "gold_sql", "sql", "query")
+REASON_NAMES = ("reason", "correction", "comment")
+"""What the columns of a corrected key may be called, in plain names; of several the first counts."""
 UNDECIDED: Action = "undecided"
 SHOWN_PROBLEMS = 30
 
@@ -96,20 +103,25 @@ class Overlay:
         )
 
 
-def read_overlay(file: Path, question_ids: Collection[str]) -> Overlay:
+def read_overlay(file: Path, question_ids: Collection[str], gold: Mapping[str, str]) -> Overlay:
     """Read a file of corrections of a benchmark's questions, and note whatever is wrong with it.
 
+    `gold` is the official gold SQL by question id, with which the entries of a corrected key are compared.
+
     Raises:
-        DataError: the file cannot be read, or is not JSON with a list of corrections.
+        DataError: the file cannot be read, or holds neither a list of corrections nor a key.
     """
-    content = read_json(file)
-    listed = content.get("corrections") if isinstance(content, dict) else None
-    if not isinstance(listed, list):
-        raise DataError(f'{file} must hold an object with the key "corrections", a list of objects.')
+    content = None if file.suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson") else read_json(file)
+    listed = content.get("corrections") if isinstance(content, dict) else _of_key(file, gold)
+    if not isinstance(listed, list) or content == []:
+        raise DataError(
+            f'{file} must hold an object with the key "corrections", a list of objects; or be a key in BIRD\'s layout: '
+            "a JSON list, JSON lines or CSV with question_id and SQL."
+        )
     entries: dict[str, Entry] = {}
     problems = [
         f'there is no key "{key}" beside "corrections" and "description"'
-        for key in content
+        for key in (content if isinstance(content, dict) else ())
         if key not in ("corrections", "description")
     ]
     for place, item in enumerate(listed):
@@ -128,6 +140,37 @@ def read_overlay(file: Path, question_ids: Collection[str]) -> Overlay:
         if not wrong:
             entries[entry.question_id] = entry
     return Overlay(file, hashlib.sha256(file.read_bytes()).hexdigest(), entries, tuple(problems))
+
+
+def _of_key(file: Path, gold: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Read a corrected key as corrections: every SQL of a question whose text is not the official gold's."""
+    sqls: dict[str, list[str]] = {}
+    reasons: dict[str, str] = {}
+    for row in read_objects(file):
+        name = next((str(row.content[key]) for key in ID_NAMES if row.content.get(key) is not None), "")
+        if not name:
+            raise DataError(f'{row.place}: the key "question_id" is missing. Add it, or take the item out.')
+        if row.content.get("action"):
+            raise DataError(
+                f'{row.place}: corrections with an "action" stand in an object: {{"corrections": [...]}}.'
+            )
+        sqls.setdefault(name, []).extend(row.texts(SQL_NAMES))
+        reasons.setdefault(name, next((str(row.content[k]) for k in REASON_NAMES if row.content.get(k)), ""))
+    return [
+        {
+            "question_id": name,
+            "action": "replace",
+            "sql": found,
+            "reason": reasons[name] or f"differs from the gold in {file.name}",
+            "source": file.name,
+        }
+        for name, found in sqls.items()
+        if [_words(sql) for sql in found] != [_words(gold.get(name, ""))]
+    ]
+
+
+def _words(sql: str) -> str:
+    return " ".join(sql.split()).rstrip("; ")
 
 
 def _in_words(error: ValidationError, item: Any) -> Iterator[str]:

@@ -78,6 +78,7 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
         "layout": "bird",
         "folder": "./",
         "tables": "",
+        "demonstrations": False,
         **({"url": url} if url else {}),
         "dialect": engine.name,
         "revision": files_digest([wanted.pairs])[:12],

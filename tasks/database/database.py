@@ -1,15 +1,16 @@
 """A database of a benchmark: where it is, its schema, and whether its content is unchanged."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tasks.database.engine import engine_of
 from tasks.database.foreign_keys import united
-from tasks.database.location import Location
+from tasks.database.location import Content, Location, unreadable
 from tasks.database.schema import LOAD_MARK, Descriptions, ForeignKey, Schema
 from tasks.database.urls import locate
-from tasks.errors import DataError
+from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,19 @@ class Database:
         schema: tables, columns, keys, sample rows.
         digest: what identified its content when it was opened: sha256 of a file, or of a server's schema and row
             counts; "" when it is absent and only the schema is known.
+        state: of its files when it was opened (`Engine.state`).
     """
 
     id: str
     location: Location
     schema: Schema
     digest: str
+    state: tuple[Any, ...] = field(default=(), repr=False)
+
+    @property
+    def content(self) -> Content:
+        """Its content when it was opened."""
+        return Content(self.digest, self.state)
 
     @property
     def executable(self) -> bool:
@@ -70,6 +78,7 @@ def open_database(
     location = locate(str(where)) if isinstance(where, Path) else where
     engine = engine_of(location)
     engine.require(location, database_id)
+    state = engine.state(location)
     found = engine.read(location, database_id, sample_rows)
     read = [table for table in found.tables if table.name != LOAD_MARK]
     if not read:
@@ -82,7 +91,32 @@ def open_database(
         )
     keys = united(read, found.foreign_keys, foreign_keys)
     schema = Schema(database_id, tuple(read), keys, dialect=engine.dialect).described(descriptions or {})
-    return Database(database_id, location, schema, engine.digest(location))
+    return Database(database_id, location, schema, engine.digest(location), state)
+
+
+def require_content(location: Location, content: Content) -> None:
+    """Make sure that a database can be read, and holds what it held when it was opened.
+
+    Raises:
+        DatabaseUnavailableError: it cannot, or does not.
+    """
+    engine = engine_of(location)
+    if not content.state or engine.state(location) == content.state:
+        return
+    try:
+        engine.require(location, location.path.stem)
+        same = engine.digest(location) == content.digest
+    except (OSError, CrosscheckError) as error:
+        raise unreadable(location, error) from error
+    if not same:
+        raise DatabaseUnavailableError(
+            f"{location} has changed since this command read it. Run the same command again: it reads the new content."
+        )
+
+
+def digests_of(databases: Mapping[str, Database]) -> dict[str, str]:
+    """Return what identifies the content of each database, by its name; absent ones are left out."""
+    return {name: database.digest for name, database in sorted(databases.items()) if database.digest}
 
 
 def product_of(databases: Mapping[str, Database]) -> str:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.schema import ForeignKey, Table
-from tasks.errors import ConfigurationError, did_you_mean
 from tasks.records import Status
 from tasks.registry import Registry
 
@@ -34,20 +33,6 @@ def engine_of(location: Location) -> "Engine":
         ConfigurationError: no such engine.
     """
     return ENGINES.get(location.engine)
-
-
-def dialect_named(name: str) -> str:
-    """Return sqlglot's name of a dialect that a user names: an engine, its dialect, or a beginning of its URLs.
-
-    Raises:
-        ConfigurationError: no engine has such a dialect.
-    """
-    engines = [ENGINES.get(each) for each in ENGINES.names()]
-    for engine in engines:
-        if name.lower() in (engine.name, engine.dialect, *engine.schemes):
-            return engine.dialect
-    known = [engine.name for engine in engines]
-    raise ConfigurationError(f'There is no dialect "{name}". {did_you_mean(name, known)}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +108,19 @@ class Connection(ABC):
 
     @abstractmethod
     def explain(self, error: BaseException) -> tuple[Status, str]:
-        """Return the status of a query that ended with one of `errors`, and a sentence ("" for a timeout)."""
+        """Return the status of a query that ended with one of `errors`, and a sentence ("" for a timeout).
+
+        Raises:
+            DatabaseUnavailableError: the database cannot be read, whatever the SQL.
+        """
 
     def recover(self, error: BaseException) -> bool:
         """Return whether the query may be executed again: only the connection had failed, and it is open again."""
         return False
 
-    @abstractmethod
     def current(self) -> bool:
-        """Return whether what is open still is the database at its location."""
+        """Return whether it is still open."""
+        return True
 
     @abstractmethod
     def close(self) -> None:
@@ -197,6 +186,10 @@ class Engine(ABC):
             DataError: it cannot be read.
         """
 
+    def state(self, location: Location) -> tuple[Any, ...]:
+        """Return what changes when files are replaced or written; () for a server, and where there is no file."""
+        return ()
+
     @abstractmethod
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, keys, comments and the first rows.
@@ -223,7 +216,13 @@ class Engine(ABC):
 
 
 class Values(ABC):
-    """The values of a database, copied column by column into an index, which is a SQLite file."""
+    """The values of a database, copied column by column into an index, which is a SQLite file.
+
+    Attributes:
+        errors: exceptions that belong to the engine.
+    """
+
+    errors: tuple[type[BaseException], ...] = ()
 
     def prepare(self, index: "sqlite3.Connection") -> None:  # noqa: B027 - most have nothing to prepare
         """Prepare the empty index, before its tables are created."""

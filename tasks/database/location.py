@@ -1,7 +1,22 @@
-"""Where a database is."""
+"""Where a database is, and what it held when it was opened."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from tasks.errors import CrosscheckError, DatabaseUnavailableError
+
+
+class Content(NamedTuple):
+    """Content of a database when it was opened.
+
+    Attributes:
+        digest: as `Engine.digest` returns it.
+        state: as `Engine.state` returns it; () where the content is not checked again.
+    """
+
+    digest: str
+    state: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)  # without slots: it goes to workers pickled, which slots make slower
@@ -29,3 +44,13 @@ class Location:
     def path(self) -> Path:
         """The file or folder."""
         return Path(self.address)
+
+
+def unreadable(location: Location | Path, error: object) -> DatabaseUnavailableError:
+    """Return the error that a database's files cannot be read now."""
+    if isinstance(error, CrosscheckError):
+        return DatabaseUnavailableError(f"{error} Then run the same command again.")
+    return DatabaseUnavailableError(
+        f"{location} cannot be read now ({error}). Make it readable again (its disk, its mount, the file itself), then "
+        "run the same command again."
+    )

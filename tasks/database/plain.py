@@ -7,6 +7,7 @@
 | integer of any width | int | 1 equals 1.0 |
 | real, double | float | NaN equals NaN; compared without tolerance |
 | decimal, numeric | int if it is whole, else the nearest float | 2.50 equals 2.5; digits past a double's do not count |
+| a server's, in what rules compare | Decimal where no double equals it | 31.2 is not the double 31.2 |
 | of more than 300 digits before the point | str | no double is as large |
 | text, enum, char, network address, bit string | str | char(n) keeps its blanks |
 | date, time, timestamp | str, `2026-11-01 09:30:00` | it equals the text that SQLite stores; no fraction of 0 |
@@ -16,6 +17,8 @@
 | bytea, blob | bytes | |
 | array, list | tuple of such values | order counts |
 | JSON, struct, map | str: JSON with sorted keys and without blanks | order of keys does not count |
+
+BIRD mini-dev's evaluator compares a server's decimals so, as its drivers return them.
 
 Where ORDER BY puts NULLs is the engine's own rule, which rules of row order (`spider`, `strict`) see: SQLite and MySQL
 take NULL as the least value, first in rising and last in falling order; PostgreSQL as the greatest, last and first;
@@ -50,6 +53,27 @@ def plain(value: Any) -> Any:
 def plain_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a row of plain values."""
     return tuple([value if type(value) in _AS_IT_IS else plain(value) for value in row])
+
+
+def exact_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row of plain values and of decimals that no int or float equals.
+
+    >>> exact_row((Decimal("2.50"), Decimal("3.00"), Decimal("31.2")))
+    (2.5, 3, Decimal('31.2'))
+    """
+    return tuple(
+        [
+            value
+            if type(value) in _AS_IT_IS or (type(value) is Decimal and _inexact(value))
+            else plain(value)
+            for value in row
+        ]
+    )
+
+
+def _inexact(value: Decimal) -> bool:
+    """Return whether a decimal is neither an int nor a float."""
+    return value.is_finite() and number(value) != value
 
 
 def number(value: Decimal) -> int | float:

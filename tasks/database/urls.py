@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from tasks.database.engine import ENGINES
 from tasks.database.location import Location
-from tasks.errors import ConfigurationError
+from tasks.errors import ConfigurationError, did_you_mean
 
 
 def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
@@ -71,3 +71,17 @@ def _without_password(url: str) -> tuple[str, str]:
     user, at, host = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     return urlunsplit(parts._replace(netloc=f"{name}{at}{host}")), unquote(password)
+
+
+def dialect_named(name: str) -> str:
+    """Return sqlglot's name of a dialect that a user names: an engine, its dialect, or a beginning of its URLs.
+
+    Raises:
+        ConfigurationError: no engine has such a dialect.
+    """
+    engines = [ENGINES.get(each) for each in ENGINES.names()]
+    for engine in engines:
+        if name.lower() in (engine.name, engine.dialect, *engine.schemes):
+            return engine.dialect
+    known = [engine.name for engine in engines]
+    raise ConfigurationError(f'There is no dialect "{name}". {did_you_mean(name, known)}')

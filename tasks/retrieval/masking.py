@@ -12,7 +12,9 @@ SCHEMA_MASK = "<mask>"
 VALUE_MASK = "<unk>"
 """Replaces quoted texts and numbers."""
 
-_QUOTED = re.compile(r"""(?<!\w)(?:'[^'\n]+(?:'\w[^'\n]*)*'|"[^"\n]+"|`[^`\n]+`|‘[^’\n]+’|“[^”\n]+”)(?!\w)""")
+_QUOTED = re.compile(
+    r"""(?<!\w)(?:'[^'\n]{1,200}(?:'\w[^'\n]{0,200}){0,10}'|"[^"\n]+"|`[^`\n]+`|‘[^’\n]{1,200}+’|“[^”\n]{1,200}+”)(?!\w)"""
+)
 _NUMBER = re.compile(r"(?<![\w.])[-+$€£]?\d+(?:[.,:/-]\d+)*%?(?!\w)")
 _WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:_[^\W\d_]+)*(?!\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -7,6 +7,7 @@ from tasks.database.schema import Schema
 from tasks.records import StageRecord
 from tasks.scoring.candidates import bill_line, is_candidate
 from tasks.scoring.cost import total_cost
+from tasks.scoring.degradation import find_degradation
 from tasks.scoring.grades import by_grade
 from tasks.scoring.linking import score_links
 from tasks.scoring.report import NO_GOLD, QuestionScore, Ratio, Report, StageScore, is_right
@@ -23,8 +24,8 @@ def build_report(
     """Summarise an evaluation.
 
     Every share is over the scored questions, those whose database is available; a question that failed, or did not get
-    as far as a stage, is wrong there. `failures` and `answered` add up to `scored`: a scored question without SQL whose
-    pipeline reports no failure is counted as "no_answer". Questions without a grade are graded by Spider's hardness of
+    as far as a stage, is wrong there. `failures` counts the scored questions without SQL: one whose pipeline reports no
+    failure is counted as "no_answer". Questions without a grade are graded by Spider's hardness of
     their gold if the headline rule is "spider". There is one score per selected question, in benchmark order.
     """
     scored = [score for score in scores if score.executable]
@@ -39,7 +40,7 @@ def build_report(
         rule=rule,
         questions=len(scores),
         scored=len(scored),
-        answered=len(scored) - len(unanswered),
+        answered=sum(score.outcome.sql is not None for score in scores),
         rules={name: _share(scored, name) for name in rules},
         by_difficulty={
             grade: _share(group, rule) for grade, group in by_grade(scored, rule, schemas).items()
@@ -60,6 +61,7 @@ def build_report(
         ),
         without_gold=sum(_no_gold(score) for score in scores),
         gold_faults={s.question.id: s.final.gold_status for s in scored if s.final.gold_status != "ok"},
+        degradation=find_degradation(score.outcome for score in scores),
         rows=tuple(scores),
     )
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tasks.backbone.pricing import cost
-from tasks.records import Call, StageRecord
-from tasks.scoring.cost import FAILED_ATTEMPT
+from tasks.records import FAILED_ATTEMPT, Call, StageRecord
 from tasks.settings.backbone import Prices
 from tasks.trail import split_label
 

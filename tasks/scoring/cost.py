@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tasks.records import StageRecord
+from tasks.records import FAILED_ATTEMPT, StageRecord
 from tasks.scoring.report import Cost
+from tasks.wording import money, number
 
 N = TypeVar("N", int, float)
-
-FAILED_ATTEMPT = "failed_attempt"
-"""Stage that holds the calls of an attempt of a re-run that failed, beside the stages of the answer that was kept."""
 
 
 def total_cost(stages: Sequence[StageRecord]) -> Cost:
     """Add up the calls of stages.
 
     Calls of a restored stage count as cached: an earlier run paid for them. A sum is None if its value is missing
-    in a paid call, and 0 without paid calls.
+    in a paid call, and 0 without paid calls. From scratch, each different request of the stages is paid once, and
+    failed attempts of a re-run are not made.
     """
+    needed = {call.request: call for stage in stages if stage.stage != FAILED_ATTEMPT for call in stage.calls}
     paid = [call for stage in stages for call in stage.paid_calls]
     seconds = sorted(call.seconds for call in paid)
     return Cost(
@@ -29,9 +29,26 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
         output_tokens=_total([call.usage.output for call in paid]),
         reasoning_tokens=_total([call.usage.reasoning for call in paid]),
         cost_usd=_total([call.cost_usd for call in paid]),
+        by_endpoint=sum(call.cost_source == "endpoint" for call in paid),
+        from_scratch_usd=_total([call.uncached_cost_usd for call in needed.values()]),
         p50_s=percentile(seconds, 50),
         p95_s=percentile(seconds, 95),
     )
+
+
+def in_words(cost: Cost) -> str:
+    """Return what was paid and, where that is another sum, what the same answers cost from scratch."""
+    paid = "; ".join((f"paid {money(cost.cost_usd)}", *by_endpoint(cost)))
+    if cost.from_scratch_usd == cost.cost_usd:
+        return paid
+    return f"{paid}; {money(cost.from_scratch_usd)} from scratch"
+
+
+def by_endpoint(cost: Cost) -> tuple[str, ...]:
+    """Return a clause on the calls whose cost is the endpoint's own figure; () if there are none."""
+    if not cost.by_endpoint:
+        return ()
+    return (f"cost of {cost.by_endpoint:,} of {number(cost.calls)} calls as the endpoint reported it",)
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float | None:

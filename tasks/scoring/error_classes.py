@@ -13,6 +13,12 @@ from tasks.sql.query_parts import QueryParts, query_parts
 
 ErrorClass = Literal[
     "no_answer",
+    "missing_columns",
+    "extra_columns",
+    "missing_rows",
+    "extra_rows",
+    "row_order",
+    "other_rows",
     "unparsable",
     "missing_table",
     "missing_column",
@@ -37,6 +43,19 @@ _MISSING_TABLE = re.compile(
 _MISSING_COLUMN = re.compile(
     r"no such column|unknown column|column\b.*\b(does not exist|not found)|does not have a column",
     re.IGNORECASE,
+)
+
+
+_DID_NOT_END: frozenset[ErrorClass] = frozenset(
+    {
+        "unparsable",
+        "execution_error",
+        "timeout",
+        "too_many_rows",
+        "empty_result",
+        "gold_error",
+        "gold_timeout",
+    }
 )
 
 
@@ -83,7 +102,7 @@ def classify_sql(
         predicted, gold = query_parts(sql, schema), query_parts(gold_sql, schema)
         if predicted is not None and gold is not None:
             # the same tables, joins, structure and values: what is left is which columns it selects, and where
-            found |= _from_text(predicted, gold) or (set() if found else {"wrong_column"})
+            found |= _from_text(predicted, gold) or (set() if found & _DID_NOT_END else {"wrong_column"})
     return tuple(name for name in ERROR_CLASSES if name in found)
 
 
@@ -116,6 +135,8 @@ def _from_execution(verdict: Verdict) -> set[ErrorClass]:
         found.add("too_many_rows")
     elif verdict.row_count == 0:
         found.add("empty_result")
+    elif verdict.difference:
+        found.add(verdict.difference)
     return found
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.errors import ConfigurationError
-from tasks.registry import Registry
+from tasks.registry import Registry, described
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Report, Value
 from tasks.wording import DASH, counts, percent
 
@@ -31,6 +31,23 @@ QuestionValue = float | str | None
 """A question's value; None if the gold does not finish, an error message if the metric's function failed."""
 Better = Literal["higher", "lower"] | None
 SHARE = "share"
+UNITS = (
+    SHARE,
+    "questions",
+    "queries",
+    "rows",
+    "columns",
+    "tables",
+    "joins",
+    "characters",
+    "tokens",
+    "calls",
+    "seconds",
+    "milliseconds",
+    "USD",
+    "points",
+)
+"""Units of metrics. A share is a `Ratio`, which is printed in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +102,7 @@ class Metric:
         name: in the JSON summary, in MLflow and as a column of the predictions.
         title: in the terminal's summary.
         measure: computes it; None: it does not apply to this run.
-        unit: "share", or what is counted.
+        unit: one of `UNITS`.
         better: which way is better; None where neither is.
         needs: what the run must have, else the metric is unknown: "schemas", "quarantine", "exact_match",
             "stage:selection" (a stage whose name ends so), "measured:soft_f1" (executed for this metric on request).
@@ -130,6 +147,14 @@ class Metric:
         return {**facts, "unit": self.unit, "better": self.better}
 
 
+def _check_unit(unit: str) -> None:
+    if unit not in UNITS:
+        percent_sign = f' A value in percent is a Ratio with the unit "{SHARE}".' if "%" in unit else ""
+        raise ConfigurationError(
+            f'There is no unit "{unit}".{percent_sign} Units of metrics: {", ".join(UNITS)}.'
+        )
+
+
 METRICS: Registry[Metric] = Registry("metric", package="tasks.scoring.metrics", group="crosscheck.metrics")
 
 
@@ -143,6 +168,7 @@ def metric(
     words: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[[ScoredRun], Measurement | None]], Metric]:
     """Return a decorator that makes a metric of a function; its name is the function's."""
+    _check_unit(unit)
 
     def decorate(measure: Callable[[ScoredRun], Measurement | None]) -> Metric:
         return Metric(measure.__name__, title, measure, unit, better, needs, order, words=words or {})
@@ -158,6 +184,7 @@ def result_metric(
     The value of a run is the mean over the scored questions; without SQL, or with one that does not finish, a
     question counts 0. It executes every query once more, so it is computed where it is asked for by name only.
     """
+    _check_unit(unit)
 
     def decorate(compare: Compare) -> Metric:
         name = compare.__name__
@@ -214,9 +241,9 @@ def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str
             if one.measure.__module__.startswith("tasks."):
                 raise
             log.warning("the metric %s failed", one.name, exc_info=True)
-            found[one.name] = _failed(one.title, f"{type(error).__name__}: {error}")
+            found[one.name] = _failed(one.title, described(error))
     return found
 
 
 def _failed(title: str, why: str) -> Measurement:
-    return Measurement(data={"error": why}, lines=(f"{title}: unknown, {why}",))
+    return Measurement(data={"error": why}, lines=(f"{title}: unknown, {why}",), failed=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tasks.records import Outcome, Question
+from tasks.scoring.degradation import Degradation
 from tasks.tables import TextTable
 
 
@@ -38,6 +39,12 @@ Value = Ratio | int | float
 """What a metric comes to: a share with numerator and denominator, a count, or a number that is neither."""
 
 
+Difference = Literal[
+    "", "missing_columns", "extra_columns", "missing_rows", "extra_rows", "row_order", "other_rows"
+]
+"""How a result that is wrong differs from the gold's; "" for a right one, and where there is no result to compare."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How one SQL compares with the gold of its question.
@@ -49,6 +56,8 @@ class Verdict:
         row_count: rows it returned; None when it did not finish.
         gold_status: the gold's status; anything but "ok" is a fault of the benchmark.
         seconds: time the SQL took.
+        gold_rows: rows that the gold returned; None when it did not finish.
+        difference: how the result differs from the gold's if it is wrong under any rule.
     """
 
     correct: Mapping[str, bool]
@@ -57,6 +66,22 @@ class Verdict:
     row_count: int | None = None
     gold_status: str = "ok"
     seconds: float = 0.0
+    gold_rows: int | None = None
+    difference: Difference = ""
+
+    @property
+    def difference_in_words(self) -> str:
+        """How the result differs from the gold's, in words; "" where there is nothing to compare."""
+        rows, gold = self.row_count or 0, self.gold_rows or 0
+        return {
+            "": "",
+            "missing_columns": "columns of the gold are missing",
+            "extra_columns": "columns that the gold does not have",
+            "missing_rows": f"{rows:,} of the gold's {gold:,} rows",
+            "extra_rows": f"the gold's {gold:,} rows, and {rows - gold:,} more",
+            "row_order": "the gold's rows in another order",
+            "other_rows": f"other rows than the gold's ({rows:,}, gold {gold:,})",
+        }[self.difference]
 
 
 def is_right(verdict: Verdict | None, rule: str) -> bool:
@@ -185,6 +210,8 @@ class Cost:
         retries: attempts beyond the first; None if unknown.
         input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None if the API did not report them.
         cost_usd: None when any paid call has no price, and where the calls are unknown.
+        by_endpoint: paid calls whose cost the endpoint reported; None if unknown.
+        from_scratch_usd: what the same answers cost with an empty reply cache; None if unknown for any call.
         p50_s, p95_s: seconds per paid call; None without one.
     """
 
@@ -196,6 +223,8 @@ class Cost:
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
+    by_endpoint: int | None = None
+    from_scratch_usd: float | None = None
     p50_s: float | None = None
     p95_s: float | None = None
 
@@ -206,6 +235,8 @@ class Cost:
             "cached_calls": self.cached_calls,
             "tokens": {"input": self.input_tokens, "output": self.output_tokens},
             "cost_usd": self.cost_usd,
+            "cost_by_endpoint": self.by_endpoint,
+            "from_scratch_usd": self.from_scratch_usd,
         }
 
 
@@ -223,6 +254,7 @@ class Measurement:
         data: its object in the JSON summary; None: the value, with the metric's unit and which way is better.
         lines: lines of the terminal's summary and of the run's description; None: one with the title and the value.
         tables: what `--details` prints.
+        failed: whether the metric's own function failed.
     """
 
     value: Value | None = None
@@ -232,6 +264,7 @@ class Measurement:
     data: Any = None
     lines: tuple[str, ...] | None = None
     tables: tuple[TextTable, ...] = ()
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +275,7 @@ class Report:
         rule: the headline rule.
         questions: questions selected for the run.
         scored: of those, the ones whose database and gold are available: the denominator of every score.
-        answered: scored questions that have a final SQL.
+        answered: questions that have a final SQL, those among them that could not be scored.
         rules: final execution accuracy under each rule.
         by_difficulty, by_database: final accuracy under the headline rule.
         stages: per-stage accuracy.
@@ -253,6 +286,7 @@ class Report:
         missing_databases: question count per missing database.
         without_gold: number of questions with a database and nothing to compare an answer with.
         gold_faults: ids of scored questions whose gold fails or times out, with the status.
+        degradation: what the stages of answered questions did not do.
         rows: one entry per selected question, in benchmark order.
         details: what the registered metrics found, by name, in the order of the summary; None where a metric does
             not apply or was not asked for. Empty where none was computed.
@@ -274,6 +308,7 @@ class Report:
     missing_databases: Mapping[str, int]
     gold_faults: Mapping[str, str]
     without_gold: int = 0
+    degradation: Degradation = field(default_factory=Degradation)
     rows: tuple[QuestionScore, ...] = field(repr=False, default=())
     details: Mapping[str, Measurement | None] = field(repr=False, default_factory=dict)
 

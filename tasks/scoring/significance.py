@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from tasks.errors import ConfigurationError
-from tasks.wording import points
+from tasks.wording import p_value, points
 
 CONFIDENCE, LEVEL = 0.95, 0.05
 """Confidence of intervals, and level of tests, where nothing else is asked for."""
@@ -27,6 +27,7 @@ class PairedTest:
         confidence: of the interval.
         only_a, only_b: ids that only one of the runs scored, left out.
         not_ranked: why no run is better, whatever the test finds, as a sentence; "" where the test decides.
+        name_a, name_b: what the runs are called in the conclusion.
     """
 
     questions: int
@@ -41,6 +42,8 @@ class PairedTest:
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
     not_ranked: str = ""
+    name_a: str = "A"
+    name_b: str = "B"
 
     @property
     def difference(self) -> float:
@@ -86,7 +89,10 @@ class PairedTest:
             return "Not ranked"
         if not self.differing:
             return "No difference"
-        return f"{self.better} is better" if self.better else "Inside the noise"
+        if self.better is None:
+            return "Inside the noise"
+        first, second = (self.name_b, self.name_a) if self.better == "B" else (self.name_a, self.name_b)
+        return f"{first} beats {second} by {100 * abs(self.difference):.2f} points"
 
     @property
     def reason(self) -> str:
@@ -100,10 +106,16 @@ class PairedTest:
                 f"both runs are right on the same {self.both_right:,} and wrong on the same {self.both_wrong:,} of "
                 f"{self.questions:,} questions."
             )
+        counts = (
+            f"{len(self.fixed):,} fixed and {len(self.broken):,} broken of {self.questions:,} questions, "
+            f"p = {p_value(self.p_value)}."
+        )
+        if self.better:
+            low, high = (self.low, self.high) if self.better == "B" else (-self.high, -self.low)
+            return f"{100 * self.confidence:g} % interval {points(low)} to {points(high)}, {counts}"
         found = (
             f"{points(self.difference)} points ({100 * self.confidence:g} % interval {points(self.low)} to "
-            f"{points(self.high)}), {len(self.fixed):,} fixed and {len(self.broken):,} broken of "
-            f"{self.questions:,} questions, p = {self.p_value:.3g}."
+            f"{points(self.high)}), {counts}"
         )
         return found if self.significant else f"{found} {self._what_it_would_take()}"
 

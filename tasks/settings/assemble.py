@@ -20,6 +20,7 @@ from tasks.settings.load import (
     load_tracking_settings,
     parse_override,
 )
+from tasks.settings.pipeline import without_demonstrations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +70,12 @@ def evaluation_settings(choice: EvaluationChoice) -> EvaluationSettings:
 
 
 def _chosen(conf: Path, choice: EvaluationChoice, overrides: Sequence[str]) -> dict[str, Any]:
+    benchmark = load_benchmark_settings(conf, choice.benchmark, overrides)
+    pipeline = load_pipeline_settings(conf, choice.pipeline, overrides)
     return {
-        "benchmark": load_benchmark_settings(conf, choice.benchmark, overrides),
+        "benchmark": benchmark,
         "backbone": load_backbone_settings(conf, choice.backbone, overrides),
-        "pipeline": load_pipeline_settings(conf, choice.pipeline, overrides),
+        "pipeline": pipeline if benchmark.demonstrations else without_demonstrations(pipeline),
     }
 
 

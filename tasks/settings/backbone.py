@@ -12,6 +12,9 @@ from tasks.registry import Registry
 from tasks.settings.base import Settings
 
 VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+MOST_TOKENS = 100_000_000
+MOST_USD = 1_000_000
+HEADER_NAME = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"
 
 RESPONSE_MODES: Registry[Callable[[Mapping[str, Any]], Mapping[str, Any]]] = Registry(
     "response mode", package="tasks.backbone.endpoint", group="crosscheck.response_modes"
@@ -45,11 +48,14 @@ ReplyFormatName = Annotated[str, AfterValidator(_demand_reply_format)]
 class Prices(Settings):
     """Prices in USD per million tokens, with their date."""
 
-    input: float = Field(ge=0)
+    input: float = Field(ge=0, le=MOST_USD)
     """USD per million input tokens."""
-    cached_input: float | None = Field(None, ge=0)
+    cached_input: float | None = Field(None, ge=0, le=MOST_USD)
     """USD per million input tokens that the provider served from its own prompt cache; None: as `input`."""
-    output: float = Field(ge=0)
+    cache_write: float | None = Field(None, ge=0, le=MOST_USD)
+    """USD per million input tokens that the provider wrote to its own prompt cache; None: unknown, as is then the cost
+    of a call that wrote any."""
+    output: float = Field(ge=0, le=MOST_USD)
     """USD per million output tokens, reasoning included."""
     model: str | None = None
     """Model of these prices; the cost of any other model is unknown. None: they hold for every model."""
@@ -72,9 +78,14 @@ class BackboneSettings(Settings):
     model: str = "offline"
     """Model name as the endpoint knows it."""
     base_url: str | None = None
-    """Endpoint; None: the OpenAI API."""
+    """Endpoint; None: the OpenAI API. Its query, e.g. ?api-version=2024-10-21, belongs to every request."""
     api_key_env: str | None = Field(None, pattern=VARIABLE_NAME)
     """Name of the environment variable that holds the key, never the key; None: the endpoint needs none."""
+    headers_env: dict[
+        Annotated[str, Field(pattern=HEADER_NAME)], Annotated[str, Field(pattern=VARIABLE_NAME)]
+    ] = Field(default_factory=dict)
+    """Further HTTP headers, by name: the environment variable that holds the value, never the value, e.g.
+    {api-key: AZURE_KEY}."""
     reply: ReplyFormatName = "json"
     """In which form the model answers: "json", "json_with_reasoning", "fenced", or `path/to/file.py:name` of one of
     your own. "json" is the default of every kind: the endpoint can enforce it (`response_mode`), it costs the fewest
@@ -82,32 +93,34 @@ class BackboneSettings(Settings):
     themselves; "fenced" for those trained to reason in free text and end with the query."""
     reply_by_stage: dict[str, ReplyFormatName] = Field(default_factory=dict)
     """Reply formats of single stages, by the stage's name, e.g. {entity_linking: json}."""
-    temperature: float | None = Field(0.0, ge=0)
+    temperature: float | None = Field(0.0, ge=0, le=10)
     """Sampling temperature; None: not sent (some reasoning models refuse it)."""
     reasoning_effort: str | None = None
     """How long a reasoning model may think, as the endpoint calls it ("low", "high"); None: not sent."""
-    max_tokens: int | None = Field(None, gt=0)
+    max_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
     """Limit of output tokens; None: the endpoint's own. OpenAI is sent it as `max_completion_tokens`."""
-    max_completion_tokens: int | None = Field(None, gt=0)
+    max_completion_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
     """The same limit, for endpoints that know it by this name only: reasoning models elsewhere than at OpenAI."""
-    context_tokens: int | None = Field(None, gt=0)
+    context_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
     """Tokens of the model's context, for prompt and reply together. A schema that would fill more than 60 % of what the
     reply leaves is pruned to the columns nearest to the question. None: unknown, nothing is pruned."""
-    seed: int | None = None
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     """Sampling seed, where the endpoint takes one."""
     response_mode: ResponseMode = "json_object"
     """How JSON replies are asked for: "json_schema", "json_object", or "text", in the prompt only."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the endpoint wants them (never secrets)."""
-    concurrency: int = Field(16, ge=1)
+    concurrency: int = Field(16, ge=1, le=4096)
     """Requests in flight at most."""
-    timeout_s: float = Field(120.0, gt=0)
+    timeout_s: float = Field(120.0, gt=0, le=86_400)
     """Seconds after which one attempt is given up."""
-    retries: int = Field(6, ge=0)
+    retries: int = Field(6, ge=0, le=100)
     """Requests of one call after the first, on rate limits, server errors, time-outs, lost connections and redirects.
     Nothing else repeats a call."""
-    max_wait_s: float = Field(60.0, ge=0)
+    max_wait_s: float = Field(60.0, ge=0, le=86_400)
     """Longest pause between two attempts, unless the endpoint's Retry-After asks for more."""
+    unreadable_limit: int = Field(20, ge=0, le=1_000_000)
+    """The run stops when so many first replies of a stage all cannot be read, before it pays for more; 0: never."""
     prices: Prices | None = None
     """None: money is reported as unknown."""
     epoch: str | None = None

@@ -51,8 +51,10 @@ class BenchmarkSettings(Settings):
     miss an UPDATE."""
     allow_writable_role: bool = False
     """Whether SQL may run under a role that may write. Then only the read-only transaction protects the data."""
-    train: str | None = None
-    """Training questions with gold SQL (JSON or Parquet): the demonstrations. None: there are none."""
+    train: FileNames | None = None
+    """Training questions and gold SQL, the demonstrations: a file (JSON, Parquet) or several; None: there are none."""
+    demonstrations: bool = True
+    """Whether prompts may show training questions; false where there are none: every pipeline then shows none."""
     train_gold: str | None = None
     """All gold SQL of the training split in Spider's form (SQL, tab, database), where `train` lacks some of it."""
     column_descriptions: str | None = None
@@ -77,7 +79,9 @@ class BenchmarkSettings(Settings):
     """Licence of the files."""
     sha256: Mapping[str, str] = Field(default_factory=dict)
     """Checksums of files of this revision; a file that differs is noted."""
-    timeout_s: float = Field(30.0, gt=0)
+    database_sha256: Mapping[str, str] = Field(default_factory=dict)
+    """Published checksums of database files, by database; one that differs is noted."""
+    timeout_s: float = Field(30.0, gt=0, le=86_400)
     """Seconds after which a query is stopped."""
     golds: str | None = None
     """JSON file of corrected golds: a second score beside the official one, which stays as it is. A relative path is
@@ -94,6 +98,11 @@ class BenchmarkSettings(Settings):
     def question_files(self) -> tuple[str, ...]:
         """Names and patterns of the question files, with the dialect in its place."""
         return tuple(name.replace("{dialect}", self.dialect) for name in _several(self.questions))
+
+    @property
+    def train_files(self) -> tuple[str, ...]:
+        """Names of the files of training questions."""
+        return _several(self.train or ())
 
     @property
     def database_folders(self) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ class DacCorrectionSettings(Settings):
     question: Literal["question", "with_evidence"] = "with_evidence"
     """What entity linking and skeleton parsing take for the question: on benchmarks with evidence the authors'
     question contains it. "question": its text alone."""
-    shots: int = Field(5, ge=0)
+    shots: int = Field(5, ge=0, le=1000)
     """Training questions shown to entity linking and skeleton parsing, chosen by the pipeline's own retriever."""
     alignments: Literal["spider", "benchmark"] = "spider"
     """Whose training questions entity linking is shown: Spider's, as in the paper, where its files are in the data
     folder, else the benchmark's own; "benchmark": always its own."""
-    correction_shots: int = Field(0, ge=0)
+    correction_shots: int = Field(0, ge=0, le=1000)
     """Training questions shown to each correction, with schema and SQL; the released code's few-shot correction."""
     execution: bool = True
     """Feed execution errors back, before anything else."""
@@ -31,19 +31,19 @@ class DacCorrectionSettings(Settings):
     """Parse a skeleton and feed it back where the SQL has another. Off: the paper's ablation."""
     second_generation: bool = False
     """Write the SQL once more on the schema of the linked entities, before it is corrected (released code)."""
-    consistency: int = Field(1, ge=1)
+    consistency: int = Field(1, ge=1, le=100)
     """SQLs written per generation; the one whose result most of them return goes on. Released code: 5."""
     feedback: FeedbackStyle = "advisory"
     """"strict" words feedback as a demand, rejects a revision whose skeleton is longer than the SQL's, and goes on to
     another round only while less is missing than before (released code)."""
-    rounds: int = Field(3, ge=1)
+    rounds: int = Field(3, ge=1, le=100)
     """Corrections per kind of feedback, at most."""
     later_temperature: float | None = Field(None, ge=0, le=2)
     """Temperature from a kind's second round on, and of further SQLs for a vote; the first is asked at the backbone's
     own. null: 0.7, and 0.8 with strict feedback."""
     never_longer: bool = True
     """Never ask for a skeleton longer than the SQL's own, as the released code; off: as the paper."""
-    values: int = Field(3, ge=0)
+    values: int = Field(3, ge=0, le=1000)
     """Values per column in the schema, those that the question mentions first; 0: the pipeline's sample rows.
     Without effect where the pipeline's prompt shows retrieved values."""
     oracle: OracleParts = "none"

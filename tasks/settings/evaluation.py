@@ -91,14 +91,15 @@ def labels_in_words(tags: Mapping[str, str]) -> str:
 class TrackingSettings(Settings):
     """Which questions have a trace in MLflow, and a limit for the working folder; without effect on scores."""
 
-    failed_traces: int = Field(100, ge=0)
-    """Most failed questions that are traced: those without an answer, or with SQL that fails; 0: none."""
-    sample_traces: int = Field(20, ge=0)
+    failed_traces: int = Field(100, ge=0, le=1_000_000)
+    """Most questions that are traced because they failed: first those without an answer or with SQL that fails, then
+    those with a wrong answer; 0: none."""
+    sample_traces: int = Field(200, ge=0, le=1_000_000)
     """Number of sampled questions that are traced independent of their outcome, the same in every run; 0: none."""
     genai_evaluation: bool = False
     """Give every other scored question a trace as well, without its stages, and list the run among MLflow's
     evaluation runs."""
-    folder_limit_gb: float = Field(20, gt=0)
+    folder_limit_gb: float = Field(20, gt=0, le=1_000_000)
     """Size of the working folder beyond which a run ends with a remark on `crosscheck clean`."""
 
 
@@ -113,7 +114,7 @@ class EvaluationSettings(Settings):
     """The pipeline."""
     questions: str | None = None
     """Ids and ranges of ids, `717-845,900`, or `@file` with one id per line; None: all."""
-    limit: int | None = Field(None, ge=1)
+    limit: int | None = Field(None, ge=1, le=1_000_000)
     """The first so many of them; None: all."""
     shards: int = Field(1, ge=1, le=256)
     """Parts into which the questions are divided, each answered by a worker of the pool; 1: all are answered here."""
@@ -162,9 +163,9 @@ class Shard(Settings):
 
     run: str
     """Id of the evaluation."""
-    number: int = Field(ge=1)
+    number: int = Field(ge=1, le=1_000_000)
     """Which one, counted from 1."""
-    of: int = Field(ge=1)
+    of: int = Field(ge=1, le=1_000_000)
     """How many there are."""
 
     def __str__(self) -> str:

@@ -99,7 +99,15 @@ def find_home(option: str | None = None, *, make: bool = True) -> Home:
         ConfigurationError: when the folder cannot be made or written to, or its name is one that MLflow or DuckDB
             would read as something else.
     """
-    path = Path(option or os.environ.get("CROSSCHECK_HOME") or ".crosscheck").expanduser().resolve()
+    named = Path(option or os.environ.get("CROSSCHECK_HOME") or ".crosscheck").expanduser()
+    try:
+        path = named.resolve()
+        path.exists()
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
+        reason = error.strerror if isinstance(error, OSError) else "a loop of symbolic links"
+        raise ConfigurationError(
+            f"The working folder {named} cannot be used: {reason}. Name another with --home or CROSSCHECK_HOME."
+        ) from None
     if "?" in str(path) or unquote(str(path)) != str(path):
         raise ConfigurationError(
             f'The working folder {path} has a "?" or a "%" with two digits in its name, which stand for something else '

@@ -6,13 +6,14 @@ name of the implementation in it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, SerializeAsAny, ValidationInfo, WithJsonSchema
 from pydantic_core import to_json
 
 from tasks.errors import ConfigurationError
-from tasks.registry import Registry
+from tasks.registry import Registry, defined_in, import_file
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings
@@ -23,6 +24,10 @@ BACKBONES: Registry[Any] = Registry("backbone", package="tasks.backbone.kinds", 
 LAYOUTS: Registry[Any] = Registry(
     "benchmark layout", package="tasks.benchmarks.layouts", group="crosscheck.layouts"
 )
+
+
+def _settings(implementation: Any) -> Any:
+    return getattr(implementation, "settings", None)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,18 @@ class Kind:
     key: str
     base: type[Settings]
 
+    def in_file(self, file: Path) -> tuple[str, ...]:
+        """Return the names of the implementations that a Python file defines.
+
+        Raises:
+            ConfigurationError: the file cannot be imported.
+        """
+        module = import_file(file, self.registry.kind)
+        return tuple(name for name in defined_in(module) if self._is_model(_settings(getattr(module, name))))
+
+    def _is_model(self, model: Any) -> bool:
+        return isinstance(model, type) and issubclass(model, self.base)
+
     def model(self, content: Mapping[str, Any]) -> type[Settings]:
         """Return the model for the content of a file; the base where the content names no implementation.
 
@@ -51,13 +68,14 @@ class Kind:
             name = default if name is None and isinstance(default, str) else None
         if name is None:
             return self.base
-        model = getattr(self.registry.get(name), "settings", None)
-        if not (isinstance(model, type) and issubclass(model, self.base)):
+        model = _settings(self.registry.get(name))
+        if not self._is_model(model):
             raise ConfigurationError(
                 f'"{name}" cannot be configured: what it names has no attribute `settings` that is '
                 f"{self.base.__name__} or a subclass. CONTRIBUTING.md shows how each kind is written."
             )
-        return model
+        found: type[Settings] = model
+        return found
 
     def validate(self, value: Any, info: ValidationInfo) -> Any:
         """Validate keys and values with the model of the implementation that they name; pass on what is a model."""

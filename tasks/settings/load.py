@@ -28,6 +28,9 @@ KINDS: Mapping[str, Kind | None] = {
 USER_FILES = {"benchmark": ("golds",)}
 """Settings that name a user's file, which does not lie among the benchmark's: their paths become absolute."""
 
+MOST_VALUES = 10_000
+"""Values of a YAML text, those behind aliases counted at each place."""
+
 
 def available(conf: Path, kind: str) -> dict[str, Path]:
     """Return the files of one kind ("benchmark", "backbone", "pipeline") by name, in alphabetical order."""
@@ -108,7 +111,7 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
             f'--set {text}: a key starts with {", ".join(KINDS)}, not "{kind}". {did_you_mean(kind, KINDS)}'
         )
     try:
-        return kind, keys, yaml.safe_load(value)
+        return kind, keys, load_yaml(value)
     except yaml.YAMLError as error:
         raise ConfigurationError(f"--set {text}: the value is not YAML: {_yaml_problem(error)}.") from None
 
@@ -187,6 +190,10 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
     files = available(conf, kind)
     if name in files:
         return files[name]
+    if name.endswith(".py") and (chosen := KINDS[kind]):
+        fitting = [f"{name}:{each}" for each in chosen.in_file(Path(name).expanduser())]
+        written = f"Name the {kind} in it: {' or '.join(fitting)}." if fitting else f"It defines no {kind}."
+        raise ConfigurationError(f"{name} is a Python file. {written}")
     raise ConfigurationError(
         f'There is no {kind} "{name}" in {conf / f"{kind}s"}. {did_you_mean(name, files)} '
         f"`crosscheck list {kind}s` shows them all; a path ending in .yaml works too."
@@ -195,7 +202,7 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = load_yaml(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path} is not YAML: {_yaml_problem(error)}.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -240,18 +247,19 @@ def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: M
             lines.append(f'{source}: there is no key "{keys[-1]}". {did_you_mean(keys[-1], valid)}')
         elif problem["type"] == "missing":
             lines.append(f'{set_here or path}: the key "{name}" is missing.')
-        elif problem["type"] == "string_pattern_mismatch" and keys[-1] == "api_key_env":
+        elif problem["type"] == "string_pattern_mismatch" and {"api_key_env", "headers_env"} & {*keys}:
             # The value may be the key itself, so it is not repeated here.
             lines.append(
                 f"{path} or --set, key {name}: this is no name of an environment variable. "
-                "Put the key into a variable, and that variable's name here."
+                "Put the value into a variable, and that variable's name here."
             )
         elif fields := _fields_at(root, keys):
             lines.append(
                 f"{source}: {problem['input']!r} is not keys and values. Its keys: {', '.join(fields)}."
             )
         else:
-            quotes = " Put it in quotes." if problem["type"] == "string_type" else ""
+            number = problem["type"] == "string_type" and not isinstance(problem["input"], list | dict)
+            quotes = " Put it in quotes." if number else ""
             lines.append(f"{source}: {problem['msg']}, not {problem['input']!r}.{quotes}")
     return "\n".join(lines)
 
@@ -267,3 +275,36 @@ def _fields_at(model: type[BaseModel] | None, keys: list[str]) -> list[str]:
         candidates = [annotation, *get_args(annotation)]
         model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
     return list(model.model_fields) if model else []
+
+
+def load_yaml(text: str) -> Any:
+    """Return what a YAML text says.
+
+    Raises:
+        YAMLError: it is not YAML, an alias refers to what it stands in, or there are too many values.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            _values(node, {})
+        return yaml.safe_load(text)
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None
+
+
+def _values(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values a node stands for; `known` has those of each node by its id, 0 while it is being read."""
+    if id(node) in known:
+        if not known[id(node)]:
+            raise yaml.MarkedYAMLError(
+                problem="an alias refers to what it stands in", problem_mark=node.start_mark
+            )
+        return known[id(node)]
+    known[id(node)] = 0
+    parts: list[Any] = node.value if isinstance(node, yaml.CollectionNode) else []
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in node.value for part in pair]
+    known[id(node)] = 1 + sum(_values(part, known) for part in parts)
+    if known[id(node)] > MOST_VALUES:
+        raise yaml.MarkedYAMLError(problem=f"more than {MOST_VALUES:,} values", problem_mark=node.start_mark)
+    return known[id(node)]

@@ -31,6 +31,8 @@ class Gate(Settings):
     """Amber, declining: how many of the last scores, since a pinned baseline, are tested for a trend."""
     trend_level: float = Field(0.01, gt=0, lt=1)
     """Amber, declining: level of the Mann-Kendall test; p-values are adjusted for the number of tests (Holm)."""
+    degraded_share: float = Field(0.05, gt=0, le=1)
+    """Amber, degraded: share of the questions with a stage whose replies could not be read, or that fell back."""
     tolerated_failures: float = Field(0.01, ge=0, le=1)
     """Largest share of questions without an answer after a retryable failure that does not fail the nightly run."""
 
@@ -63,7 +65,7 @@ class Keep(Settings):
 
     age: Annotated[str, AfterValidator(_checked)] = "30d"
     """Runs that are younger are kept: a number and d, h or m."""
-    runs: int = Field(2, ge=0)
+    runs: int = Field(2, ge=0, le=1_000_000)
     """The latest finished runs of each benchmark, backbone and pipeline are kept whatever their age."""
     rows: bool = True
     """Keep the questions of all runs in the warehouse; false: of a run that is not kept, only its scores."""

@@ -16,7 +16,7 @@ Match = Literal["substring", "word", "parsed"]
 class DemonstrationSettings(Settings):
     """Few-shot demonstrations from the training questions."""
 
-    k: int = Field(3, ge=0)
+    k: int = Field(3, ge=0, le=1000)
     """Demonstrations per prompt; 0: none."""
     retriever: Literal["bm25", "embedding", "auto"] = "bm25"
     """"embedding" is what RSL-SQL published; it needs an encoder on disk or a network to fetch it. "auto": embedding
@@ -38,13 +38,13 @@ class PromptSettings(Settings):
     """"comment": a line per table; "create_table": DDL; "m_schema": a line per column with type and
     examples; "values": a line per table with examples behind each column (SEA-SQL); "omnisql": DDL as OmniSQL and
     Arctic-Text2SQL-R1 write it."""
-    sample_rows: int = Field(3, ge=0)
+    sample_rows: int = Field(3, ge=0, le=1000)
     """Rows of each table whose values are shown, per column."""
     rows: Literal["first", "random"] = "first"
     """Which rows these are; "random" (acl): drawn once per database."""
-    row_seed: int = 0
+    row_seed: int = Field(0, ge=-(2**63), lt=2**63)
     """Which random rows are drawn."""
-    longest_value: int = Field(100, ge=1)
+    longest_value: int = Field(100, ge=1, le=1_000_000)
     """Characters of a sample value that are shown (acl: 50)."""
     missing: bool = False
     """Show what share of a column's values is NULL; in "m_schema" only (acl)."""
@@ -57,7 +57,7 @@ class PromptSettings(Settings):
     """What stands for a column's samples: values of the first rows, or those that the question may mean (SEA-SQL)."""
     values_per_column: int = Field(2, ge=0, le=10)
     """Retrieved values per column; 0: none."""
-    bm25_top_k: int = Field(1000, ge=10)
+    bm25_top_k: int = Field(1000, ge=10, le=1_000_000)
     """Texts of a column, the best by BM25, among which the mentioned ones are looked for."""
 
 
@@ -67,7 +67,7 @@ class ForwardLinkSettings(Settings):
     hint_source: HintSource = "evidence"
     """Where column names are looked for, to be added to what the backbone named: v1 evidence; acl both, since its
     question contains the evidence."""
-    max_columns_per_table: int = Field(15, ge=1)
+    max_columns_per_table: int = Field(15, ge=1, le=1000)
     """Columns per table that the prompt asks for at most."""
 
 
@@ -93,7 +93,7 @@ class LinkingSettings(Settings):
     """Show column descriptions to the forward link and SQL1 (acl)."""
     keep_keys: bool = False
     """Also keep the join keys of surviving tables (our extension)."""
-    iterations: int = Field(1, ge=1)
+    iterations: int = Field(1, ge=1, le=100)
     """Rounds of forward and backward linking; their links are united (acl: 3 on Spider 2.0)."""
 
 
@@ -111,7 +111,7 @@ class SelectionSettings(Settings):
 
     enabled: bool = True
     """Off: SQL2 goes on as it is."""
-    rows_shown: int = Field(5, ge=1)
+    rows_shown: int = Field(5, ge=1, le=1000)
     """Rows of each candidate's result in the prompt."""
     counts: bool = True
     """Say how many rows there are, as the paper does (section VI-B); the released code does not."""
@@ -124,7 +124,7 @@ class SelectionSettings(Settings):
 class CorrectionTurns(Settings):
     """The conversation of self-correction: what the stage itself reads, and its results depend on."""
 
-    rounds: int = Field(5, ge=0)
+    rounds: int = Field(5, ge=0, le=100)
     """Rounds at most; 0: off. v1 5, acl 3."""
     first_turn: Literal["informed", "blind"] = "informed"
     """Whether the first turn shows the SQL and what it returned. "blind" is what v1's code did."""
@@ -155,16 +155,16 @@ class CandidateSettings(Settings):
     """Temperature of the backbones that write candidates; null: each backbone's own."""
     demonstrations: Literal["same", "shuffled"] = "same"
     """"shuffled": candidates from the second on see the training questions in a random order."""
-    seed: int = 0
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
     """Which random orders these are."""
     backbones: tuple[str, ...] = Field((), strict=False)
     """Backbones that write candidates in turns: names in `conf/backbones`, or paths; none: the run's own."""
     select: Literal["vote", "pairwise", "tournament", "merge"] = "vote"
     """How one is selected: the most frequent result; each result against each other, or against the best so far, by
     the run's backbone; or a query that the backbone writes from the most frequent ones."""
-    rows_shown: int = Field(5, ge=1)
+    rows_shown: int = Field(5, ge=1, le=1000)
     """Rows of each result that the run's backbone is shown."""
-    merged: int = Field(2, ge=2)
+    merged: int = Field(2, ge=2, le=100)
     """Most frequent results that "merge" shows."""
 
 
@@ -196,7 +196,7 @@ class BiasEliminationSettings(Settings):
 
     enabled: bool = True
     """Off: the preliminary SQL goes on as it is, as it does without an eliminator."""
-    rows_shown: int = Field(10, ge=1)
+    rows_shown: int = Field(10, ge=1, le=1000)
     """Rows of the result in the prompt; training pairs are written with the same number."""
     after_adjustment: bool = False
     """Eliminate bias after the execution adjustment instead of before it (Table 8)."""
@@ -205,7 +205,7 @@ class BiasEliminationSettings(Settings):
 class ExecutionAdjustmentSettings(Settings):
     """Dynamic execution adjustment (SEA-SQL, section 4)."""
 
-    rounds: int = Field(10, ge=0)
+    rounds: int = Field(10, ge=0, le=100)
     """Rounds of reflection and correction at most; 0: off."""
 
 
@@ -270,7 +270,7 @@ class NativePromptSettings(PromptSettings):
     """As in every pipeline; where nothing is said, the layout's own: "m_schema" for "xiyan", else "omnisql"."""
     values: Literal["rows", "retrieved"] = "retrieved"
     """What stands for a column's samples: values that the question may mean, filled up with others."""
-    longest_value: int = Field(40, ge=1)
+    longest_value: int = Field(40, ge=1, le=1_000_000)
     """Characters of a sample value that are shown."""
 
     @model_validator(mode="before")

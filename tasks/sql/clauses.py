@@ -1,19 +1,18 @@
 """Splits a query into its clauses, which Spider's exact set match compares and its hardness counts.
 
 Own reading of the definitions in Yu et al., "Spider" (2018), sections 4 and 5. Literals, DISTINCT and aliases
-are left out; columns are resolved to `table.column` in lower case, and columns that a foreign key makes equal are
+are left out; columns are resolved to `table.column` in lower case, and columns that an inner join makes equal are
 one. ORDER BY and LIMIT behind a set operation belong to its last query, as in Spider's grammar.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tasks.database.schema import Schema
 from tasks.sql.parsing import parse
-from tasks.sql.resolution import equal_columns
+from tasks.sql.query_scope import QueryScope, sources
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -34,7 +33,7 @@ class Condition:
     Attributes:
         negated: whether it follows NOT.
         operator: "eq", "gt", "like", "in", "between", "exists", ..., as sqlglot calls it.
-        left: what is compared.
+        left: what is compared; two columns that are compared for equality, in the order of their names.
         nested: the queries it is compared with.
     """
 
@@ -119,25 +118,16 @@ def clauses(sql: str, schema: Schema) -> Clauses | None:
     if not isinstance(tree, exp.Query):
         return None
     try:
-        return _Reader(schema, equal_columns(schema)).query(tree, None)
+        return _Reader(schema).query(tree, None)
     except RecursionError:
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
-    """Tables of a query by alias, in FROM order; None for a derived one. `outer` is the query around it."""
-
-    tables: Mapping[str, str | None]
-    outer: "_Scope | None"
-
-
-@dataclass(frozen=True, slots=True)
 class _Reader:
     schema: Schema
-    equal: Mapping[str, str] = field(repr=False)
 
-    def query(self, tree: "exp.Query", outer: _Scope | None) -> Clauses:
+    def query(self, tree: "exp.Query", outer: QueryScope | None) -> Clauses:
         from sqlglot import exp
 
         while isinstance(tree, exp.Subquery) and not tree.args.get("order") and not tree.args.get("limit"):
@@ -147,7 +137,7 @@ class _Reader:
         if isinstance(tree, exp.Select):
             return self._select(tree, outer)
         if isinstance(tree, exp.Subquery):
-            scope = _Scope({}, outer)
+            scope = QueryScope(self.schema, {}, outer)
             return replace(
                 self.query(tree.this, outer),
                 order=self._order(tree, scope),
@@ -155,24 +145,23 @@ class _Reader:
             )
         return Clauses(select=(Term(tree.sql(self.schema.dialect)),))
 
-    def _set_operation(self, tree: "exp.SetOperation", outer: _Scope | None) -> Clauses:
+    def _set_operation(self, tree: "exp.SetOperation", outer: QueryScope | None) -> Clauses:
         first, last = self.query(tree.this, outer), self.query(tree.expression, outer)
         if tree.args.get("order") or tree.args.get("limit"):
-            scope = _Scope(self._tables(_last_select(tree)), outer)
+            scope = QueryScope.of(_last_select(tree), self.schema, outer)
             last = replace(last, order=self._order(tree, scope), limited=bool(tree.args.get("limit")))
         kind = tree.key if tree.args.get("distinct", True) else f"{tree.key} all"
         return replace(first, operations=(*first.operations, SetOperation(kind, last)))
 
-    def _select(self, tree: "exp.Select", outer: _Scope | None) -> Clauses:
+    def _select(self, tree: "exp.Select", outer: QueryScope | None) -> Clauses:
         joins = tree.args.get("joins") or []
-        scope = _Scope(self._tables(tree), outer)
-        sources = [source for source in _sources(tree) if source is not None]
+        scope = QueryScope.of(tree, self.schema, outer)
         group = tree.args.get("group")
         kinds = [" ".join(filter(None, (j.args.get("method"), j.side, _kind(j)))).lower() for j in joins]
         on = [self._conditions(join.args.get("on"), scope) for join in joins]
         return Clauses(
             select=tuple(self._term(item, scope) for item in tree.expressions),
-            tables=tuple(self._source(source, outer) for source in sources),
+            tables=tuple(self._source(source, outer) for source in sources(tree)),
             joins=tuple(kind for kind in kinds if kind),
             on=Conditions(
                 tuple(term for part in on for term in part.terms),
@@ -190,35 +179,24 @@ class _Reader:
             limited=bool(tree.args.get("limit")),
         )
 
-    def _tables(self, tree: "exp.Query") -> dict[str, str | None]:
-        from sqlglot import exp
-
-        tables: dict[str, str | None] = {}
-        for source in _sources(tree):
-            if isinstance(source, exp.Table):
-                tables[source.alias_or_name.lower()] = source.name.lower()
-            elif source is not None:
-                tables[source.alias_or_name.lower()] = None
-        return tables
-
-    def _source(self, source: "exp.Expression", outer: _Scope | None) -> str | Clauses:
+    def _source(self, source: "exp.Expression", outer: QueryScope | None) -> str | Clauses:
         from sqlglot import exp
 
         if isinstance(source, exp.Subquery):
             return self.query(source.this, outer)
         return source.name.lower()
 
-    def _clause(self, tree: "exp.Select", name: str, scope: _Scope) -> Conditions:
+    def _clause(self, tree: "exp.Select", name: str, scope: QueryScope) -> Conditions:
         clause = tree.args.get(name)
         return self._conditions(clause.this if clause else None, scope)
 
-    def _order(self, tree: "exp.Query", scope: _Scope) -> tuple[Ordered, ...]:
+    def _order(self, tree: "exp.Query", scope: QueryScope) -> tuple[Ordered, ...]:
         order = tree.args.get("order")
         if not order:
             return ()
         return tuple(Ordered(self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
 
-    def _conditions(self, tree: "exp.Expression | None", scope: _Scope) -> Conditions:
+    def _conditions(self, tree: "exp.Expression | None", scope: QueryScope) -> Conditions:
         from sqlglot import exp
 
         if tree is None:
@@ -230,7 +208,7 @@ class _Reader:
             return Conditions(left.terms + right.terms, (*left.connectors, tree.key, *right.connectors))
         return Conditions((self._condition(tree, scope),))
 
-    def _condition(self, tree: "exp.Expression", scope: _Scope) -> Condition:
+    def _condition(self, tree: "exp.Expression", scope: QueryScope) -> Condition:
         from sqlglot import exp
 
         negated = False
@@ -243,9 +221,16 @@ class _Reader:
             return Condition(negated, "", self._term(tree, scope))
         values = [tree.args.get(name) for name in ("expression", "query", "low", "high")]
         nested = tuple(self.query(v, scope) for v in values if isinstance(v, exp.Query))
-        return Condition(negated, tree.key, self._term(tree.this, scope), nested)
+        left = self._term(tree.this, scope)
+        if isinstance(tree, exp.EQ | exp.NEQ):
+            columns = [
+                scope.name(side) for side in (tree.this, tree.expression) if isinstance(side, exp.Column)
+            ]
+            if len(names := [name for name in columns if name]) == 2:
+                left = Term(", ".join(sorted(names)))
+        return Condition(negated, tree.key, left, nested)
 
-    def _term(self, tree: "exp.Expression", scope: _Scope) -> Term:
+    def _term(self, tree: "exp.Expression", scope: QueryScope) -> Term:
         from sqlglot import exp
 
         aggregated = any(
@@ -253,11 +238,11 @@ class _Reader:
         )
         return Term(self._text(tree, scope), aggregated)
 
-    def _text(self, tree: "exp.Expression", scope: _Scope) -> str:
+    def _text(self, tree: "exp.Expression", scope: QueryScope) -> str:
         from sqlglot import exp
 
         if isinstance(tree, exp.Column):
-            return "*" if isinstance(tree.this, exp.Star) else self._column(tree, scope)
+            return "*" if isinstance(tree.this, exp.Star) else scope.name(tree) or tree.name.lower()
         if isinstance(tree, exp.Star):
             return "*"
         if isinstance(tree, exp.Literal):
@@ -273,30 +258,6 @@ class _Reader:
         name = tree.name.lower() if isinstance(tree, exp.Anonymous) else tree.key
         children = [self._text(child, scope) for child in tree.iter_expressions()]
         return f"{name}({', '.join(children)})" if children else tree.sql(self.schema.dialect).lower()
-
-    def _column(self, column: "exp.Column", scope: _Scope) -> str:
-        """Return the column by its table, the first of a set of equal ones; by its name where unknown."""
-        name, qualifier = column.name.lower(), column.table.lower()
-        inner: _Scope | None = scope
-        while inner is not None:
-            for alias, table in inner.tables.items():
-                if alias == qualifier if qualifier else table and self._owns(table, name):
-                    full = f"{table}.{name}" if table else name
-                    return self.equal.get(full, full)
-            inner = inner.outer
-        return name
-
-    def _owns(self, table: str, column: str) -> bool:
-        found = self.schema.table(table)
-        return found is not None and any(c.name.lower() == column for c in found.columns)
-
-
-def _sources(tree: "exp.Query") -> "Iterator[exp.Expression | None]":
-    origin = tree.args.get("from_") or tree.args.get("from")
-    if origin is not None:
-        yield origin.this
-    for join in tree.args.get("joins") or []:
-        yield join.this
 
 
 def _kind(join: "exp.Join") -> str:

@@ -33,6 +33,7 @@ async def describe_columns(
             parts=view.render(),
         ),
         DescriptionsReply,
+        otherwise="no column was described",
     )
     given = {
         name.column: text or ""

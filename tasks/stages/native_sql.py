@@ -14,7 +14,7 @@ The order of the parts, their headings and the form of the answer are the publis
 import re
 
 from tasks import prompts
-from tasks.backbone.metered import READINGS, MeteredBackbone
+from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Role
 from tasks.backbone.replies.json_text import fenced
 from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
@@ -37,14 +37,7 @@ async def native_sql(
     roles: tuple[Role, ...] = ("system", "user") if layout in _WITH_SYSTEM else ("user",)
     shown = {"question": question, "dialect": view.dialect_name, "parts": view.render()}
     messages = [Message(role, prompts.render(name, block=role, **shown).rstrip()) for role in roles]
-    reply = ""
-    for sample in range(READINGS):
-        reply = await backbone.ask_text(messages, sample=sample)
-        if (sql := read_native(reply)) is not None:
-            return Answer(sql)
-    start = " ".join(reply[:80].split())
-    backbone.note(f'no SQL in the reply, twice: "{start}"' if start else "reply empty twice")
-    return Answer(None, "the reply held no SQL")
+    return await backbone.ask_sql(messages, read_native)
 
 
 def read_native(text: str) -> str | None:

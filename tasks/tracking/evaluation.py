@@ -3,7 +3,6 @@
 import datetime
 import getpass
 import json
-import os
 import secrets
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, Field, TypeAdapter
 
 from tasks.benchmarks.files.readers import files_digest
-from tasks.tracking.parameters import redact
+from tasks.tracking.parameters import redact, secrets_of
 
 Kind = Literal["benchmark", "backbone", "pipeline"]
 KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
@@ -60,6 +59,7 @@ class EvaluationRun:
         layout: how the benchmark's files are laid out ("bird", "spider"): the form of the submission.
         user: login name of the user who started it; None when unknown.
         golds_sha256: sha256 of the file of corrected golds; "" where there is only the official score.
+        databases: digest of each database that it used, by the benchmark's name of it.
         tags: further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}; `name`, `note` and `changed` among them.
     """
 
@@ -82,6 +82,7 @@ class EvaluationRun:
     layout: str = "bird"
     user: str | None = None
     golds_sha256: str = ""
+    databases: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -152,6 +153,7 @@ def describe(
     questions_in_benchmark: int | None = None,
     tags: Mapping[str, str] | None = None,
     golds_sha256: str = "",
+    databases: Mapping[str, str] | None = None,
 ) -> EvaluationRun:
     """Describe an evaluation by the settings of benchmark, backbone and pipeline, as plain JSON.
 
@@ -181,14 +183,15 @@ def describe(
         layout=str(benchmark.get("layout", "bird")),
         user=user_name(),
         golds_sha256=golds_sha256,
+        databases=databases or {},
         tags={**(tags or {}), **translated},
     )
 
 
 def stored_settings(settings: Mapping[Kind, Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the settings of benchmark, backbone and pipeline as a run stores them: plain JSON, without secrets."""
-    secret = os.environ.get(str(settings["backbone"].get("api_key_env") or ""), "")
-    stored: Mapping[str, Any] = redact(json.loads(json.dumps(settings, default=str)), secret)
+    plain = json.loads(json.dumps(settings, default=str))
+    stored: Mapping[str, Any] = redact(plain, *secrets_of(settings["backbone"]))
     return stored
 
 

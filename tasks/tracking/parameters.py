@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,13 +17,19 @@ _SECRET_NAME = re.compile(
     r"(api[-_]?key|secret|password|passwd|token|authorization|credential)s?$", re.IGNORECASE
 )
 _REFUSED = re.compile(r"[^\w\-. :/]")
-_USER_INFO = re.compile(r"([\w+.-]*)://([^/@\s]+)(?=@)")
+_USER_INFO = re.compile(r"(?<![\w+.-])([\w+.-]*+)://([^/@\s]++)(?=@)")
 
 
-def redact(value: Any, secret: str = "") -> Any:
+def secrets_of(backbone: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a backbone's settings take from the environment: its key and the values of its headers."""
+    names = (backbone.get("api_key_env"), *(backbone.get("headers_env") or {}).values())
+    return tuple(value for name in names if name and (value := os.environ.get(name, "").strip()))
+
+
+def redact(value: Any, *secrets: str) -> Any:
     """Return plain JSON with everything hidden that is, or by its name must be, a secret.
 
-    A value known to be secret is hidden wherever it stands.
+    Values known to be secret are hidden wherever they stand.
 
     >>> redact({"base_url": "https://me:pw@host/v1", "headers": {"Authorization": "Bearer x"}})
     {'base_url': 'https://***@host/v1', 'headers': {'Authorization': '***'}}
@@ -33,14 +40,18 @@ def redact(value: Any, secret: str = "") -> Any:
         return {
             key: HIDDEN
             if isinstance(item, str) and item and _SECRET_NAME.search(str(key))
-            else redact(item, secret)
+            # Of headers, settings hold the names of variables.
+            else item
+            if key == "headers_env"
+            else redact(item, *secrets)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [redact(item, secret) for item in value]
+        return [redact(item, *secrets) for item in value]
     if isinstance(value, str):
-        text = value.replace(secret, HIDDEN) if len(secret) > 3 else value
-        return _USER_INFO.sub(_without_secret, text)
+        for secret in secrets:
+            value = value.replace(secret, HIDDEN) if len(secret) > 3 else value
+        return _USER_INFO.sub(_without_secret, value)
     return value
 
 

@@ -13,8 +13,8 @@ from tasks.scoring.report import Report
 ENDINGS: Mapping[Form, str] = {"bird": "json", "lines": "txt"}
 
 _PIECES = re.compile(
-    r"""(?P<quoted>'(?:[^']|'')*' | "(?:[^"]|"")*" | `[^`]*` | \[[^\]]*\])
-      | (?P<gap>(?: --[^\n]* | /\*.*?\*/ | \s )+)""",
+    r"""(?P<quoted>(?:'(?:[^']|'')*+' | "(?:[^"]|"")*+" | `[^`]*+` | \[[^\]]*+\]) | ['"`\[].*)
+      | (?P<gap>(?> --[^\n]* | /\*.*?(?:\*/|\Z) | \s++ )++)""",
     re.VERBOSE | re.DOTALL,
 )
 _BREAKS = re.compile(r"[\t\r\n\f\v]+")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.scoring.cost import in_words as cost_in_words
 from tasks.scoring.report import LinkingScore, Report
 from tasks.settings.evaluation import labels_in_words
 from tasks.tables import TextTable
@@ -83,6 +84,7 @@ def summary(
         "without_gold": report.without_gold,
         "not_executable": _not_executable(report),
         "gold_faults": dict(report.gold_faults),
+        "degradation": report.degradation.as_object(),
         "by_difficulty": {grade: ratio.as_object() for grade, ratio in report.by_difficulty.items()},
         "by_database": {database: ratio.as_object() for database, ratio in report.by_database.items()},
         "links": {link.name: _link(link) for link in report.linking},
@@ -164,6 +166,7 @@ def _lower(line: str) -> str:
 
 
 def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Iterator[str]:
+    yield from (f"- **{sentence}**" for sentence in report.degradation.sentences)
     yield f"- questions: {report.questions} selected, {report.scored} scored, {report.answered} answered"
     if report.missing_databases:
         left_out = ", ".join(f"{name} ({count})" for name, count in report.missing_databases.items())
@@ -182,8 +185,7 @@ def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Itera
     if link is not None:
         nsr, recall = percent_and_counts(link.nsr), percent_and_counts(link.strict_recall)
         yield f"- linking ({link.name}): NSR {nsr}, strict recall {recall}"
-    money = "unknown" if report.cost.cost_usd is None else f"{report.cost.cost_usd:.4f} USD"
     duration = "" if seconds is None else f", {seconds:.1f} s"
     calls, cached = number(report.cost.calls), number(report.cost.cached_calls)
-    yield f"- {calls} calls paid, {cached} from the cache, cost {money}{duration}"
+    yield f"- {calls} calls paid, {cached} from the cache, {cost_in_words(report.cost)}{duration}"
     yield f"- run `{run.run_id}`, questions sha256 `{run.question_sha256[:12]}`, {run.engine}"

@@ -1,3 +1,4 @@
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,6 +42,12 @@ def answer_as_offline(body: Body) -> str:
     except StopIteration as end:
         return str(end.value.text)
     raise AssertionError("the offline backbone waited for something")
+
+
+def only_sql(body: Body) -> str:
+    """What a model answers that was trained for Text-to-SQL alone: `{"sql": ...}`, whatever is asked for."""
+    answer = json.loads(answer_as_offline(body))
+    return json.dumps({"sql": answer.get("sql") or "SELECT 1"})
 
 
 @pytest.fixture

@@ -72,28 +72,28 @@ PROMISES: dict[str, Promise] = {
     "sql": Promise(
         "Hostile SQL on SQLite, executed, scored, parsed and shown: the database's bytes stay, no file is made, a "
         "query ends within 0.5 s of its deadline, a worker stays within 512 MiB, the next query is right",
-        606,
+        662,
         "promises/test_hostile_sql.py",
     ),
     "paths": Promise(
         "Hostile SQL as a system's predictions, as gold, as a model's answer and on a run's page: the commands do no "
         "more with it",
-        308,
+        336,
         "promises/test_paths_of_sql.py",
     ),
     "duckdb": Promise(
         "Hostile SQL on DuckDB, executed, scored and as gold: nothing changes, nothing outside is read, the next query "
         "is right",
-        161,
+        285,
         "tasks/database/test_engines_hostile.py",
     ),
     "postgresql": Promise(
         "The same on PostgreSQL, with its roles, sequences and large objects",
-        181,
+        449,
         "tasks/database/test_engines_hostile.py",
     ),
     "mysql": Promise(
-        "The same on MariaDB, through the engine of MySQL", 172, "tasks/database/test_engines_hostile.py"
+        "The same on MariaDB, through the engine of MySQL", 412, "tasks/database/test_engines_hostile.py"
     ),
     "disk": Promise(
         "A disk that is full or read-only: each store, made or used on it, works or says so in one message, and is "

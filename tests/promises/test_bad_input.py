@@ -193,3 +193,37 @@ def test_whatever_is_wrong_with_the_input_is_said_in_one_message(
             assert "Traceback" not in said and "secret" not in said and len(said) < LONGEST
             assert len(re.findall(r"^(?:crosscheck|Error): ", ran.err, re.MULTILINE)) == 1, ran.err[-400:]
             assert not list(folder.glob("evil*"))
+
+
+NESTED = "\n".join(
+    ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 13))]
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("evaluate", "--backbone", "own.yaml"), "refers to what it stands in"),
+        (("evaluate", "--backbone", "nested.yaml"), "more than 10,000 values"),
+        (("evaluate", "--backbone", "deep.yaml"), "nested too deeply"),
+        (("runs", "--home", "loop"), "loop of symbolic links"),
+        (("evaluate", "--data", "loop"), "leads back to itself"),
+        (("runs", "--home", "h" * 3000), "File name too long"),
+        (("answer", "How many?", "--database", "d" * 5000), "File name too long"),
+        (("score", "--predictions", "p" * 5000), "File name too long"),
+        (("evaluate", "--backbone", "b" * 5000), "There is no backbone"),
+    ],
+)
+def test_names_and_yaml_without_end_are_refused(
+    arguments: tuple[str, ...], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    Path("own.yaml").write_text("model: &a [*a]", encoding="utf-8")
+    Path("nested.yaml").write_text(NESTED, encoding="utf-8")
+    Path("deep.yaml").write_text("a: " + "[" * 5000, encoding="utf-8")
+    Path("loop").symlink_to("loop")
+    ran = in_process.run(*arguments)
+    said = " ".join(ran.err.split())
+    assert ran.code == 2 and told in said and "Traceback" not in said, ran.err
+    assert len(said) < LONGEST

@@ -21,8 +21,8 @@ class Disk:
         self.folder = folder
 
     @contextmanager
-    def full(self) -> Iterator[None]:
-        """Leave no free byte on the disk while the block runs."""
+    def full(self, leaving: int = 0) -> Iterator[None]:
+        """Leave so many free bytes on the disk, and no more, while the block runs."""
         filler = self.folder / "filler"
         with filler.open("wb", buffering=0) as file:
             for size in (1 << 20, 1 << 12, 1):
@@ -31,6 +31,7 @@ class Disk:
                         file.write(b"x" * size)
                 except OSError:
                     continue
+            file.truncate(max(0, file.tell() - leaving))
         try:
             yield
         finally:
@@ -49,17 +50,25 @@ class Disk:
             subprocess.run(["umount", "--lazy", str(second)], check=True)
 
 
+@contextmanager
+def mounted(folder: Path, size_kb: int) -> Iterator[Disk]:
+    """Mount a disk on a folder while the block runs; skips where none may be mounted."""
+    folder.mkdir()
+    try:
+        _mount("-t", "tmpfs", "-o", f"size={size_kb}k", "crosscheck-test", str(folder))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no disk can be mounted here: {error}")
+    try:
+        yield Disk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     """A disk of 64 MB; skips where none may be mounted, as without the rights of root."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    try:
-        _mount("-t", "tmpfs", "-o", f"size={SIZE_MB}m", "crosscheck-test", str(folder))
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no disk can be mounted here: {error}")
-    yield Disk(folder)
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with mounted(tmp_path / "disk", SIZE_MB * 1024) as found:
+        yield found
 
 
 def _mount(*arguments: str) -> None:

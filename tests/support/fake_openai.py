@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -136,11 +137,13 @@ class Received:
         body: the JSON body.
         headers: names in lower case.
         at: `time.monotonic()` of its arrival.
+        query: of its URL.
     """
 
     body: Body
     headers: dict[str, str]
     at: float
+    query: str = ""
 
     @property
     def prompt(self) -> str:
@@ -160,6 +163,7 @@ class FakeOpenAI:
         requests: everything that arrived, in order.
         in_flight: requests being answered now.
         most_in_flight: the highest that `in_flight` has been.
+        one_at_a_time: whether a request, GET /models too, waits for the answer to the one before.
         models: status of GET /v1/models; None: no answer.
         probes: how often that was asked.
     """
@@ -173,6 +177,7 @@ class FakeOpenAI:
         self.requests: list[Received] = []
         self.in_flight = 0
         self.most_in_flight = 0
+        self.one_at_a_time = False
         self.models: int | None = 404
         self.probes = 0
         self._script: deque[Behaviour] = deque()
@@ -181,6 +186,7 @@ class FakeOpenAI:
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
         self._port = 0
+        self._working = asyncio.Lock()
         self._connections: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="fake-openai", daemon=True)
 
@@ -264,7 +270,14 @@ class FakeOpenAI:
             name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
         }
         payload = await reader.readexactly(int(headers.get("content-length", 0)))
-        method, path, _ = first.split(" ", 2)
+        async with self._working if self.one_at_a_time else nullcontext():
+            return await self._answered(first, headers, payload, writer)
+
+    async def _answered(
+        self, first: str, headers: dict[str, str], payload: bytes, writer: asyncio.StreamWriter
+    ) -> bool:
+        method, target, _ = first.split(" ", 2)
+        path, _, query = target.partition("?")
         if (method, path) == ("GET", "/v1/models"):
             self.probes += 1
             if self.models is None:
@@ -276,7 +289,7 @@ class FakeOpenAI:
             return True
         body = json.loads(payload)
         if self.keep:
-            self.requests.append(Received(body, headers, time.monotonic()))
+            self.requests.append(Received(body, headers, time.monotonic(), query))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:

@@ -52,8 +52,9 @@ def install(log: Path) -> None:
         return task
 
     async def writing(client: Any, request: Any, **more: Any) -> Any:
-        with log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(own_frames()) + "\n")
+        if request.method == "POST":  # not the question for the models that comes first
+            with log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(own_frames()) + "\n")
         return await send(client, request, **more)
 
     asyncio.BaseEventLoop.create_task = remembering  # type: ignore[method-assign]

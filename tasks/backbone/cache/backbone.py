@@ -23,7 +23,7 @@ class CachedBackbone:
     once; the other callers get the reply as cached.
 
     A cached reply costs nothing now: its call has `cached` True, 0.0 seconds, no retries and `cost_usd` 0.0,
-    and keeps the tokens as they were reported. What it cost at the time is in the cache's entry.
+    and keeps the tokens as they were reported, and what it cost when it was paid as `from_scratch_usd`.
 
     A call in flight outlives its caller: cancelled (Ctrl-C, a question's deadline), its reply still goes into
     the cache when it comes, but in no stage's cost. `drain` waits for such replies.
@@ -84,6 +84,7 @@ class CachedBackbone:
         kept = await self._cache.aget(key)
         if kept is not None:
             return _as_cached(kept)
+        self._cache.check_room()
         reply = await self._inner.complete(request)
         await self._cache.aput(reply, request, self.identity, self._name)
         return reply
@@ -96,4 +97,8 @@ class CachedBackbone:
 
 
 def _as_cached(reply: Reply) -> Reply:
-    return replace(reply, call=replace(reply.call, cached=True, seconds=0.0, retries=0, cost_usd=0.0))
+    call = reply.call
+    cached = replace(
+        call, cached=True, seconds=0.0, retries=0, cost_usd=0.0, from_scratch_usd=call.uncached_cost_usd
+    )
+    return replace(reply, call=cached)

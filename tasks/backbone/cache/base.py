@@ -101,6 +101,17 @@ class ReplyCache(StoredReplies):
             log.warning("%d paid replies are lost: %s: %s", len(self._unsaved), self.place, error.orig)
         self._engine.dispose()
 
+    def check_room(self) -> None:
+        """Check, before a request is sent, that its reply can be stored.
+
+        Raises:
+            StoreError: it could not.
+        """
+
+    def _made_room(self, error: DBAPIError) -> bool:
+        """Return whether room was made for what could not be stored, so that a second attempt makes sense."""
+        return error.connection_invalidated  # closed while idle: the next call opens a new one
+
     def get(self, key: str) -> Reply | None:
         """Return the reply to a request as first received (`cached` False); None if there is none.
 
@@ -152,9 +163,9 @@ class ReplyCache(StoredReplies):
             try:
                 self._save()
             except DBAPIError as error:
-                if not error.connection_invalidated:
+                if not self._made_room(error):
                     raise
-                self._save()  # the pooled connection had been closed while idle; this call opens a new one
+                self._save()
         except DBAPIError as error:
             if not self._warned:
                 self._warned = True

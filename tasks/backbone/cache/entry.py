@@ -109,7 +109,8 @@ class CacheStats:
     models: tuple[ModelStats, ...]
 
 
-_USAGE = tuple(field.name for field in fields(Usage))
+_USAGE = tuple(field.name for field in fields(Usage) if field.name != "cache_write")
+"""Token counts that are stored. Writes to the provider's prompt cache are in the cost that is stored."""
 _COPIED = ("model", "seconds", "retries", "cost_usd")
 """Columns that are called as the fields of a call."""
 _NO_TEXT = "its text is no UTF-8"

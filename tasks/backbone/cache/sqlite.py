@@ -14,8 +14,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.schema import CreateTable
 
 from tasks.backbone.cache.base import ReplyCache
+from tasks.backbone.cache.room import NoRoomError, Reserve, no_room
 from tasks.backbone.cache.table import LAYOUT
 from tasks.backbone.cache.table import reply as table
+from tasks.database.sqlite.damage import file_id
 from tasks.errors import CrosscheckError, StoreError
 from tasks.files import file_size
 
@@ -48,6 +50,9 @@ class SqliteReplyCache(ReplyCache):
         self._kept = self._at_once.connect()
         self._kept.detach()
         self._kept_in_use = threading.Lock()
+        self._opened = file_id(self.path)
+        self._reserve: Reserve | None = None
+        self._full = ""
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -56,8 +61,34 @@ class SqliteReplyCache(ReplyCache):
 
     def close(self) -> None:
         """Retry to save unsaved replies, and close the connections."""
+        if self._reserve:
+            self._reserve.release()
         super().close()
         self._kept.close()
+
+    def check_room(self) -> None:
+        """Check, before a request is sent, that its reply can be stored; take a reserve before the first.
+
+        Raises:
+            NoRoomError: the disk is full or read-only, or the file is gone.
+        """
+        if file_id(self.path) != self._opened:
+            raise NoRoomError(
+                f"The reply cache {self.path} was removed or replaced during the run: no further request is sent. "
+                "Run the same command to start again."
+            )
+        if self._reserve is None:
+            self._reserve = Reserve(self.path.parent)
+        if self._full:
+            raise NoRoomError(self._full)
+
+    def _made_room(self, error: DBAPIError) -> bool:
+        if "locked" in str(error.orig):
+            return False
+        self._full = no_room(self.path, str(error.orig))
+        if self._reserve:
+            self._reserve.release()
+        return self._reserve is not None
 
     def _prepare(self) -> None:
         with self._at_once.connect() as connection:

@@ -4,19 +4,40 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
+from tasks.backbone.endpoint.access import OPENAI_URL, public_url
 from tasks.backbone.protocol import Request
 from tasks.backbone.replies.json_text import with_thoughts
 from tasks.records import Usage
-from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
+from tasks.settings.backbone import MOST_TOKENS, RESPONSE_MODES, BackboneSettings
 from tasks.wording import storable
 
-OPENAI_URL = "https://api.openai.com/v1"
-MOST_TOKENS = 100_000_000
-"""Token counts above it, or below zero, are mistakes of the endpoint: the count is unknown."""
+MOST_CALL_USD = 10_000.0
+"""Cost of one call above which the report of the endpoint is a mistake."""
 INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error")
 """Finish reasons of replies that the endpoint could not complete: of gateways and servers, of DeepSeek, of Z.AI."""
+
+
+SENT_ONLY = frozenset(
+    {
+        "metadata",
+        "priority",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "provider",
+        "request_id",
+        "route",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "tags",
+        "usage",
+        "user",
+    }
+)
+"""Fields of the body that change the price, the place or the bookkeeping of a call, not the reply: tier, prompt cache,
+routing, tags of the user. They are sent and are no part of the identity of a request: changing them reuses replies."""
 
 
 class GarbledAnswerError(ValueError):
@@ -48,16 +69,18 @@ class Answer:
         model: name of the model in the response, "" if missing. Storable as well.
         usage: token counts; None for a missing or implausible one.
         truncated: True when the model stopped at its token limit.
+        cost_usd: cost that the endpoint reports, as gateways do; None without one.
     """
 
     text: str
     model: str
     usage: Usage
     truncated: bool
+    cost_usd: float | None = None
 
 
 def identity_of(settings: BackboneSettings) -> dict[str, Any]:
-    """Return what decides a reply: model, endpoint and sampling; not concurrency, time-outs or prices.
+    """Return what decides a reply: model, endpoint and sampling; not concurrency, timeouts, prices or `SENT_ONLY`.
 
     The name is left out: two names for the same model share their cached replies. An epoch and a reasoning effort are
     in it where one is set, so that keys without one are what they always were. The reply format is left out: it is in
@@ -67,23 +90,19 @@ def identity_of(settings: BackboneSettings) -> dict[str, Any]:
     return {name: value for name, value in optional.items() if value is not None} | {
         "kind": settings.kind,
         "model": settings.model,
-        "base_url": public_url(settings.base_url or OPENAI_URL),
+        "base_url": _address(settings),
         "temperature": settings.temperature,
         "max_tokens": settings.reply_tokens,
         "seed": settings.seed,
         "response_mode": settings.response_mode,
-        "extra_body": settings.extra_body,
+        "extra_body": {name: value for name, value in settings.extra_body.items() if name not in SENT_ONLY},
     }
 
 
-def public_url(url: str) -> str:
-    """Return the URL without user, password, query and trailing slash.
-
-    >>> public_url("https://me:secret@host:8000/v1/?key=secret")
-    'https://host:8000/v1'
-    """
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+def _address(settings: BackboneSettings) -> str:
+    """Return the endpoint's URL; its query is part of it, which may name a deployment or a version, and no secret."""
+    query = urlsplit(settings.base_url or "").query
+    return public_url(settings.base_url or OPENAI_URL) + (f"?{query}" if query else "")
 
 
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
@@ -115,11 +134,12 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     limit = _limit_field(settings)
     other = "max_completion_tokens" if settings.max_tokens else "max_tokens"
     own = "max_tokens" if settings.max_tokens else "max_completion_tokens"
+    other_mode = "text" if settings.response_mode == "json_object" else "json_object (or text)"
     return {
         "temperature": "set backbone.temperature=null",
         "seed": "set backbone.seed=null",
         "reasoning_effort": "set backbone.reasoning_effort to a value that it takes, or to null",
-        "response_format": "set backbone.response_mode=json_object (or text)",
+        "response_format": f"set backbone.response_mode={other_mode}",
         limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
     } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
 
@@ -165,6 +185,7 @@ def answer_of(text: str) -> Answer:
         model=storable(str(content.get("model") or "")),
         usage=_usage(content.get("usage")),
         truncated=finish == "length",
+        cost_usd=_cost(content.get("usage")),
     )
 
 
@@ -196,7 +217,22 @@ def _usage(usage: Any) -> Usage:
         cached_input=cached if cached is None or read is None or cached <= read else None,
         output=written,
         reasoning=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        cache_write=_cache_write(usage),
     )
+
+
+def _cache_write(usage: Mapping[str, Any]) -> int | None:
+    """Return the tokens written to the provider's prompt cache, under OpenAI's name or Anthropic's."""
+    written = _count(usage.get("prompt_tokens_details"), "cache_write_tokens")
+    return _count(usage, "cache_creation_input_tokens") if written is None else written
+
+
+def _cost(usage: Any) -> float | None:
+    """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one."""
+    cost = usage.get("cost") if isinstance(usage, dict) else None
+    if not isinstance(cost, int | float) or isinstance(cost, bool) or not 0 <= cost <= MOST_CALL_USD:
+        return None
+    return float(cost)
 
 
 def _count(container: Any, name: str) -> int | None:

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-import os
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from tasks.backbone.endpoint.access import OPENAI_URL, Access, public_url
 from tasks.backbone.endpoint.chat import (
-    OPENAI_URL,
     Answer,
     GarbledAnswerError,
     RefusedInBodyError,
@@ -17,22 +17,20 @@ from tasks.backbone.endpoint.chat import (
     body_of,
     changes_of,
     identity_of,
-    public_url,
 )
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError
 from tasks.backbone.endpoint.deadline import deadline
-from tasks.backbone.endpoint.failures import Refusal, refusal_of, scrub
+from tasks.backbone.endpoint.failures import Refusal, refusal_of
 from tasks.backbone.endpoint.limiter import AdaptiveLimit
+from tasks.backbone.endpoint.pilots import Pilots, kind_of_request
+from tasks.backbone.endpoint.probe import Probe, SilentError
 from tasks.backbone.endpoint.redirects import Target
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_AFTER_S, RetryPolicy
-from tasks.backbone.endpoint.silence import SilenceWatch
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Reply, Request, request_key
-from tasks.errors import BackboneError, ConfigurationError
+from tasks.errors import BackboneError
 from tasks.records import Call
 from tasks.settings.backbone import BackboneSettings
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 log = logging.getLogger(__name__)
 
@@ -53,22 +51,23 @@ class OpenAIBackbone:
     """
 
     def __init__(self, settings: BackboneSettings) -> None:
-        """Read the key from the environment.
+        """Read the key and the headers from the environment.
 
         Raises:
-            ConfigurationError: as `api_key`.
+            ConfigurationError: as `Access.of`.
         """
         self._settings = settings
-        self._key = api_key(settings)
+        self._access = Access.of(settings)
         self._identity = identity_of(settings)
         self._prices = prices_for(settings)
-        self._client: AsyncOpenAI | None = None
+        self._connections: Connections | None = None
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
-        self._target = Target(f"{(settings.base_url or OPENAI_URL).rstrip('/')}/chat/completions")
+        self._target = Target(self._access.url("chat/completions"))
         self._over: BackboneError | None = None
         self._stop = asyncio.Event()
-        self._silence = SilenceWatch(self._probe, self._silent)
+        self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
+        self._pilots = Pilots()
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -76,21 +75,9 @@ class OpenAIBackbone:
         return self._identity
 
     async def __aenter__(self) -> Self:
-        from openai import DEFAULT_CONNECTION_LIMITS, AsyncOpenAI, DefaultAioHttpClient, Timeout
-
-        # The default keeps at most 100 connections open; beyond that, each request would open its own. One more than
-        # requests, for the probe of `silence`.
-        most = self._settings.concurrency + 1
-        limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
-        # Pass base_url always, so that OPENAI_BASE_URL cannot differ from the recorded endpoint.
-        self._client = AsyncOpenAI(
-            api_key=self._key or "none",
-            base_url=self._settings.base_url or OPENAI_URL,
-            timeout=Timeout(self._settings.timeout_s, connect=min(self._settings.timeout_s, CONNECT_S)),
-            max_retries=0,
-            # aiohttp takes half the processor time of the SDK's default transport.
-            http_client=DefaultAioHttpClient(limits=limits, follow_redirects=False),
-        )
+        # One more than requests, for the probe.
+        connect_s = min(self._settings.timeout_s, CONNECT_S)
+        self._connections = Connections(self._access, self._settings.concurrency + 1, connect_s)
         return self
 
     async def __aexit__(
@@ -101,10 +88,10 @@ class OpenAIBackbone:
     async def aclose(self) -> None:
         """Close the connections. Requests in flight fail."""
         self.wind_down()
-        self._silence.close()
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
+        self._probe.close()
+        if self._connections is not None:
+            await self._connections.close()
+            self._connections = None
 
     def wind_down(self) -> None:
         """Send no further requests: those in flight may finish, those that wait fail."""
@@ -121,92 +108,102 @@ class OpenAIBackbone:
         loop = asyncio.get_running_loop()
         body = body_of(request, self._settings)
         key = request_key(self._identity, request)
+        kind = kind_of_request(body)
         sent_at: float | None = None
         requests, target = 0, self._target
         while True:
             async with self._limit.slot(ahead=requests > 0) as granted_at:
                 self._raise_if_over()
-                sent_at = granted_at if sent_at is None else sent_at
                 requests += 1
                 self._retry_policy.sent(loop.time())
-                outcome: Answer | Refusal
-                try:
-                    async with deadline(self._settings.timeout_s) as limit:
-                        with self._silence.request(limit):
-                            outcome = self._answer_of(await self._send(target, body))
-                except Exception as error:
-                    outcome = self._refusal_of(error, target)
-                if self._retry_policy.record(outcome if isinstance(outcome, Refusal) else None):
-                    self._silence.answered()
-                if isinstance(outcome, Answer):
-                    self._limit.succeeded()
-                    return self._reply(outcome, key, loop.time() - sent_at, requests - 1)
-                if outcome.kind == "rate_limit":
-                    self._limit.rate_limited(granted_at, self._bearable(outcome))
-            pause = self._pause_or_raise(outcome, requests)
+                outcome: Answer | Refusal | None = await self._unreachable()
+                async with self._pilots.turn(kind) if outcome is None else nullcontext():
+                    self._raise_if_over()
+                    sent_at = loop.time() if sent_at is None else sent_at
+                    outcome = outcome or await self._answer(target, body)
+                    if isinstance(outcome, Answer):
+                        self._retry_policy.record(None)
+                        self._limit.succeeded()
+                        self._pilots.accept(kind)
+                        return self._reply(outcome, key, loop.time() - sent_at, requests - 1)
+                    self._retry_policy.record(outcome)
+                    if outcome.kind == "rate_limit":
+                        self._limit.rate_limited(granted_at, self._bearable(outcome))
+                    pause = self._pause_or_raise(outcome, requests)
             target = outcome.target or self._target
             log.info(
                 "%s: %s; attempt %d in %.1f s", self._settings.name, outcome.message, requests + 1, pause
             )
             await self._sleep(pause)
 
-    def _send(self, target: Target, body: Mapping[str, Any]) -> Awaitable[str]:
-        assert self._client is not None, "used outside of `async with`"
-        # Untyped, because the typed method spends a quarter of its time on validation that is not needed here.
-        if target.method == "get":
-            return self._client.get(target.url, cast_to=str)
-        return self._client.post(target.url, cast_to=str, body=body)
+    async def _unreachable(self) -> Refusal | None:
+        """Return why a request cannot be sent; None if the endpoint answers."""
+        error = await self._probe.failure()
+        if isinstance(error, SilentError):
+            said = (
+                f"it takes connections, but did not answer GET /models in {self._probe.timeout_s:g} s, before any "
+                f"request of this run. {_UP} If it is busy with requests of others, wait for them. {KEPT}"
+            )
+            self._end(BackboneError(self._message(said), transient=True, fatal=True, retried=True))
+        return None if error is None or self._over else self._lost(error)
 
-    def _probe(self) -> Awaitable[str]:
-        return self._send(Target(f"{(self._settings.base_url or OPENAI_URL).rstrip('/')}/models", "get"), {})
-
-    def _silent(self, seconds: float) -> None:
-        said = f"it takes connections, but has answered nothing in {seconds:.0f} s, not even GET /models. {_UP} {KEPT}"
-        self._end(BackboneError(self._message(said), transient=True, fatal=True, retried=True))
-
-    def _answer_of(self, text: str) -> Answer | Refusal:
+    async def _ask_for_models(self) -> None:
         try:
-            return answer_of(text)
+            await self._send(Target(self._access.url("models"), "get"))
+        except TooLongAnswerError:
+            return
+
+    async def _send(self, target: Target, body: Mapping[str, Any] | None = None) -> HttpAnswer:
+        assert self._connections is not None, "used outside of `async with`"
+        return await self._connections.send(target, None if target.method == "get" else body)
+
+    async def _answer(self, target: Target, body: Mapping[str, Any]) -> Answer | Refusal:
+        """Send one request and read its answer."""
+        try:
+            async with deadline(self._settings.timeout_s):
+                answer = await self._send(target, body)
+        except Exception as error:
+            return self._lost(error)
+        self._probe.answered()
+        if not 200 <= answer.status < 300:
+            refusal = self._refusal(answer.status, answer.headers, answer.text)
+            if refusal.kind != "redirect":
+                return refusal
+            further = target.redirected(answer.status, answer.headers.get("location"))
+            return replace(refusal, target=further) if further else replace(refusal, kind="access")
+        try:
+            return answer_of(answer.text)
         except RefusedInBodyError as error:
             return self._refusal(error.status, {}, error.body)
+        except GarbledAnswerError as error:
+            hint = "If every answer is like that, check base_url: it usually ends in /v1."
+            return Refusal("garbled", self._access.clean(str(error)), hint)
 
-    def _refusal_of(self, error: Exception, target: Target) -> Refusal:
-        """Classify an error of the endpoint or the network; raise any other error again."""
+    def _lost(self, error: Exception) -> Refusal:
+        """Classify an error of the network; raise any other error again."""
         import aiohttp
-        import openai
 
+        said = self._access.clean(" ".join(str(error).split()))[:200] or type(error).__name__
         match error:
-            case GarbledAnswerError():
-                hint = "If every answer is like that, check base_url: it usually ends in /v1."
-                return Refusal("garbled", self._clean(str(error)), hint)
-            case openai.APITimeoutError() if (
-                _is_timeout(error) and "Connect" in type(error.__cause__).__name__
-            ):
+            case TooLongAnswerError():
+                return Refusal("request", said, "Set backbone.max_tokens to limit replies.")
+            case aiohttp.ConnectionTimeoutError():
                 seconds = min(self._settings.timeout_s, CONNECT_S)
                 return Refusal("connection", f"no connection within {seconds:g} s", _UP)
-            case TimeoutError() | openai.APITimeoutError() if _is_timeout(error):
+            case TimeoutError():
                 message = f"no reply within {self._settings.timeout_s:g} s"
                 return Refusal("timeout", message, "Raise backbone.timeout_s if that is usual.")
-            case openai.APIStatusError():
-                status, headers = error.status_code, error.response.headers
-                refusal = self._refusal(status, headers, error.response.text)
-                if refusal.kind != "redirect":
-                    return refusal
-                further = target.redirected(status, headers.get("location"))
-                return replace(refusal, target=further) if further else replace(refusal, kind="access")
-            case openai.APIConnectionError():
-                reason = self._clean(str(error.__cause__ or error)) or type(error.__cause__).__name__
-                message = f"connection failed ({reason})"
-                return Refusal("connection", message, _UP)
-            case aiohttp.ClientError():  # the SDK's transport passes some on, e.g. of an answer that is no HTTP
-                return Refusal(
-                    "garbled", f"the answer is no HTTP ({self._clean(' '.join(str(error).split()))[:200]})"
-                )
+            case aiohttp.ClientPayloadError():
+                return Refusal("garbled", f"the answer is cut off or damaged ({said})")
+            case aiohttp.ClientResponseError():
+                return Refusal("garbled", f"the answer is no HTTP ({said})")
+            case aiohttp.ClientError() | OSError():
+                return Refusal("connection", f"connection failed ({said})", _UP)
         raise error
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
         changes = changes_of(self._settings)
-        return refusal_of(status, headers, self._clean(text), self._settings.api_key_env, changes)
+        return refusal_of(status, headers, self._access.clean(text), self._settings.api_key_env, changes)
 
     def _reply(self, answer: Answer, key: str, seconds: float, retries: int) -> Reply:
         call = Call(
@@ -216,7 +213,8 @@ class OpenAIBackbone:
             cached=False,
             seconds=seconds,
             retries=retries,
-            cost_usd=cost(answer.usage, self._prices),
+            cost_usd=cost(answer.usage, self._prices) if answer.cost_usd is None else answer.cost_usd,
+            cost_source="prices" if answer.cost_usd is None else "endpoint",
         )
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return Reply(answer.text, call, answer.truncated)
@@ -227,7 +225,7 @@ class OpenAIBackbone:
         decision = self._retry_policy.decide(refusal, requests, asyncio.get_running_loop().time())
         if decision.pause_s is not None:
             return decision.pause_s
-        message = self._message(f"{self._clean(refusal.message).rstrip('.')}. {decision.advice}")
+        message = self._message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
         error = BackboneError(message, transient=refusal.transient, fatal=decision.fatal, retried=True)
         if decision.fatal:
             self._end(error)
@@ -257,45 +255,3 @@ class OpenAIBackbone:
             await asyncio.wait_for(self._stop.wait(), seconds)
         except TimeoutError:
             return
-
-    def _clean(self, text: str) -> str:
-        return scrub(text, self._key)
-
-
-def api_key(settings: BackboneSettings) -> str | None:
-    """Return the key from the environment; None where the endpoint needs none.
-
-    Raises:
-        ConfigurationError: the variable is not set, empty, or no key; or the base_url holds a password or a query,
-            which would end up in logs.
-    """
-    if settings.base_url and public_url(settings.base_url) != settings.base_url.rstrip("/"):
-        raise ConfigurationError(
-            f'Backbone "{settings.name}": base_url must hold no user, password or query. Put the key into an '
-            "environment variable, and its name into api_key_env."
-        )
-    name = settings.api_key_env
-    if name is None:
-        return None
-    key = os.environ.get(name, "").strip()
-    if not key:
-        raise ConfigurationError(
-            f'Backbone "{settings.name}" needs an API key in the environment variable {name}, which is not '
-            f"set. Set it (export {name}=...), or choose a backbone that needs none: --backbone offline."
-        )
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(
-            f'Backbone "{settings.name}" needs an API key in the environment variable {name}, and what it holds has a '
-            "character that no key has, such as a curly quotation mark or a line break. Set it again, without quotes."
-        )
-    return key
-
-
-def _is_timeout(error: BaseException) -> bool:
-    """Return whether a timeout is behind an error: the aiohttp transport reports lost connections as timeouts, too."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, TimeoutError):
-            return True
-        cause = cause.__cause__
-    return False

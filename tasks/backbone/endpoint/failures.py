@@ -36,17 +36,27 @@ _QUOTA_WORDS = re.compile(
     re.IGNORECASE,
 )
 _NO_CREDIT = re.compile(r"credit balance is too low|insufficient balance", re.IGNORECASE)
-_NO_MODEL = re.compile(r"model.{0,80}(not exist|not found)|unknown model", re.IGNORECASE)
+_NO_MODEL = re.compile(
+    r"model.{0,80}(not exist|not found)|unknown model|pinned to .{0,200}requested", re.IGNORECASE
+)
 _TOO_LONG = re.compile(
     r"context.{0,20}(length|window|size)|maximum.{0,20}(context|tokens)|prompt is too long|too many tokens",
     re.IGNORECASE,
 )
 _MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
 _COME_BACK = re.compile(r"(?:try again|retry) in ((?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
-_SPAN = re.compile(r"([\d.]+)\s*(ms|h|m|s)", re.IGNORECASE)
+_SPAN = re.compile(r"(?<![\d.])([\d.]++)\s*+(ms|h|m|s)", re.IGNORECASE)
 LONGEST_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
 """A longer `Retry-After` is taken for an error of the endpoint and ignored."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+MOST_SAID = 8000
+"""Characters of an error's message that are read."""
+_RATE_LIMITS = frozenset({420, 429, 498})
+"""Statuses of rate limits; 498 is Groq's for a tier without free capacity."""
+_PASSING = frozenset({408, 409, 424, 425, 449, 499, 503, 504, *range(520, 531)})
+"""Further statuses of failures that pass; 424 is that of a model which failed, at Amazon Bedrock and in TGI."""
+_LOCATION = re.compile(r"\bloc['\"]?: ?[\[(]([^\])]{0,200})")
+"""Where a validation error of pydantic is, as JSON or as Python writes it."""
 _REFUSED = re.compile(
     r"unsupported|not (?:supported|permitted|allowed|accepted|valid)|(?:does|do) not (?:support|accept|allow)|unknown|"
     r"unrecogni[sz]ed|unexpected|extra inputs|invalid|deprecated|must|should|only|too (?:large|small|high|low)|"
@@ -102,7 +112,7 @@ def refusal_of(
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
-    said = " ".join(str(error.get("message") or error.get("detail") or body).split())
+    said = _said(error, body)
     message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_cut(said)}"
     wait = retry_after(headers, said)
     codes = {str(error.get("code")), str(error.get("type"))}
@@ -119,20 +129,22 @@ def refusal_of(
             "access", message, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
         )
     if 300 <= status < 400:
-        place = scrub(headers.get("location") or "nowhere", None)
+        place = scrub(headers.get("location") or "nowhere")
         moved = f"HTTP {status}: the endpoint redirects to {place}"
         return Refusal("redirect", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
-    refused = _refused_parameter(error, message, changes or {}) if status in (400, 422) else None
+    # A body that names a parameter decides, whatever the status: some servers refuse with 500. Words alone do not in
+    # an answer that says to come back.
+    passes = status in _RATE_LIMITS or status in _PASSING
+    refused = _refused_parameter(error, said, changes or {}, words=not passes)
     if refused is not None:
         advice = f"The endpoint does not take {refused} as it is sent: {(changes or {})[refused]}."
         return Refusal("settings", message, advice)
-    unknown_model = "model_not_found" in codes or (status in (400, 422) and _NO_MODEL.search(message))
-    if status in (404, 405) or unknown_model:
-        return Refusal("access", message, "Check the backbone's model and base_url (it usually ends in /v1).")
-    if status == 429:
-        return Refusal("rate_limit", message, retry_after_s=wait)
-    if status >= 500 or status in (408, 409, 425):
-        return Refusal("server", message, retry_after_s=wait)
+    if passes:
+        return Refusal("rate_limit" if status in _RATE_LIMITS else "server", message, retry_after_s=wait)
+    if status in (404, 405) or "model_not_found" in codes or _NO_MODEL.search(message):
+        return Refusal(
+            "access", message, "Check backbone.model and backbone.base_url (it usually ends in /v1)."
+        )
     if "context_length_exceeded" in codes or status == 413 or _TOO_LONG.search(message):
         return Refusal(
             "request",
@@ -140,6 +152,8 @@ def refusal_of(
             "The prompt exceeds the model's context: show fewer rows or examples, or set backbone.context_tokens, with "
             "which large schemas are pruned.",
         )
+    if status >= 500:
+        return Refusal("server", message, retry_after_s=wait)
     if _MODERATED.search(message):
         return Refusal("request", message, "The endpoint's content filter refused this prompt.")
     return Refusal("request", message, "The endpoint does not accept this request as it is.")
@@ -186,30 +200,35 @@ def _plausible(seconds: float) -> float | None:
     return max(0.0, seconds)
 
 
-def scrub(text: str, secret: str | None) -> str:
-    """Return the text without the key, and without anything that looks like one.
+def scrub(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return the text without the secrets, and without anything that looks like one.
 
-    >>> scrub("Incorrect API key provided: sk-proj-abc123. You can", None)
+    >>> scrub("Incorrect API key provided: sk-proj-abc123. You can")
     'Incorrect API key provided: ***. You can'
     """
-    if secret:
+    for secret in secrets:
         text = text.replace(secret, "***")
     text = re.sub(r"(?i)\bbearer\s+[^\s\"',]+", "Bearer ***", text)
     text = re.sub(r"\b(sk|pk|gsk|hf|xai)[-_][\w*-]{4,}", "***", text)
     return re.sub(r"(?<=://)[^\s/@]+@", "***@", text)
 
 
-def _refused_parameter(error: Mapping[str, Any], message: str, sent: Iterable[str]) -> str | None:
-    """Return which parameter an endpoint refuses: the one its error names as such, or its message as a parameter."""
+def _refused_parameter(
+    error: Mapping[str, Any], said: str, sent: Iterable[str], *, words: bool
+) -> str | None:
+    """Return which parameter an endpoint refuses: the one its error names as such, or, by its words, its message."""
     named = error.get("param")
     if isinstance(named, str) and named:
         first = re.split(r"[.\[]", named)[0]
         return first if first in sent else None
-    if "response_format" in message:
+    located = {part for place in _LOCATION.findall(said) for part in re.findall(r"\w+", place)}
+    if located or not words:
+        return next((name for name in sent if name in located), None)
+    if "response_format" in said:
         return "response_format" if "response_format" in sent else None
-    if _TOO_LONG.search(message) or not _REFUSED.search(message):
+    if _TOO_LONG.search(said) or not _REFUSED.search(said):
         return None
-    return next((name for name in sent if _names(message, name)), None)
+    return next((name for name in sent if _names(said, name)), None)
 
 
 def _names(message: str, parameter: str) -> bool:
@@ -235,6 +254,15 @@ def _error_of(body: str) -> dict[str, Any]:
         return {}
     error = content.get("error", content)
     return error if isinstance(error, dict) else {"message": str(error)}
+
+
+def _said(error: Mapping[str, Any], body: str) -> str:
+    """Return the message of an error on one line; a gateway's, and that of the endpoint behind it."""
+    said = str(error.get("message") or error.get("detail") or body)
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("raw"):
+        said = f"{said}: {metadata['raw']}"
+    return " ".join(said[:MOST_SAID].split())
 
 
 def _cut(text: str) -> str:

@@ -15,7 +15,7 @@ CONNECT_S = 10.0
 """Timeout of one connection."""
 UNREACHABLE_S = 20.0
 """An endpoint that could not be reached for as long as this since the first request, and never before, ends the run.
-With the timeout of the last connection that is 30 seconds. One that takes connections is probed then (`silence`)."""
+With the timeout of the last connection that is 30 seconds. One that takes connections is probed first (`probe`)."""
 SILENT_REQUESTS = 2
 """An endpoint that takes connections ends the run after this many timeouts of one call, if it never answered any."""
 
@@ -72,10 +72,9 @@ class RetryPolicy:
         """Note that a request is being sent, at a time of the loop's clock."""
         self._began = now if self._began is None else self._began
 
-    def record(self, refusal: Refusal | None) -> bool:
-        """Record how a request ended (None: with an answer); return whether the endpoint has answered any."""
+    def record(self, refusal: Refusal | None) -> None:
+        """Record how a request ended (None: with an answer)."""
         self._answered = self._answered or refusal is None or refusal.kind not in ("connection", "timeout")
-        return self._answered
 
     def decide(self, refusal: Refusal, requests: int, now: float) -> Decision:
         """Return what follows a failed request of a call that has sent so many, at a time of the loop's clock."""

@@ -1,6 +1,7 @@
 """The built-in kinds of backbones: an OpenAI-compatible endpoint, the offline model, a recording."""
 
-from tasks.backbone.endpoint.client import OpenAIBackbone, api_key
+from tasks.backbone.endpoint.access import Access
+from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.kinds.kind import BackboneKind
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings.replay import open_recording
@@ -14,6 +15,6 @@ def _offline(settings: BackboneSettings) -> Backbone:
     return OfflineBackbone()
 
 
-BACKBONES.register("openai")(BackboneKind(OpenAIBackbone, check=api_key))
+BACKBONES.register("openai")(BackboneKind(OpenAIBackbone, check=Access.of))
 BACKBONES.register("offline")(BackboneKind(_offline, paid=False, samples=False))
 BACKBONES.register("replay")(BackboneKind(open_recording, check=open_recording, paid=False, replays=True))

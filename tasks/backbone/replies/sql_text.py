@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import islice
 
-from tasks.backbone.replies.json_text import fenced, readings, without_thoughts
+from tasks.backbone.replies.json_text import LONGEST, fenced, readings, without_thoughts
 
 _KEYS = ("sql", "sqlquery", "query", "finalsql", "sqlstatement", "answer")
 _SQL_FENCES = frozenset({"sql", "sqlite", "postgresql", "postgres", "mysql", "duckdb", "tsql"})
-_CTE = r"WITH\s+(?:RECURSIVE\s+)?[\w\"`\[][^()]*(?:\([^()]*\)\s*)?AS\s*(?:(?:NOT\s+)?MATERIALIZED\s*)?\("
+_CTE = (
+    r"WITH\s++(?:RECURSIVE\s++)?[\w\"`\[][^()]{0,300}(?:\([^()]{0,2000}+\)\s*+)?"
+    r"AS\s*+(?:(?:NOT\s++)?MATERIALIZED\s*+)?\("
+)
 _START_OF_LINE = re.compile(
-    rf"^[ \t>*]*(?:[\w ]{{1,30}}:[ \t]*)?[`\"(]*(?P<sql>SELECT\b|{_CTE})", re.IGNORECASE | re.MULTILINE
+    rf"^[ \t>*]*+(?:[\w ]{{1,30}}+:[ \t]*+)?[`\"(]*+(?P<sql>SELECT\b|{_CTE})", re.IGNORECASE | re.MULTILINE
 )
 _ANYWHERE = re.compile(rf"\b(?P<sql>SELECT\b(?=\s+\S)|{_CTE})")
 _LOWER = re.compile(r"\b(?P<sql>select\s)", re.IGNORECASE)
@@ -31,9 +35,11 @@ _UNFINISHED = frozenset(
     RECURSIVE CASE WHEN THEN ELSE IN LIKE BETWEEN VALUES LIMIT OFFSET""".split()  # noqa: SIM905
 )
 _QUERIES = frozenset({"SELECT", "VALUES"})
-_BEGINNING = re.compile(r"(?:\s|--(?!-)[^\n]*\n|/\*.*?\*/)*(?:(?P<word>[A-Za-z_]+)\b|[,+=<]|\|\|)", re.DOTALL)
+_BEGINNING = re.compile(
+    r"(?>\s++|--(?!-)[^\n]*\n|/\*.*?\*/){0,100}+(?:(?P<word>[A-Za-z_]+)\b|[,+=<]|\|\|)", re.DOTALL
+)
 _STATEMENT = re.compile(
-    rf"(?:--[^\n]*\n|/\*.*?\*/|[\s(;])*(?P<sql>SELECT\b|{_CTE}|VALUES\s*\(|INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM"
+    rf"(?>--[^\n]*\n|/\*.*?\*/|[\s(;]++)*+(?P<sql>SELECT\b|{_CTE}|VALUES\s*\(|INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM"
     r"|(?:CREATE|DROP|ALTER)\s+(?:TEMP\s+)?(?:TABLE|VIEW|INDEX))",
     re.IGNORECASE | re.DOTALL,
 )
@@ -55,6 +61,8 @@ _CONTINUED = re.compile(
 
 LONGEST_SELECT = 2000
 """Characters after a "select" in small letters within which its FROM is looked for."""
+MOST_SELECTS = 1000
+"""Words "select" that are looked at: further ones are garbage."""
 
 
 def read_sql(text: str) -> str | None:
@@ -71,7 +79,7 @@ def read_sql(text: str) -> str | None:
     >>> read_sql("I cannot answer that.") is None
     True
     """
-    text = without_thoughts(text).strip().lstrip(";").lstrip()
+    text = without_thoughts(text)[:LONGEST].strip().lstrip(";").lstrip()
     for reading in readings(text) if "{" in text else ():
         if isinstance(reading.value, dict):
             named = {re.sub(r"\W|_", "", str(key)).lower(): value for key, value in reading.value.items()}
@@ -87,7 +95,7 @@ def read_sql(text: str) -> str | None:
     if whole is not None and _is_query(text, whole.start("sql")):
         return _clean(_until_prose(text))
     for pattern in (_START_OF_LINE, _ANYWHERE, _LOWER):
-        for match in pattern.finditer(text):
+        for match in islice(pattern.finditer(text), MOST_SELECTS):
             if _is_query(text, match.start("sql")):
                 return _clean(_in_sentence(text, match.start("sql")))
     return None
@@ -106,7 +114,7 @@ def last_sql(text: str) -> str | None:
     >>> last_sql("First I thought of SELECT a FROM t.\n\nSELECT b FROM t\n\nWHERE c = 1\n\nThat is all.")
     'SELECT b FROM t\n\nWHERE c = 1'
     """
-    found = map(read_sql, reversed(list(_paragraphs(text))))
+    found = map(read_sql, reversed(list(_paragraphs(text[:LONGEST]))))
     return next((sql for sql in found if sql is not None), None)
 
 

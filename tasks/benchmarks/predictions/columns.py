@@ -54,7 +54,7 @@ def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading
         DataError: the id or the SQL is missing (both are said at once), or several columns may hold the SQL.
     """
     names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
-    identity = None if reading.by_position else _named(names, ID_NAMES)
+    identity = _named(names, ID_NAMES)
     found = _sql_columns(names, rows) if reading.sql_column is None else _asked(names, reading.sql_column)
     if len(found) > 1:
         shown = ", ".join(f'"{name}"' for name in found)

@@ -198,13 +198,15 @@ def _rows(
     columns = find_columns(
         f"{path}, {rows[0][0] if header is None and rows else 'the header'}", objects, reading
     )
+    needed = (columns.sql,) if reading.by_position else (columns.identity, columns.sql)
     for place, row in rows:
-        if absent := [name for name in (columns.identity, columns.sql) if name and name not in row]:
+        if absent := [name for name in needed if name and name not in row]:
             raise DataError(f"{path}, {place}: lacks {' and '.join(absent)}, which other rows have.")
         database = row.get(columns.database) if columns.database else None
+        identity = row.get(columns.identity) if columns.identity else None
         yield Entry(
             place,
-            _identity(path, place, row[columns.identity]) if columns.identity else None,
+            _identity(path, place, identity) if columns.identity in needed else str(identity or ""),
             sql_or_none(_text(path, place, f'"{columns.sql}"', row[columns.sql])),
             (_text(path, place, f'"{columns.database}"', database) or "").strip() or None,
         )

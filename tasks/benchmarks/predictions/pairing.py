@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.predictions.fit import about_fit
 from tasks.benchmarks.predictions.formats import Entry, PredictionFile, sql_or_none
 from tasks.benchmarks.predictions.wrapping import about_wrapping, unwrapped
 from tasks.errors import DataError
@@ -53,9 +54,15 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         found = _by_position(file, benchmark, note)
     else:
         found = _by_id(file, benchmark)
-    wrapped = about_wrapping(found.sqls.values(), unwrap=file.reading.unwrap)
-    sqls = {name: unwrapped(sql) for name, sql in found.sqls.items()} if file.reading.unwrap else found.sqls
-    return Predictions(file, sqls, (*found.notes, *wrapped, *_about_gold(sqls, benchmark)))
+    theirs = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
+    how = "--unwrap" if file.reading.unwrap else theirs
+    sqls = {name: unwrapped(sql) for name, sql in found.sqls.items()} if how else found.sqls
+    notes = (
+        *about_wrapping(found.sqls.values(), how),
+        *_about_gold(sqls, benchmark),
+        *about_fit(file, sqls, benchmark),
+    )
+    return Predictions(file, sqls, (*found.notes, *notes))
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:

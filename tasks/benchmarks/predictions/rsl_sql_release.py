@@ -29,6 +29,14 @@ FOLDER = "recordings/rsl-sql-gpt-4o-bird-dev"
 """Where it is, below the data location."""
 MODEL = "gpt-4o"
 SQLS = ("sql1", "sql2", "sql3", "sql4")
+PUBLISHED = {
+    "forward_link.json": ("LLM.json",),
+    "sql1.txt": ("preliminary_sql.txt", "step_1_sql.txt"),
+    "sql2.txt": ("step_2_information_augmentation.txt", "step_2_sql.txt"),
+    "sql3.txt": ("step_3_binary.txt", "step_3_sql.txt"),
+    "sql4.txt": ("final_sql.txt", "step_4_sql.txt"),
+}
+"""Names that the files have in RSL-SQL's repository, there in folders step1 to step4."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,14 @@ def read_release(folder: Path) -> Release:
     Raises:
         DataError: a file is missing or malformed, or they differ in length.
     """
-    forward_link = _json_list(folder / "forward_link.json", "tables", "columns")
-    augmentation = _json_list(folder / "augmentation.json", "tables", "columns", "sql_keywords", "conditions")
-    _demand_length(folder / "augmentation.json", augmentation, len(forward_link))
-    sql = {name: _lines(folder / f"{name}.txt") for name in SQLS}
+    forward_link = _json_list(_find(folder, "forward_link.json"), "tables", "columns")
+    file = _find(folder, "augmentation.json")
+    augmentation = _json_list(file, "tables", "columns", "sql_keywords", "conditions")
+    _demand_length(file, augmentation, len(forward_link))
+    files = {name: _find(folder, f"{name}.txt") for name in SQLS}
+    sql = {name: _lines(file) for name, file in files.items()}
     for name, lines in sql.items():
-        _demand_length(folder / f"{name}.txt", lines, len(forward_link))
+        _demand_length(files[name], lines, len(forward_link))
     return Release(folder, forward_link, augmentation, sql)
 
 
@@ -101,6 +111,16 @@ def recorded_replies(
                 reply=json.dumps(reply, ensure_ascii=False),
                 model=model,
             )
+
+
+def _find(folder: Path, name: str) -> Path:
+    """Return a file of the release by any of its names, in the folder or in one of its folders."""
+    names = (name, *PUBLISHED.get(name, ()))
+    found = [path for each in names for path in (folder / each, *folder.glob(f"*/{each}")) if path.is_file()]
+    if len(found) > 1:
+        here = " and ".join(str(path.relative_to(folder)) for path in found)
+        raise DataError(f"{folder} holds {here}: keep one of them.")
+    return found[0] if found else folder / name
 
 
 def _replies(release: Release, index: int) -> dict[str, Mapping[str, Any]]:

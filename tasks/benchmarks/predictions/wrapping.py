@@ -8,7 +8,7 @@ from tasks.backbone.replies.sql_text import read_sql
 
 Wrapping = Literal["in a Markdown fence", "behind a database's name and |"]
 
-_PIPED = re.compile(r"\s*[\w.-]+\s*\|\s*(?=(?:select|with)\b)", re.IGNORECASE)
+_PIPED = re.compile(r"\A\s*+[\w.-]++\s*+\|\s*+(?=(?:select|with)\b)", re.IGNORECASE)
 
 
 def wrapping(sql: str) -> Wrapping | None:
@@ -34,12 +34,12 @@ def unwrapped(sql: str) -> str:
     return _PIPED.sub("", sql, count=1) if found.startswith("behind") else read_sql(sql) or sql
 
 
-def about_wrapping(sqls: Iterable[str], *, unwrap: bool) -> tuple[str, ...]:
-    """Say how many predictions stand within something else, and what was or can be done about it."""
+def about_wrapping(sqls: Iterable[str], how: str) -> tuple[str, ...]:
+    """Say how many predictions stand within something else; `how` it was taken out, "" where it was not."""
     found = [wrapping(sql) for sql in sqls]
     notes = []
     for kind in dict.fromkeys(one for one in found if one):
         count = found.count(kind)
-        done = "was taken out (--unwrap)" if unwrap else "is executed as it is written; --unwrap takes it out"
+        done = f"was taken out ({how})" if how else "is executed as it is written; --unwrap takes it out"
         notes.append(f"{count:,} of {len(found):,} predictions stand {kind}: the SQL {done}.")
     return tuple(notes)

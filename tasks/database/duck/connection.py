@@ -4,9 +4,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.database.duck.opening import open_restrained
+from tasks.database.duck.opening import first_line, open_restrained
 from tasks.database.engine import Connection, Cursor, Deadline
 from tasks.database.limits import Limits
+from tasks.database.location import unreadable
 from tasks.database.plain import plain_row, reread_json
 from tasks.records import Status
 
@@ -23,45 +24,62 @@ class RefusedError(Exception):
 
 
 class DuckConnection(Connection):
-    """A connection to one file or folder. Every query gets a session of its own."""
+    """A connection to one file or folder. Every query gets a session of its own; `current` is False after a crash."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
         import duckdb
 
         self.errors = (duckdb.Error, RefusedError, UnicodeDecodeError)
         self._path = path
-        self._state = state_of(path)
+        self._crashed = False
         self._connection = open_restrained(path, limits.memory_mb // 2)
 
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
         """Start one query in a new session."""
-        import duckdb
-
         statements = self._connection.extract_statements(sql)
         if len(statements) > 1:
             raise RefusedError("The SQL holds more than one statement; give exactly one.")
-        if statements and statements[0].type != duckdb.StatementType.SELECT:
+        if statements and not _is_query(statements[0]):
             raise RefusedError(ONLY_QUERIES)
         return DuckCursor(self._connection.cursor(), statements, deadline)
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
-        """Return the status of a failed query, and DuckDB's own message."""
+        """Return the status of a failed query, and DuckDB's own message.
+
+        Raises:
+            DatabaseUnavailableError: the file is gone or damaged, or its disk fails.
+        """
         import duckdb
+
+        # a database is unusable after either, whatever is asked next
+        self._crashed = isinstance(error, duckdb.FatalException | duckdb.InternalException)
 
         if isinstance(error, duckdb.InterruptException):
             return "timeout", ""
         if isinstance(error, duckdb.OutOfMemoryException):
             self.exhausted = True
             return "too_large", "The query ran out of memory."
+        corrupt = type(error) is duckdb.Error and "Corrupt database" in str(error)
+        if corrupt or isinstance(error, duckdb.IOException | duckdb.SerializationException):
+            raise unreadable(self._path, first_line(error)) from error
         return "error", str(error)
 
     def current(self) -> bool:
-        """Return whether the file, or every file of the folder, is the one that was opened."""
-        return state_of(self._path) == self._state
+        """Return whether no query has made DuckDB close the database."""
+        return not self._crashed
 
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
+
+
+def _is_query(statement: Any) -> bool:
+    import duckdb
+
+    try:
+        return bool(statement.type == duckdb.StatementType.SELECT)
+    except ValueError:  # the Python package does not know every kind (UPDATE EXTENSIONS)
+        return False
 
 
 class DuckCursor(Cursor):
@@ -102,13 +120,3 @@ class DuckCursor(Cursor):
             if isinstance(cells[place], str):
                 cells[place] = reread_json(cells[place])
         return tuple(cells)
-
-
-def state_of(path: Path) -> tuple[Any, ...]:
-    """Return what changes when a file, or a file of a folder, is replaced or written; () when there is none."""
-    try:
-        files = sorted(path.iterdir()) if path.is_dir() else [path]
-        states = ((file.name, file.stat()) for file in files)
-        return tuple((name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in states)
-    except OSError:
-        return ()

@@ -103,8 +103,13 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of DuckDB's message."""
+    return str(error).strip().partition("\n")[0]
+
+
 def _why(path: Path, error: Exception) -> str:
-    text = str(error).strip().splitlines()[0]
+    text = first_line(error)
     if "lock" in text.lower():
         return (
             f"{path} is locked by another process, which has opened it for writing. Close that process, or evaluate "

@@ -14,7 +14,7 @@ from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.plain import number
 from tasks.errors import DataError
-from tasks.files import file_digest
+from tasks.files import file_digest, file_state
 
 if TYPE_CHECKING:
     import duckdb
@@ -70,6 +70,16 @@ class DuckDb(Engine):
             digest.update(f"\n{file.name if path.is_dir() else ''} {file_digest(file)}".encode())
         return digest.hexdigest()
 
+    def state(self, location: Location) -> tuple[Any, ...]:
+        """Return numbers, sizes and times of change of the file, or of every file of the folder."""
+        path = location.path
+        if not path.is_dir():
+            return file_state(path)
+        try:
+            return tuple((file.name, *file_state(file)) for file in sorted(path.iterdir()))
+        except OSError:
+            return ()
+
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, comments, keys and the first rows."""
         with reading(location.path, database_id) as connection:
@@ -88,6 +98,9 @@ class DuckValues(StreamedValues):
     """The values of a DuckDB database."""
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        import duckdb
+
+        self.errors = (duckdb.Error,)
         self._connection = connection
 
     def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:

@@ -19,7 +19,7 @@ ABSENT = frozenset({1044, 1049})
 """No such database, or none that the role may open: MySQL does not tell a reader which."""
 READING = frozenset({"USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES"})
 _GRANT = re.compile(r"GRANT (.+?) ON (?!\S+@)")
-_COLUMNS = re.compile(r"\s*\([^)]*\)")
+_COLUMNS = re.compile(r"(?<!\s)\s*+\([^()]*\)")
 _READER = (
     "CREATE USER reader@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON `{database}`.* TO reader@'%'"
 )

@@ -12,7 +12,7 @@ from tasks.database.location import Location
 from tasks.database.sqlite.connection import SqliteConnection
 from tasks.database.sqlite.files import read_only_uri, require_database
 from tasks.database.sqlite.introspection import read_structure
-from tasks.files import file_digest
+from tasks.files import file_digest, file_state
 
 _IS_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} NOT IN (9e999, -9e999)"
 
@@ -41,6 +41,10 @@ class Sqlite(Engine):
     def digest(self, location: Location) -> str:
         """Return the sha256 of the file."""
         return file_digest(location.path)
+
+    def state(self, location: Location) -> tuple[int, ...]:
+        """Return number, size and time of change of the file; () when there is none."""
+        return file_state(location.address)
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, keys and the first rows; SQLite has no comments."""

@@ -18,6 +18,8 @@ TARGETS: Registry[type["Target"]] = Registry(
     group="crosscheck.targets",
 )
 
+READER_PASSWORD = "CROSSCHECK_READER_PASSWORD"  # noqa: S105 - the name of a variable
+"""Environment variable of the password of a role that a load makes."""
 CHUNK = 5000
 """Rows that are sent at once."""
 MARKED = f"SELECT content FROM {LOAD_MARK}"
@@ -125,7 +127,11 @@ class Target(ABC):
 
     @abstractmethod
     def grant(self, role: str) -> None:
-        """Let a role read the copy."""
+        """Let a role read the copy, and make the role where there is none.
+
+        Raises:
+            ConfigurationError: the role cannot be made.
+        """
 
     @abstractmethod
     def rights(self, error: BaseException | None = None) -> str:

@@ -4,7 +4,7 @@ import pickle
 import struct
 from typing import Any, Literal, NamedTuple
 
-from tasks.database.location import Location
+from tasks.database.location import Content, Location
 
 HEADER = struct.Struct("!Q")
 """Length of the pickle that follows, in bytes."""
@@ -16,12 +16,14 @@ class Job(NamedTuple):
     Attributes:
         function: "module:qualname" of a module-level function that takes a session first.
         location: the database.
+        content: what it held when it was opened.
         args: its further arguments.
         budget_s: seconds that all of its queries may take together.
     """
 
     function: str
     location: Location
+    content: Content
     args: tuple[Any, ...]
     budget_s: float
 

@@ -16,7 +16,7 @@ from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox.frame_reader import FrameReader
 from tasks.database.sandbox.frames import Job, Reply, framed
-from tasks.errors import CrosscheckError
+from tasks.errors import DatabaseUnavailableError
 
 START_S = 60.0
 """Seconds that a process may take to start, or to import what a function needs."""
@@ -24,16 +24,26 @@ HELD_UP_S = 0.2
 """Seconds after a deadline from which on it is this process that stood still (stopped with Ctrl-Z, for instance); and
 those in which what the worker sent meanwhile is received."""
 
+OUTSIDE = frozenset({-9, -15, -2, -1, -3})
+"""Exit codes for SIGKILL, SIGTERM, SIGINT, SIGHUP and SIGQUIT, which no SQL causes: the system ends a process when
+memory is short, or somebody does."""
+
 ROOT = Path(__file__).resolve().parents[3]
 INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
 
 
 class WorkerDiedError(Exception):
-    """The process ended before it replied; `started` is whether the job may have begun."""
+    """The process ended before it replied.
 
-    def __init__(self, message: str, *, started: bool) -> None:
+    Attributes:
+        started: whether the job may have begun.
+        outside: whether it was ended, or stopped, from outside, which says nothing about the job.
+    """
+
+    def __init__(self, message: str, *, started: bool, outside: bool) -> None:
         super().__init__(message)
         self.started = started
+        self.outside = outside
 
 
 class WorkerOverranError(Exception):
@@ -49,12 +59,13 @@ class WorkerProcess:
         locations: databases it has been asked about.
         functions: functions it has been asked for, so that it has them imported.
         overran: whether it was killed at a deadline; its reply may have come at that moment.
+        stopped: whether it stood still at that deadline, by SIGSTOP.
     """
 
     def __init__(self) -> None:
         self.locations: set[Location] = set()
         self.functions: set[str] = set()
-        self.overran = False
+        self.overran = self.stopped = False
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
         try:
@@ -87,7 +98,7 @@ class WorkerProcess:
         """Send it its limits and wait until it can take a job.
 
         Raises:
-            CrosscheckError: it did not start.
+            DatabaseUnavailableError: it did not start.
         """
         try:
             with self._deadline(START_S):
@@ -96,7 +107,7 @@ class WorkerProcess:
         except (OSError, EOFError) as error:
             await self._ended()
             ending = f"not within {START_S:g} s" if self.overran else self._ending() or type(error).__name__
-            raise CrosscheckError(
+            raise DatabaseUnavailableError(
                 f"A worker process for SQL did not start ({ending}); what it printed stands above. Its memory limit is "
                 f"{limits.memory_mb} MiB. "
                 f"Try it by hand: {sys.executable} -m tasks.database.sandbox.worker"
@@ -123,9 +134,11 @@ class WorkerProcess:
                 return reply
         except (OSError, EOFError) as error:
             await self._ended()
-            if self.overran or self._process.poll() == -signal.SIGALRM:
+            code = self._process.poll()
+            if not self.stopped and (self.overran or code == -signal.SIGALRM):
                 raise WorkerOverranError from error
-            raise WorkerDiedError(self._ending(), started=sent) from error
+            ending = "SIGSTOP" if self.stopped else self._ending()
+            raise WorkerDiedError(ending, started=sent, outside=self.stopped or code in OUTSIDE) from error
 
     def kill(self) -> None:
         """End it at once; a pending `ask` raises WorkerDiedError."""
@@ -148,7 +161,11 @@ class WorkerProcess:
         if loop.time() > due + HELD_UP_S:
             self._alarm = loop.call_later(HELD_UP_S, self._stop, math.inf)
             return
+        import psutil
+
         self.overran = True
+        with contextlib.suppress(psutil.Error):
+            self.stopped = psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
         self.kill()
 
     async def wait_ended(self) -> None:

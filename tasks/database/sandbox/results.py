@@ -4,9 +4,11 @@ Golds are compared with many predictions, and many predictions are the gold word
 """
 
 import re
+import sys
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from tasks.database.limits import MIB
@@ -43,6 +45,7 @@ class Result:
         row_count: rows of the whole result; None unless ok.
         error: the engine's own message, or one sentence of the sandbox; "" when ok.
         seconds: time spent executing and fetching, without the sandbox's own book-keeping.
+        executing: seconds of these until the engine had begun to give rows, without fetching them; 0.0 unless ok.
         steps: steps of the engine; None unless asked for, ok, and counted by it.
         size: bytes that all rows take in Python.
     """
@@ -53,6 +56,7 @@ class Result:
     row_count: int | None = None
     error: str = ""
     seconds: float = 0.0
+    executing: float = 0.0
     steps: int | None = None
     size: int = 0
 
@@ -60,6 +64,11 @@ class Result:
     def ok(self) -> bool:
         """Whether the query ran to its end."""
         return self.status == "ok"
+
+
+def size_of(rows: list[tuple[Any, ...]]) -> int:
+    """Return the bytes that rows take in Python, at least one row."""
+    return sum(map(sys.getsizeof, chain.from_iterable(rows))) + len(rows) * sys.getsizeof(rows[0])
 
 
 @lru_cache(maxsize=4096)

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.database.database import Database
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.functions import same_rows
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.records import Execution
+
+VERSION = 2
+"""Version of execution, to be raised where a SQL can have another outcome; 1 took unreadable files for failing SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,8 @@ class DatabaseRunner:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What a result depends on beside the SQL: the database's content and the limit."""
-        return {"database": self.database.digest, "timeout_s": self.timeout_s}
+        """What a result depends on beside the SQL: the database's content, the limit, and how it is executed."""
+        return {"database": self.database.digest, "timeout_s": self.timeout_s, "version": VERSION}
 
     async def run(self, sql: str, rows: int = 5) -> Execution:
         """Run one statement and return how it went, with the first `rows` rows."""
@@ -41,9 +44,3 @@ class DatabaseRunner:
             )
         except WorkerLost:
             return False
-
-
-def same_rows(session: Session, sql: str, other: str) -> bool:
-    """Inside a worker: return whether two statements both run and return the same set of rows."""
-    first, second = session.run(sql), session.run(other)
-    return first.ok and second.ok and set(first.rows) == set(second.rows)

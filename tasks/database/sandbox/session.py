@@ -5,21 +5,21 @@ reads; caps on rows and bytes; a deadline that the engine keeps, and an alarm th
 the worker's memory limit, and its parent, which kills it.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from typing import Any, NamedTuple
 
+from tasks.database.database import require_content
 from tasks.database.engine import Connection, Cursor, Deadline, engine_of
 from tasks.database.limits import MIB, Limits
-from tasks.database.location import Location
+from tasks.database.location import Content, Location, unreadable
 from tasks.database.sandbox.memory import address_space
-from tasks.database.sandbox.results import KeptResults, Result
+from tasks.database.sandbox.results import KeptResults, Result, size_of
 from tasks.errors import DatabaseUnavailableError, DataError
-from tasks.records import Execution
 
+ATTEMPTS = 2
+"""Executions of a query that meets a change of the database's files."""
 COARSE = 100
 """Steps between two counts of a query that is counted."""
 EXACT_BELOW = 100_000
@@ -28,8 +28,6 @@ FIRST_BATCH = 16
 LARGEST_BATCH = 1024
 BATCH_BYTES = 4 * MIB
 """Bytes that the next batch of rows may take, going by those before."""
-SHOWN_BYTES = 16 * MIB
-"""Bytes of the first rows that leave the worker."""
 OUT_OF_MEMORY = "The query ran out of memory."
 
 
@@ -61,8 +59,11 @@ class Session:
         self.limits = limits
         self.exhausted = False
         self._alarm = alarm
+        self._engine = engine_of(location)
         self._connection: Connection | None = None
-        self._kept: KeptResults | None = None if engine_of(location).server else KeptResults()
+        self._state: tuple[Any, ...] = ()
+        self._expected = self._opened = Content("")
+        self._kept: KeptResults | None = None if self._engine.server else KeptResults()
         self._budget_ends = float("inf")
 
     @property
@@ -73,6 +74,10 @@ class Session:
     def grant(self, seconds: float) -> None:
         """Limit the following queries to so many seconds together, beside the limit of each."""
         self._budget_ends = time.monotonic() + seconds
+
+    def expect(self, content: Content) -> None:
+        """Refuse to run queries once the database holds anything else."""
+        self._expected = content
 
     def run(
         self,
@@ -95,15 +100,28 @@ class Session:
                 steps of preparing the statement are among them.
 
         Raises:
-            DatabaseUnavailableError: the database's server does not answer.
+            DatabaseUnavailableError: the database cannot be read, its server does not answer, or it has changed.
         """
         objection = self._objection(sql)
         if objection:
             return Result("error", error=objection)
-        try:
+        for _ in range(ATTEMPTS):
             connection = self._open()
-        except DataError as error:
-            return Result("error", error=str(error))
+            result = self._timed(connection, sql, timeout_s, max_rows, keep_rows, count_steps=count_steps)
+            if self._engine.state(self.location) == self._state:
+                return result
+        raise unreadable(self.location, "it changes while queries read it")
+
+    def _timed(
+        self,
+        connection: Connection,
+        sql: str,
+        timeout_s: float | None,
+        max_rows: int | None,
+        keep_rows: int | None,
+        *,
+        count_steps: bool,
+    ) -> Result:
         now = time.monotonic()
         timeout = self.limits.timeout_s if timeout_s is None else timeout_s
         timeout = max(0.0, min(timeout, self._budget_ends - now))
@@ -133,7 +151,7 @@ class Session:
         if self._kept is None:
             return self.run(sql, timeout_s=timeout_s)
         known = self._kept.get(sql, timeout_s)
-        if known is not None and self._connection is not None and self._connection.current():
+        if known is not None and self._is_open:
             return known
         result = self.run(sql, timeout_s=timeout_s)
         if keep:
@@ -194,11 +212,13 @@ class Session:
         started = time.perf_counter()
         cursor = connection.execute(query.sql, query.deadline)
         try:
-            return self._read(cursor, query, timeout, started)
+            return self._read(cursor, query, timeout, started, time.perf_counter() - started)
         finally:
             cursor.close()
 
-    def _read(self, cursor: Cursor, query: _Query, timeout: float, started: float) -> Result:
+    def _read(
+        self, cursor: Cursor, query: _Query, timeout: float, started: float, executing: float
+    ) -> Result:
         if cursor.columns is None:
             return Result("error", error="There is no statement to run: the SQL is empty or a comment.")
         batch = cursor.fetch(FIRST_BATCH)
@@ -209,7 +229,7 @@ class Session:
         wanted = FIRST_BATCH
         while batch:
             count += len(batch)
-            size += _bytes_of(batch)
+            size += size_of(batch)
             if count > query.max_rows:
                 error = f"The result has more than {query.max_rows:,} rows."
                 return Result("too_large", columns, error=error, seconds=seconds)
@@ -227,36 +247,33 @@ class Session:
             if query.deadline.past:
                 return Result("timeout", error=_stopped(timeout), seconds=seconds)
         steps = cursor.steps if query.deadline.count_every else None
-        return Result("ok", columns, rows, count, seconds=seconds, steps=steps, size=size)
+        return Result("ok", columns, rows, count, "", seconds, executing, steps, size)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the connection is open, and to the content that is expected."""
+        return (
+            self._connection is not None
+            and self._connection.current()
+            and self._opened == self._expected
+            and self._engine.state(self.location) == self._state
+        )
 
     def _open(self) -> Connection:
-        if self._connection is not None and self._connection.current():
+        if self._connection is not None and self._is_open:
             return self._connection
         self.close()
         started = time.monotonic()
-        self._connection = engine_of(self.location).connect(self.location, self.limits)
+        self._state = self._engine.state(self.location)
+        require_content(self.location, self._expected)
+        try:
+            self._connection = self._engine.connect(self.location, self.limits)
+        except (DataError, OSError) as error:
+            raise unreadable(self.location, error) from error
+        self._opened = self._expected
         self._budget_ends += time.monotonic() - started
         return self._connection
 
 
-def _bytes_of(rows: list[tuple[Any, ...]]) -> int:
-    return sum(map(sys.getsizeof, chain.from_iterable(rows))) + len(rows) * sys.getsizeof(rows[0])
-
-
 def _stopped(timeout: float) -> str:
     return f"The query did not finish within {timeout:.3g} s and was stopped."
-
-
-def first_rows(session: Session, sql: str, rows: int, timeout_s: float | None) -> Execution:
-    """Run a query to its end and return its first rows and their number; fewer rows where they are large."""
-    result = session.run(sql, timeout_s=timeout_s, keep_rows=rows)
-    kept: list[tuple[Any, ...]] = []
-    size = 0
-    for row in result.rows:
-        size += _bytes_of([row])
-        if size > SHOWN_BYTES:
-            break
-        kept.append(row)
-    return Execution(
-        result.status, result.columns, tuple(kept), result.row_count, result.error, result.seconds
-    )

@@ -143,7 +143,11 @@ class CallsTogether:
 
 
 def _alike(one: Waiting, other: Waiting) -> bool:
-    return one.function is other.function and one.database.location == other.database.location
+    return (
+        one.function is other.function
+        and one.database.location == other.database.location
+        and one.database.content == other.database.content
+    )
 
 
 def call_each(session: Session, function: Function, calls: Sequence[tuple[Any, float]]) -> list[Any]:

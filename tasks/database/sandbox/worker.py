@@ -90,6 +90,7 @@ def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Li
         job = _job(message)
         function = function_named(job.function)
         session = _session(job.location, sessions, limits)
+        session.expect(job.content)
         session.grant(job.budget_s)
         value = function(session, *job.args)
         return Reply("returned", value, spent=session.spent)

@@ -11,13 +11,15 @@ from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox.frames import Job, Reply, framed
+from tasks.database.sandbox.functions import first_rows
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
-from tasks.database.sandbox.session import first_rows
 from tasks.database.sandbox.together import CallsTogether
-from tasks.errors import CrosscheckError
+from tasks.errors import CrosscheckError, DatabaseUnavailableError
 from tasks.records import Execution
 
 MOST_WORKERS = 4
+ATTEMPTS = 3
+"""Workers that a job is given to while each is ended from outside."""
 CLOSED = "the SqlWorkers were closed before the query was done"
 
 
@@ -112,11 +114,12 @@ class SqlWorkers:
 
         Raises:
             WorkerLost: the worker exceeded its time or memory or crashed, and has been replaced.
+            DatabaseUnavailableError: a worker did not start, or `ATTEMPTS` workers were ended from outside.
             TypeError: the function, an argument or the value cannot be passed on.
             RuntimeError: the pool is not open, or is closed before the function has ended.
             Exception: what the function raised, with the worker's traceback as a note.
         """
-        job = Job(_name(function), database.location, args, timeout_s)
+        job = Job(_name(function), database.location, database.content, args, timeout_s)
         places = self._places
         if places is None:
             never = "open the SqlWorkers first: async with SqlWorkers() as workers"
@@ -135,6 +138,7 @@ class SqlWorkers:
 
     async def _answer(self, job: Job, timeout_s: float) -> Reply:
         frame = _frame(job)
+        ended = 0
         while True:
             worker = await self._worker(job.location)
             new = not worker.functions
@@ -150,7 +154,14 @@ class SqlWorkers:
                 self._discard(worker)
                 if self._places is None:
                     raise RuntimeError(CLOSED) from None
-                if error.started or new:  # one that had jobs before may have died while it was idle
+                if error.outside and (error.started or new):
+                    ended += 1
+                    if ended == ATTEMPTS:
+                        raise DatabaseUnavailableError(
+                            f"The process of a query was ended from outside {ended} times ({error}), as the system "
+                            "does when memory is short. Free memory, then run the same command again."
+                        ) from None
+                elif error.started or new:  # one that had jobs before may have died while it was idle
                     raise WorkerLost(
                         "too_large", f"{self._memory_message()} (It ended with {error}.)"
                     ) from None

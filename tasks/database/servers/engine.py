@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from tasks.database.engine import Engine, StreamedValues, Structure, Values
 from tasks.database.identifiers import quoted
 from tasks.database.location import Location
+from tasks.database.plain import plain
 from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError
 
 
@@ -106,7 +107,9 @@ class ServerEngine(Engine):
     def values(self, location: Location) -> Values:
         """Open its values."""
         try:
-            return self.stream(self.open(location))
+            values = self.stream(self.open(location))
+            values.errors = (self.driver_error(),)
+            return values
         except self.driver_error() as error:
             raise self.refused(location, "", error) from error
 
@@ -132,7 +135,7 @@ class ServerValues(StreamedValues):
         if self.has_numbers(table, column):
             name, source = quoted(column, self.dialect), quoted(table, self.dialect)
             rows = self._rows(f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {most}")
-            yield from (value for (value,) in rows)
+            yield from (plain(value) for (value,) in rows)
 
     def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
         """Yield the most frequent numbers among the first of a column."""
@@ -142,7 +145,7 @@ class ServerValues(StreamedValues):
             rows = self._rows(
                 f"SELECT {name} FROM {first} GROUP BY {name} ORDER BY count(*) DESC, {name} LIMIT {most}"
             )
-            yield from (value for (value,) in rows)
+            yield from (plain(value) for (value,) in rows)
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,33 +1,29 @@
-"""The first look at SQL for a server: one query, and no function or view that reaches beyond the data.
+"""The check of SQL for a server before it is sent: one query, which calls no function that reaches beyond the data.
 
-It is not what protects the data: the role, the read-only transaction and the protocol, which takes one statement only,
-do that. It gives one clear sentence instead of many, and keeps the text of other sessions' SQL, the gold's among them,
-from being read.
+It reads tokens, not text, and knows what a name means from the server (PostgreSQL) or from a list of the functions that
+are allowed (MySQL). The role, the read-only transaction and the protocol protect the data, too.
 """
 
-import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-QUERIES = frozenset({"select", "with", "values", "table"})
-ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
+from tasks.database.servers.mysql_names import FUNCTIONS, METADATA, SYNTAX
+from tasks.database.servers.tokens import ONLY_QUERIES, RefusedError, Token, mysql_tokens, postgresql_tokens
 
-
-class RefusedError(Exception):
-    """SQL that the sandbox does not give to the server; the message says why."""
+QUERIES = frozenset({"select", "with", "values", "table", "("})
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """What a server's SQL may not hold.
+class PostgresqlGate:
+    """The check of PostgreSQL's SQL.
 
     Attributes:
-        comment: pattern of blanks and comments before the first word.
-        refused: pattern of names that are refused, of functions with what begins their arguments, or a comment before
-            these; the first group that matches is the name that the message gives.
+        functions: names of functions that are refused.
+        relations: names of tables and views that are refused.
     """
 
-    comment: re.Pattern[str]
-    refused: re.Pattern[str]
+    functions: Collection[str]
+    relations: Collection[str]
 
     def check(self, sql: str) -> bool:
         """Return whether there is a statement at all.
@@ -35,42 +31,109 @@ class Gate:
         Raises:
             RefusedError: it is no query, or has a name that is refused.
         """
-        blank = self.comment.match(sql)
-        start = sql[blank.end() if blank else 0 :]
-        if not start.strip(" \t\r\n;"):
-            return False
-        first = re.match(r"\(*\s*(\w+)", start)
-        word = first.group(1).lower() if first else start[:1]
-        if word not in QUERIES and not start.startswith("("):
-            raise RefusedError(ONLY_QUERIES.format(f"a statement that begins with {word.upper()[:30]}"))
-        if found := self.refused.search(sql):
-            name = next(part for part in found.groups() if part)
-            raise RefusedError(ONLY_QUERIES.format(name[:60]))
+        tokens = _query(postgresql_tokens(sql))
+        for token, following in _pairs(tokens):
+            if token.is_name and following == "(" and token.text in self.functions:
+                raise RefusedError(ONLY_QUERIES.format(f"the function {token.text}"))
+            if token.is_name and token.text in self.relations:
+                raise RefusedError(ONLY_QUERIES.format(f"reading {token.text}"))
+        return bool(tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlGate:
+    """The check of MySQL's and MariaDB's SQL.
+
+    Attributes:
+        escapes: as in `mysql_tokens`.
+        ansi: as in `mysql_tokens`.
+    """
+
+    escapes: bool = True
+    ansi: bool = False
+
+    def check(self, sql: str) -> bool:
+        """Return whether there is a statement at all.
+
+        Raises:
+            RefusedError: it is no query, writes, locks, or has a name that is refused.
+        """
+        tokens = _query(mysql_tokens(sql, escapes=self.escapes, ansi=self.ansi))
+        for place, (token, following) in enumerate(_pairs(tokens)):
+            if refused := _refused_words(token, following) or _refused_schema(tokens, place):
+                raise RefusedError(ONLY_QUERIES.format(refused))
+            if token.is_name and following == "(" and not _is_allowed_before_parenthesis(tokens, place):
+                raise RefusedError(
+                    f"The function {token.text} does not exist, or the sandbox does not allow it."
+                )
+        return bool(tokens)
+
+
+def _query(tokens: Iterable[Token]) -> list[Token]:
+    """Return the tokens of a query without semicolons at its end; [] where there is no statement.
+
+    Raises:
+        RefusedError: there is a second statement, or the first is no query.
+    """
+    found = list(tokens)
+    while found and found[-1] == Token("sign", ";"):
+        found.pop()
+    if found and found[0].text not in QUERIES:
+        word = found[0].text.upper()[:30] or "a string"
+        raise RefusedError(ONLY_QUERIES.format(f"a statement that begins with {word}"))
+    if Token("sign", ";") in found:
+        raise RefusedError("The SQL holds more than one statement; give exactly one.")
+    return found
+
+
+def _pairs(tokens: Sequence[Token]) -> Iterable[tuple[Token, str]]:
+    """Yield each token with the text of the next one; "" where that is a string or quoted."""
+    following = (token.text if token.kind in ("word", "sign") else "" for token in tokens[1:])
+    return zip(tokens, [*following, ""], strict=False)
+
+
+def _refused_words(token: Token, following: str) -> str:
+    """Return the keywords with which a query writes or locks, "" for none; they are reserved, so no names."""
+    if token.kind != "word":
+        return ""
+    pair = f"{token.text} {following}"
+    if token.text in ("into", "procedure"):
+        return pair.upper()
+    locks = pair in ("for update", "for share", "lock in", "next value")
+    return pair.upper() if locks else ""
+
+
+def _refused_schema(tokens: Sequence[Token], place: int) -> str:
+    """Return the name of a system's table at a place, "" for another; of its own schema some tables may be read."""
+    token = tokens[place]
+    if not token.is_name or place + 2 >= len(tokens) or tokens[place + 1] != Token("sign", "."):
+        return ""
+    name = tokens[place + 2].text
+    if token.text in ("mysql", "performance_schema", "sys"):
+        return f"reading {token.text}.{name}"
+    if token.text == "information_schema" and name not in METADATA:
+        return f"reading {token.text}.{name}"
+    return ""
+
+
+def _is_allowed_before_parenthesis(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether a name before a parenthesis is an allowed function, a keyword, or a new name of a table."""
+    token, before = tokens[place], tokens[place - 1] if place else Token("sign", "")
+    if before == Token("sign", "."):
+        return False
+    if token.text in FUNCTIONS or (token.kind == "word" and token.text in SYNTAX):
         return True
+    # WITH name (a, b) AS (...), (SELECT ...) AS name (a, b), (SELECT ...) name (a, b)
+    if before in (Token("sign", ")"), Token("word", "as"), Token("word", "with"), Token("word", "recursive")):
+        return True
+    return before == Token("sign", ",") and _is_followed_by_as(tokens, place + 1)
 
 
-POSTGRESQL = Gate(
-    re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/)*"),
-    re.compile(
-        r"""(?ix) \b(
-            pg_(?:terminate|cancel)_backend | pg_read_\w*file | pg_ls_\w+ | pg_stat_file | pg_current_logfile
-            | pg_reload_conf | pg_rotate_logfile | pg_promote | pg_switch_wal | pg_create_\w+ | pg_drop_\w+
-            | pg_logical_\w+ | pg_replication_\w+ | pg_export_snapshot | pg_file_\w+ | pg_notify | pg_backup_\w+
-            | pg_(?:try_)?advisory_\w+ | pg_log_\w+ | lo_\w+ | loread | lowrite | set_config | dblink\w*
-            | (?:query|table|cursor|schema|database)_to_xml\w* | ts_stat | pg_stat_get_activity
-            | pg_stat_get_backend_activity\w* | pg_blocking_pids
-        )"?\s*(?:\(|--|/\*)
-        | \b(pg_stat_activity | pg_stat_statements\w* | pg_prepared_statements | pg_cursors | pg_authid | pg_shadow
-            | pg_hba_file_rules | pg_file_settings | pg_user_mapping\w*)\b
-        | (u&")"""
-    ),
-)
-MYSQL = Gate(
-    re.compile(r"(?:\s|--\s[^\n]*(?:\n|\Z)|\#[^\n]*(?:\n|\Z)|/\*(?![!M])(?:[^*]|\*(?!/))*\*/)*"),
-    re.compile(
-        r"""(?ix)
-        (/\*M?!) | \b(into\s+(?:outfile|dumpfile)) | \b(load_file|get_lock|release_lock|release_all_locks
-            |master_pos_wait|master_gtid_wait|source_pos_wait|sys_exec|sys_eval)\s*(?:\(|--|\#|/\*)
-        | \b(processlist | user_privileges) \b | \b(performance_schema | mysql | sys)`?\s*\."""
-    ),
-)
+def _is_followed_by_as(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether the parenthesis at a place holds names only and ends before `AS (`, as in WITH."""
+    for at in range(place + 1, len(tokens) - 2):
+        if tokens[at] == Token("sign", "("):
+            return False
+        if tokens[at] == Token("sign", ")"):
+            return tokens[at + 1] == Token("word", "as") and tokens[at + 2] == Token("sign", "(")
+    return False

@@ -1,6 +1,6 @@
 """Connections to MySQL and MariaDB that only read.
 
-Every query runs in a read-only transaction of a session that was reset before (COM_RESET_CONNECTION: locks, variables,
+Every query runs in a read-only transaction of a session that is reset after it (COM_RESET_CONNECTION: locks, variables,
 temporary tables, transactions). The protocol takes one statement, and only a query is let through: MariaDB's compound
 statements could end the transaction. The server ends the query at its deadline; KILL QUERY follows if it does not.
 """
@@ -10,19 +10,28 @@ from typing import Any
 
 from tasks.database.engine import Connection, Cursor, Deadline
 from tasks.database.location import Location
-from tasks.database.plain import plain_row
-from tasks.database.servers.gate import MYSQL, RefusedError
-from tasks.database.servers.mysql_opening import driver, explained, open_reading, unreachable
+from tasks.database.plain import exact_row
+from tasks.database.servers.gate import MysqlGate
+from tasks.database.servers.mysql_opening import (
+    INTERRUPTED,
+    driver,
+    explained,
+    open_reading,
+    unreachable,
+)
+from tasks.database.servers.tokens import RefusedError
 from tasks.database.servers.watchdog import Watchdog
 from tasks.errors import DatabaseUnavailableError
 from tasks.records import Status
 
+EARLY_S = 0.05
+"""Seconds before its deadline from which on a killed query may have met it."""
 KILL_AFTER_S = 0.1
 """Seconds after the deadline at which the query is killed from outside."""
 COM_RESET_CONNECTION = 0x1F
 SETTINGS = "time_zone = '+00:00', SESSION div_precision_increment = 12"
 """Moments in UTC, and quotients of whole numbers with 12 digits more than the dividend has; the server's own are 4."""
-STOPPED = frozenset({1317, 1969, 3024})
+STOPPED = frozenset({INTERRUPTED, 1969, 3024})
 """Interrupted, past MariaDB's max_statement_time, past MySQL's max_execution_time."""
 TOO_LARGE = frozenset({1037, 1038, 1041, 1114, 1301})
 
@@ -35,15 +44,17 @@ class MysqlConnection(Connection):
         self.errors = (pymysql.Error, RefusedError, UnicodeError)
         self._location = location
         self._connection = self._connected()
-        self._fresh = True
+        self._mode = self._sql_mode()
+        self._gate = MysqlGate("NO_BACKSLASH_ESCAPES" not in self._mode, "ANSI_QUOTES" in self._mode)
         self._started = False
+        self._deadline = Deadline(0.0)
 
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
         """Start one query in a read-only transaction of a reset session."""
-        self._started = False
-        if not MYSQL.check(sql):
+        self._started, self._deadline = False, deadline
+        if not self._gate.check(sql):
             return MysqlCursor(self, None, None)
-        self._reset(deadline)
+        self._begin(deadline)
         watchdog = Watchdog(deadline.left + KILL_AFTER_S, self._kill)
         cursor = self._connection.cursor(driver().cursors.SSCursor)
         try:
@@ -55,15 +66,16 @@ class MysqlConnection(Connection):
         return MysqlCursor(self, watchdog, cursor)
 
     def end(self, watchdog: Watchdog | None, *, finished: bool) -> None:
-        """End the query; a connection with rows on their way, or that was killed, is closed."""
+        """End the query and reset the session; a connection with rows on their way, or that was killed, is closed."""
         if watchdog is None:
             return
-        self._fresh = False
         if watchdog.stop():
             self.close()
         elif not finished:
             self._kill()
             self.close()
+        else:  # at once: the transaction keeps the tables from being altered or dropped
+            self._reset()
 
     def recover(self, error: BaseException) -> bool:
         """Connect again where the server closed the connection before it gave a row.
@@ -75,7 +87,6 @@ class MysqlConnection(Connection):
             return False
         self.close()
         self._connection = self._connected()
-        self._fresh = True
         return True
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
@@ -85,11 +96,11 @@ class MysqlConnection(Connection):
             DatabaseUnavailableError: the server is gone.
         """
         code = error.args[0] if error.args else None
-        if code in STOPPED:
+        if code in STOPPED and (code != INTERRUPTED or self._deadline.left < EARLY_S):
             return "timeout", ""
         if code in TOO_LARGE:
             return "too_large", explained(error)
-        if isinstance(error, driver().Error) and unreachable(error):
+        if isinstance(error, driver().Error) and (unreachable(error) or code == INTERRUPTED):
             raise DatabaseUnavailableError(f"{self._location}: {explained(error)}") from error
         return "error", explained(error)
 
@@ -107,12 +118,24 @@ class MysqlConnection(Connection):
         except driver().Error as error:
             raise DatabaseUnavailableError(f"{self._location}: {explained(error)}") from error
 
-    def _reset(self, deadline: Deadline) -> None:
-        connection = self._connection
-        if not self._fresh:
+    def _sql_mode(self) -> str:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute("SELECT @@sql_mode")
+                return str(cursor.fetchone()[0])
+        except driver().Error as error:
+            raise DatabaseUnavailableError(f"{self._location}: {explained(error)}") from error
+
+    def _reset(self) -> None:
+        try:
             # the driver has no method for it
-            connection._execute_command(COM_RESET_CONNECTION, b"")
-            connection._read_ok_packet()
+            self._connection._execute_command(COM_RESET_CONNECTION, b"")
+            self._connection._read_ok_packet()
+        except driver().Error:
+            self.close()
+
+    def _begin(self, deadline: Deadline) -> None:
+        connection = self._connection
         seconds = max(0.001, deadline.left)
         limit = (
             f"max_statement_time = {seconds:.3f}"
@@ -120,7 +143,9 @@ class MysqlConnection(Connection):
             else f"max_execution_time = {int(seconds * 1000)}"
         )
         with connection.cursor() as cursor:
-            cursor.execute(f"SET NAMES utf8mb4, SESSION {SETTINGS}, SESSION {limit}")
+            # the gate has read the SQL under this mode
+            settings = f"{SETTINGS}, SESSION sql_mode = '{self._mode}'"
+            cursor.execute(f"SET NAMES utf8mb4, SESSION {settings}, SESSION {limit}")
             cursor.execute("START TRANSACTION READ ONLY")
 
     def _kill(self) -> None:
@@ -147,7 +172,7 @@ class MysqlCursor(Cursor):
         """Return the next rows."""
         if self._finished:
             return []
-        found = [plain_row(row) for row in self._cursor.fetchmany(rows)]
+        found = [exact_row(row) for row in self._cursor.fetchmany(rows)]
         self._finished = len(found) < rows
         return found
 

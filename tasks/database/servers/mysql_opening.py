@@ -1,17 +1,24 @@
 """Opening of a connection to MySQL or MariaDB whose transactions only read and whose values are plain."""
 
-from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tasks.database.location import Location
-from tasks.database.plain import number, reread_json
+from tasks.database.plain import reread_json
 from tasks.errors import ConfigurationError
 
 CONNECT_S = 10
-GONE = frozenset({1040, 1053, 1077, 1079, 1205, 2002, 2003, 2005, 2006, 2013, 2055})
-"""Errors that say that the server is gone or full, not that the SQL is wrong."""
-_DECIMALS = (0, 246)
+_GONE = """
+    1040 1053 1077 1079 1080 1129 1152 1158 1159 1160 1161 1184 1203 1226 1927 3032 4031
+    1020 1205 1213 1412
+    1016 1017 1021 1023 1024 1026 1030 1033 1034 1035 1194 1195 1712 1812 1815 1877 1932
+    2002 2003 2005 2006 2013 2014 2026 2055
+"""
+GONE = frozenset(map(int, _GONE.split()))
+"""Errors that say that the server is gone or full, that another session is in the way, that files or tables are damaged
+or that the connection is lost, not that the SQL is wrong."""
+INTERRUPTED = 1317
+"""Somebody has killed the query."""
 _TIMES = (7, 10, 11, 12, 14)
 _BIT, _JSON = 16, 245
 _ENCRYPTIONS = ("disable", "prefer", "require", "verify-ca", "verify-full")
@@ -126,8 +133,6 @@ def _converters(pymysql: Any) -> dict[Any, Any]:
     found = dict(pymysql.converters.conversions)
     for kind in _TIMES:
         found[kind] = _moment
-    for kind in _DECIMALS:
-        found[kind] = lambda text: number(Decimal(text))
     found[_BIT] = lambda raw: int.from_bytes(raw, "big")
     found[_JSON] = reread_json
     return found

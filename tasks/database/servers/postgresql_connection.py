@@ -7,13 +7,16 @@ SQL cannot move a timer that runs already. A cancel request follows if it should
 """
 
 import contextlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from tasks.database.engine import Connection, Cursor, Deadline
 from tasks.database.location import Location
-from tasks.database.plain import plain_row
-from tasks.database.servers.gate import POSTGRESQL, RefusedError
+from tasks.database.plain import exact_row
+from tasks.database.servers.gate import PostgresqlGate
+from tasks.database.servers.postgresql_names import refused_names
 from tasks.database.servers.postgresql_opening import driver, first_line, open_reading, unreachable
+from tasks.database.servers.tokens import RefusedError
 from tasks.database.servers.watchdog import Watchdog
 from tasks.errors import DatabaseUnavailableError
 from tasks.records import Status
@@ -23,8 +26,13 @@ if TYPE_CHECKING:
 
 CANCEL_AFTER_S = 0.1
 """Seconds after the deadline at which the query is cancelled from outside."""
-TOO_LARGE = frozenset({"53100", "53200", "53400", "54000"})
-"""The disk is full, out of memory, beyond `temp_file_limit`, a value that is too large."""
+TOO_LARGE = frozenset({"53200", "53400", "54000"})
+"""Out of memory, beyond `temp_file_limit`, a value that is too large."""
+CANCELLED = "57014"
+"""By its deadline, or by somebody."""
+EARLY_S = 0.05
+"""Seconds before its deadline from which on a cancelled query may have met it."""
+_LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
 CHUNK = 64
 """Rows that the driver holds at once."""
 
@@ -38,11 +46,17 @@ class PostgresConnection(Connection):
         self._location = location
         self._connection = self._connected()
         self._read = False
+        self._deadline = Deadline(0.0)
+        try:
+            self._gate = PostgresqlGate(*refused_names(self._connection))
+            self._padding = _padding(self._connection)
+        except psycopg.Error as error:
+            raise DatabaseUnavailableError(f"{location}: {first_line(error)}") from error
 
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
         """Start one query in a read-only transaction."""
-        self._read = False
-        if not POSTGRESQL.check(sql):
+        self._read, self._deadline = False, deadline
+        if not self._gate.check(sql):
             return PostgresCursor(self, None, None)
         connection = self._connection
         milliseconds = max(1, int(deadline.left * 1000))
@@ -50,6 +64,7 @@ class PostgresConnection(Connection):
         watchdog = Watchdog(deadline.left + CANCEL_AFTER_S, self._cancel)
         cursor = connection.cursor()
         chunk = CHUNK if driver().pq.version() >= 170000 else 1
+        sql = self._padding + sql
         rows = cursor.stream(sql, size=chunk)
         try:
             first = next(rows, None)
@@ -82,7 +97,7 @@ class PostgresConnection(Connection):
         return tuple((described.fname(place) or b"").decode() for place in range(described.nfields))
 
     def recover(self, error: BaseException) -> bool:
-        """Connect again where the server closed the connection before it gave a row.
+        """Connect again where the server ended connection or query before it gave a row.
 
         Raises:
             DatabaseUnavailableError: it cannot be connected again.
@@ -100,18 +115,18 @@ class PostgresConnection(Connection):
             DatabaseUnavailableError: the server is gone.
         """
         state = getattr(error, "sqlstate", None)
-        if state == "57014":
+        if state == CANCELLED and self._deadline.left < EARLY_S:
             return "timeout", ""
         if state in TOO_LARGE:
-            return "too_large", str(error).strip()
-        if isinstance(error, driver().Error) and unreachable(error):
-            raise DatabaseUnavailableError(f"{self._location}: {first_line(error)}") from error
-        if state == "42601" and "multiple commands" in str(error):
-            return "error", "The SQL holds more than one statement; give exactly one."
+            return "too_large", _message(error)
         if "out of memory" in str(error):
             self.exhausted = True
             return "too_large", "The query ran out of memory."
-        return "error", str(error).strip()
+        if isinstance(error, driver().Error) and (state == CANCELLED or unreachable(error)):
+            raise DatabaseUnavailableError(f"{self._location}: {first_line(error)}") from error
+        if state == "42601" and "multiple commands" in str(error):
+            return "error", "The SQL holds more than one statement; give exactly one."
+        return "error", _message(error)
 
     def current(self) -> bool:
         """Return whether the connection is open."""
@@ -132,6 +147,22 @@ class PostgresConnection(Connection):
             self._connection.cancel()
 
 
+def _padding(connection: "psycopg.Connection[Any]") -> str:
+    """Return a comment before each query that fills what `pg_stat_activity` shows of it.
+
+    Other sessions of the role, whose SQL a model may have written, do not see a gold there.
+    """
+    shown = connection.execute(
+        "SELECT pg_size_bytes(current_setting('track_activity_query_size'))"
+    ).fetchone()
+    return f"-- {'.' * shown[0] if shown else ''}\n"
+
+
+def _message(error: BaseException) -> str:
+    """Return the server's message, with the line numbers of the query as it was before its padding."""
+    return _LINE.sub(lambda found: f"LINE {int(found[1]) - 1}:", str(error).strip())
+
+
 class PostgresCursor(Cursor):
     """A query whose rows the server sends as they are fetched."""
 
@@ -149,10 +180,10 @@ class PostgresCursor(Cursor):
 
     def fetch(self, rows: int) -> list[tuple[Any, ...]]:
         """Return the next rows."""
-        found = [plain_row(row) for row in self._waiting]
+        found = [exact_row(row) for row in self._waiting]
         self._waiting = []
         for row in self._rows:
-            found.append(plain_row(row))
+            found.append(exact_row(row))
             if len(found) >= rows:
                 break
         return found

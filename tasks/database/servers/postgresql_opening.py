@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tasks.database.location import Location
-from tasks.database.plain import number, plain, reread_json
+from tasks.database.plain import plain, reread_json
 from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 CONNECT_S = 10
 OPTIONS = (
     "-c default_transaction_read_only=on -c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres "
-    "-c bytea_output=hex -c extra_float_digits=1"
+    "-c bytea_output=hex -c extra_float_digits=1 -c standard_conforming_strings=on"
 )
-GONE = frozenset({"25P03", "53000", "53300", "57P01", "57P02", "57P03", "57P05"})
-"""States that say that the server is gone or has too many connections, beside those of lost connections."""
+GONE = frozenset({"25P03", "40001", "40P01", "55P03", "72000"})
+"""States of sessions that the server ended, and of conflicts with other sessions and with recovery."""
+GONE_CLASSES = ("08", "530", "531", "533", "57P", "58", "F0", "HV", "XX001", "XX002")
+"""Beginnings of states that say that no connection, the server, its disk or its files are at fault, not the SQL."""
 MOST_DIGITS = 300
 """Digits before the point of a numeric that is read as a number: no double has more."""
 _AS_TEXT = """
@@ -90,11 +92,11 @@ def open_connection(
 
 
 def unreachable(error: BaseException) -> bool:
-    """Return whether an error of the driver says that the server is gone or full, not that the SQL is wrong."""
+    """Return whether an error of the driver is the server's or the connection's, whatever the SQL."""
     state = getattr(error, "sqlstate", None)
     if state is None:
-        return isinstance(error, driver().OperationalError)
-    return state[:2] == "08" or state in GONE
+        return isinstance(error, driver().OperationalError | driver().InterfaceError)
+    return state in GONE or state.startswith(GONE_CLASSES)
 
 
 def first_line(error: BaseException) -> str:
@@ -108,9 +110,9 @@ def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
     from psycopg.types.string import TextLoader
 
     class Number(Loader):
-        def load(self, data: Any) -> int | float | str:
+        def load(self, data: Any) -> Decimal | str:
             text = bytes(data).decode()
-            return text if len(text.partition(".")[0]) > MOST_DIGITS else number(Decimal(text))
+            return text if len(text.partition(".")[0]) > MOST_DIGITS else Decimal(text)
 
     class Moment(Loader):
         def load(self, data: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tasks.database.engine import Connection, Cursor, Deadline
 from tasks.database.limits import MIB, Limits
+from tasks.database.location import unreadable
 from tasks.database.sqlite.authorizer import refusal
 from tasks.database.sqlite.files import read_only_uri, require_database
 from tasks.database.sqlite.restrictions import TICK, Clock, restrict, tolerant_text
@@ -17,10 +18,24 @@ from tasks.errors import DataError
 from tasks.records import Status
 
 OUT_OF_MEMORY = "The query ran out of memory."
+UNREADABLE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOLFS,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+"""Errors of the file, which no SQL that only reads can cause."""
 
 
 class SqliteConnection(Connection):
-    """A connection to one file; `current` is False once the file has changed."""
+    """A connection to one file."""
 
     errors = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
 
@@ -28,7 +43,6 @@ class SqliteConnection(Connection):
         self._path = path
         self._limits = limits
         self._refused = ""
-        self._file = _identity(path)
         require_database(path, path.stem)
         try:
             self._connection = sqlite3.connect(
@@ -52,13 +66,19 @@ class SqliteConnection(Connection):
         return True
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
-        """Return the status of a failed query, and SQLite's own message or one sentence of the sandbox."""
+        """Return the status of a failed query, and SQLite's own message or one sentence of the sandbox.
+
+        Raises:
+            DatabaseUnavailableError: the file is gone, damaged or locked, or its disk fails.
+        """
         code = getattr(error, "sqlite_errorcode", None)
         base = code & 0xFF if code is not None else None
         if base == sqlite3.SQLITE_INTERRUPT:
             return "timeout", ""
         if base == sqlite3.SQLITE_TOOBIG:
             return "too_large", f"{error} (the sandbox allows {self._limits.max_value_bytes / MIB:g} MiB)"
+        if base in UNREADABLE and code != sqlite3.SQLITE_IOERR_NOMEM:
+            raise unreadable(self._path, error) from error
         if base in (sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_FULL) or code == sqlite3.SQLITE_IOERR_NOMEM:
             self.exhausted = True
             return "too_large", OUT_OF_MEMORY
@@ -67,10 +87,6 @@ class SqliteConnection(Connection):
         if "one statement at a time" in str(error):
             return "error", "The SQL holds more than one statement; give exactly one."
         return "error", str(error)
-
-    def current(self) -> bool:
-        """Return whether the file is the one that was opened."""
-        return _identity(self._path) == self._file
 
     def close(self) -> None:
         """Close the file."""
@@ -113,12 +129,3 @@ class SqliteCursor(Cursor):
     def close(self) -> None:
         """Finalize the statement."""
         self._cursor.close()
-
-
-def _identity(path: Path) -> tuple[int, ...]:
-    """Return what changes when a file is replaced or written; () when there is none."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return ()
-    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)

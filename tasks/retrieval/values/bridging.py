@@ -26,7 +26,7 @@ COMMON = frozenset({"yes", "no", "true", "false", "none", "other", "unknown", "a
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NOT_WORD_AT_ENDS = re.compile(r"^[\W_]+|[\W_]+$")
-_NUMBER = re.compile(r"[\d.,:/%+-]*\d[\d.,:/%+-]*")
+_NUMBER = re.compile(r"(?<![\d.,:/%+-])(?=[.,:/%+-]*+\d)[\d.,:/%+-]++")
 _SKIPPED = frozenset(
     """
     a about above after again against all also am an and any are as at be because been before being below between

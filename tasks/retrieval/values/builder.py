@@ -22,10 +22,11 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from tasks.database.database import Database
+from tasks.database.database import Database, require_content
 from tasks.database.engine import Values, engine_of
+from tasks.database.location import unreadable
 from tasks.database.sqlite.restrictions import tolerant_text
-from tasks.errors import DataError
+from tasks.errors import DataError, StoreError
 from tasks.files import atomic_write
 
 Progress = Callable[[str], None]
@@ -43,6 +44,12 @@ LONGEST_BUCKET = 14
 CACHE_KIB = 16_000
 """Memory that SQLite keeps pages in while building, for each of its files."""
 
+_UNREADABLE = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_NOTADB,
+)
 TOKENIZER = "\"unicode61 remove_diacritics 2 tokenchars '#$%&*+-./:=@\\^_|~'\""
 WORDS = (
     "CASE WHEN instr({0}, '.') OR instr({0}, ':') "
@@ -78,22 +85,30 @@ def build(database: Database, path: Path, progress: Progress | None = None) -> N
     """Write the index of a database to `path` atomically; other processes may do the same at the same time.
 
     Raises:
-        DataError: the database cannot be read, the file cannot be written, or SQLite lacks FTS5.
+        DatabaseUnavailableError: the database cannot be read now, or has changed.
+        StoreError: the file cannot be written.
+        DataError: SQLite lacks FTS5.
     """
-    engine = engine_of(database.location)
-    engine.require(database.location, database.id)
+    location = database.location
     require_fts5()
     if progress:
         progress(f"Indexing the values of {database.id}")
     try:
-        with (
-            atomic_write(path) as draft,
-            closing(engine.values(database.location)) as values,
-            closing(_opened(draft, values)) as index,
-        ):
-            _fill(index, database, values)
+        require_content(location, database.content)
+        values = engine_of(location).values(location)
+    except DataError as error:
+        raise unreadable(location, error) from error
+    try:
+        with closing(values), atomic_write(path) as draft:
+            with closing(_opened(draft, values)) as index:
+                _fill(index, database, values)
+            require_content(location, database.content)
+    except values.errors as error:
+        raise unreadable(location, error) from error
     except (sqlite3.Error, OSError) as error:
-        raise DataError(
+        if getattr(error, "sqlite_errorcode", None) in _UNREADABLE:  # the draft has not been read yet
+            raise unreadable(location, error) from error
+        raise StoreError(
             f'Database "{database.id}": the index of its values cannot be built in {path.parent} ({error}). '
             'Make room there, or do without values ("--set pipeline.prompt.values=rows").'
         ) from error

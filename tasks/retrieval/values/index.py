@@ -93,7 +93,7 @@ class ValueIndex:
         `progress` is called with a message before one is built: a million values take some three seconds.
 
         Raises:
-            DataError: the database cannot be read, the index cannot be written, or SQLite lacks FTS5.
+            CrosscheckError: the database cannot be read, the index cannot be written, or SQLite lacks FTS5.
         """
         path = folder / f"{database.digest}.sqlite"
         if not _is_whole(path):
@@ -226,7 +226,7 @@ class DatabaseValues:
         """Return the index, building it first where there is none; it stays open for other questions.
 
         Raises:
-            DataError: the database cannot be read, or the index cannot be written.
+            CrosscheckError: the database cannot be read, or the index cannot be written.
         """
         with _opening:
             index = _open.pop(self._path, None) or ValueIndex.open(self.database, self.folder, progress)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from tasks.errors import DatabaseUnavailableError
 from tasks.scoring.cost import percentile
 
 if TYPE_CHECKING:
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     from tasks.database.database import Database
     from tasks.database.sandbox.workers import SqlWorkers
 
-GoldClass = Literal["rows", "empty", "error", "timeout", "too_large", "missing_database"]
+GoldClass = Literal[
+    "rows", "empty", "error", "timeout", "too_large", "missing_database", "unreadable_database"
+]
 GOLD_CLASSES: tuple[GoldClass, ...] = get_args(GoldClass)
 FAULTS: frozenset[GoldClass] = frozenset({"error", "timeout", "too_large"})
 """Classes under which no prediction can be right."""
@@ -27,8 +30,9 @@ class GoldCheck:
         database_id: its database.
         sql: the SQL.
         found: "rows"; "empty" (ran, and returned no row: any other query without rows is right); "error";
-            "timeout"; "too_large"; "missing_database" (not run).
-        error: the database's message, "" where there is none.
+            "timeout"; "too_large"; "missing_database" (not run); "unreadable_database" (its file is damaged or gone, or
+            its server does not answer: whether the gold runs is not known).
+        error: the database's message, or why it cannot be read; "" where there is none.
         row_count: rows it returned; None where it did not finish.
         seconds: time it took; None where it was not run.
     """
@@ -73,6 +77,11 @@ class GoldReport:
         return tuple(check for check in self.checks if check.found in FAULTS)
 
     @property
+    def unreadable(self) -> tuple[GoldCheck, ...]:
+        """Gold whose database cannot be read."""
+        return tuple(check for check in self.checks if check.found == "unreadable_database")
+
+    @property
     def p95_s(self) -> float | None:
         """95th percentile of the seconds of those that were run; None of none."""
         return percentile(sorted(c.seconds for c in self.checks if c.seconds is not None), 95)
@@ -89,8 +98,8 @@ async def check_golds(
 ) -> tuple[GoldCheck, ...]:
     """Run every gold once and classify it, in file order.
 
-    `broken` are databases whose file is there but cannot be read, with the reason: their gold fails. `on_check` is
-    called with each result.
+    `broken` are databases whose file is there but cannot be read, with the reason. `on_check` is called with each
+    result.
     """
     unreadable = broken or {}
 
@@ -98,7 +107,9 @@ async def check_golds(
         if gold.database_id in databases:
             found = await _run(workers, databases[gold.database_id], gold, timeout_s)
         elif gold.database_id in unreadable:
-            found = GoldCheck(gold.id, gold.database_id, gold.sql, "error", unreadable[gold.database_id])
+            found = GoldCheck(
+                gold.id, gold.database_id, gold.sql, "unreadable_database", unreadable[gold.database_id]
+            )
         else:
             found = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
         if on_check:
@@ -118,7 +129,10 @@ async def check_golds(
 
 
 async def _run(workers: "SqlWorkers", database: "Database", gold: "Gold", timeout_s: float) -> GoldCheck:
-    execution = await workers.execute(database, gold.sql, rows=0, timeout_s=timeout_s)
+    try:
+        execution = await workers.execute(database, gold.sql, rows=0, timeout_s=timeout_s)
+    except DatabaseUnavailableError as error:
+        return GoldCheck(gold.id, gold.database_id, gold.sql, "unreadable_database", str(error))
     finished: GoldClass = "rows" if execution.row_count else "empty"
     return GoldCheck(
         gold.id,

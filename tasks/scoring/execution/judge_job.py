@@ -3,11 +3,15 @@
 Imported by every worker, so it imports nothing heavy; what needs a parser was worked out before.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.scoring.execution.rules import RULES, GoldOrder
 from tasks.scoring.execution.subset import SubsetGold
-from tasks.scoring.report import Verdict
+from tasks.scoring.report import Difference, Verdict
+
+MOST_COMPARED = 100_000
+"""Rows of a wrong result up to which it is found out how it differs from the gold's."""
 
 if TYPE_CHECKING:
     from tasks.database.sandbox.results import Result
@@ -92,6 +96,7 @@ def compare(session: "Session", job: JudgeJob) -> Compared:
                 if query.plain != query.sql:
                     other = session.run_known(query.plain, timeout_s=limit)
             correct[rule] = _is_right(rule, job, one, other)
+        wrong = not all(correct.values())
         verdicts.append(
             Verdict(
                 correct=correct,
@@ -100,9 +105,27 @@ def compare(session: "Session", job: JudgeJob) -> Compared:
                 row_count=result.row_count,
                 gold_status=status,
                 seconds=result.seconds,
+                gold_rows=gold.row_count if gold else None,
+                difference=_difference(gold, result) if wrong else "",
             )
         )
     return Compared(status, tuple(verdicts))
+
+
+def _difference(gold: "Result | None", predicted: "Result") -> Difference:
+    """Return how a result differs from the gold's."""
+    if gold is None or gold.status != "ok" or predicted.status != "ok":
+        return ""
+    if len(predicted.columns) != len(gold.columns):
+        return "missing_columns" if len(predicted.columns) < len(gold.columns) else "extra_columns"
+    if max(len(gold.rows), len(predicted.rows)) > MOST_COMPARED:
+        return "other_rows"
+    expected, found = Counter(map(repr, gold.rows)), Counter(map(repr, predicted.rows))
+    if expected == found:
+        return "row_order"
+    if found < expected:
+        return "missing_rows"
+    return "extra_rows" if expected < found else "other_rows"
 
 
 def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") -> "Result | None":

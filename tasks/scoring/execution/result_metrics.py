@@ -10,16 +10,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.registry import import_file
+from tasks.registry import USER_FILES, described, import_file
 from tasks.scoring.metric import Compare, Metric, QuestionValue, Rows
 
 if TYPE_CHECKING:
     from tasks.database.database import Database
     from tasks.database.sandbox.session import Session
     from tasks.database.sandbox.workers import SqlWorkers
-
-USER_FILES = "crosscheck_user_files."
-"""How the names of modules begin that `tasks.registry.import_file` imports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class Place:
     def of(cls, metric: Metric) -> "Place":
         """Return the place of a metric that compares results."""
         module = metric.compare.__module__ if metric.compare else ""
-        file = str(sys.modules[module].__file__) if module.startswith(USER_FILES) else ""
+        file = str(sys.modules[module].__file__) if module.startswith(f"{USER_FILES}.") else ""
         return cls(module, file, metric.name)
 
     def load(self) -> Compare:
@@ -61,7 +58,7 @@ def _value(place: Place, gold: Rows, predicted: Rows) -> QuestionValue:
         # copies: a user's function may sort what it is given, and the worker may keep the result
         return place.load()(list(gold), list(predicted))
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return described(error)
 
 
 async def measure_results(

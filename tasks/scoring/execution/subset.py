@@ -3,8 +3,8 @@
 Runs inside the sandboxed workers, so it imports nothing heavy. As published, each column is compared as a
 vector of its own, several gold results may be accepted, and further predicted columns do no harm. A gold SQL
 is one accepted result whose row order is ignored. A CSV file does not tell a number from the text of a number, nor NULL
-from the empty text, so predicted cells are read as the file's are (published: through a CSV file, too). Deviations:
-NULL equals NULL and nothing else (published: also 0), and numbers are sorted as numbers where the order is
+from the empty text, so predicted cells are read as the file's are (published: through a CSV file, too). NULL and NaN
+equal 0, as published: a SUM over no rows may be either. A deviation: numbers are sorted as numbers where the order is
 ignored (published: as text, so that 9.999 and 10 are no pair).
 """
 
@@ -16,12 +16,13 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from tasks.scoring.execution.cells import Row, comparable
 
 TOLERANCE = 1e-2
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]+)?\Z")
 LONGEST_NUMBER = 100
 """Characters of a cell that may be a number."""
 
@@ -88,6 +89,7 @@ def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order
     """Whether two columns hold the same values, numbers within the tolerance."""
     if len(gold) != len(predicted):
         return False
+    gold, predicted = [[0 if v is None or v != v else v for v in column] for column in (gold, predicted)]
     if not ignore_order:
         return all(_same(one, other) for one, other in zip(gold, predicted, strict=True))
     numbers, others = _split(gold)
@@ -119,7 +121,7 @@ def _split(values: Sequence[Any]) -> tuple[list[Any], list[Hashable]]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and value == value
+    return isinstance(value, int | float | Decimal) and value == value
 
 
 def _value(cell: str) -> Any:

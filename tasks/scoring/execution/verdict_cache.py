@@ -50,9 +50,12 @@ DECISIVE = (
     "tasks/database/duck/opening.py",
     "tasks/database/servers/gate.py",
     "tasks/database/servers/mysql_connection.py",
+    "tasks/database/servers/mysql_names.py",
     "tasks/database/servers/mysql_opening.py",
     "tasks/database/servers/postgresql_connection.py",
+    "tasks/database/servers/postgresql_names.py",
     "tasks/database/servers/postgresql_opening.py",
+    "tasks/database/servers/tokens.py",
     "tasks/database/servers/watchdog.py",
 )
 """The files that decide verdicts: a change of their code, docstrings and comments apart, forgets every verdict."""

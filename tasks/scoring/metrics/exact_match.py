@@ -1,7 +1,7 @@
 """Exact set match of Spider: two queries clause by clause, without values (Yu et al., 2018, section 4)."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tasks.database.schema import Schema
@@ -9,7 +9,7 @@ from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses
 from tasks.sql.hardness import grade
-from tasks.sql.spider_grammar import official_parser_reads
+from tasks.sql.spider.match import official_match
 from tasks.tables import TextTable
 from tasks.wording import counts, percent, shorten
 
@@ -64,24 +64,29 @@ def exact_match(run: ScoredRun) -> Measurement:
 @METRICS.register("exact_match_official")
 @metric("Exact set match, official parser", needs=("exact_match",), order=51)
 def exact_match_official(run: ScoredRun) -> Measurement:
-    """Match as the official evaluator does: what its parser cannot read (`tasks.sql.spider_grammar`) is no match."""
+    """Match as the official evaluator does (`tasks.sql.spider.match`): what it cannot read matches nothing."""
     matched: dict[str, bool] = {}
+    unread: list[str] = []
     here_only: list[str] = []
     there_only: list[str] = []
     for row in run.scored:
         schema = run.schemas.get(row.question.database_id)
         found = _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
-        matched[row.question.id] = found.officially
-        if not found.officially and not found.differing:
-            here_only.append(row.question.id)
-        if found.officially and found.differing:
+        matched[row.question.id] = bool(found.officially)
+        if not found.differing and not found.officially:
+            (unread if found.officially is None else here_only).append(row.question.id)
+        if found.differing and found.officially:
             there_only.append(row.question.id)
     total = Ratio(sum(matched.values()), len(run.scored))
     apart = "".join(
         f"; {_matches(len(ids))} {why}: {shorten(ids, MOST_IDS)}"
         for ids, why in (
-            (here_only, f"here only, its parser does not read {'it' if len(here_only) == 1 else 'them'}"),
-            (there_only, "there only, its parser drops OR in a join condition"),
+            (unread, f"here only, its parser does not read {'it' if len(unread) == 1 else 'them'}"),
+            (here_only, "here only, it compares nested queries as they are written"),
+            (
+                there_only,
+                "there only, it ignores OR in join conditions and takes columns with the same foreign key for one",
+            ),
         )
         if ids
     )
@@ -89,10 +94,16 @@ def exact_match_official(run: ScoredRun) -> Measurement:
         total,
         by_question=matched,
         further={
-            "exact_match_official/unread_matches": len(here_only),
+            "exact_match_official/unread_matches": len(unread),
+            "exact_match_official/matches_here_only": len(here_only),
             "exact_match_official/matches_there_only": len(there_only),
         },
-        data={**total.as_object(), "unread_matches": here_only, "matches_there_only": there_only},
+        data={
+            **total.as_object(),
+            "unread_matches": unread,
+            "matches_here_only": here_only,
+            "matches_there_only": there_only,
+        },
         lines=(f"Exact set match, official parser: {percent(total)} ({counts(total)}){apart}",),
     )
 
@@ -103,33 +114,27 @@ def _matches(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A predicted SQL and its gold: the gold's hardness, the clauses that differ, and the official parser's verdict."""
+    """A predicted SQL and its gold: the gold's hardness, the clauses that differ, and the official verdict.
+
+    The last is None where the official parser cannot read them.
+    """
 
     hardness: str
     differing: tuple[str, ...]
-    officially: bool
+    officially: bool | None
 
 
-_NOT_COMPARED = _Compared(UNGRADED, CLAUSES, officially=False)
+_NOT_COMPARED = _Compared(UNGRADED, CLAUSES, officially=None)
 
 
 @lru_cache(maxsize=20_000)
 def _compared(predicted: str | None, gold: str, schema: Schema) -> _Compared:
     one, other = clauses(predicted or "", schema), clauses(gold, schema)
-    hardness = grade(other) if other else UNGRADED
-    if one is None or other is None or predicted is None:
-        return replace(_NOT_COMPARED, hardness=hardness)
-    officially = (
-        not _differing(_without_or_in_joins(one), _without_or_in_joins(other))
-        and official_parser_reads(predicted, schema)
-        and official_parser_reads(gold, schema)
+    return _Compared(
+        grade(other) if other else UNGRADED,
+        CLAUSES if one is None or other is None else _differing(one, other),
+        official_match(predicted or "", gold, schema),
     )
-    return _Compared(hardness, _differing(one, other), officially)
-
-
-def _without_or_in_joins(query: Clauses) -> Clauses:
-    """Return a query as the official parser reads it: it drops OR, and what follows, in a join condition."""
-    return replace(query, on=replace(query.on, connectors=()))
 
 
 def differing_clauses(predicted: str | None, gold: str, schema: Schema) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.papers.dac_figures import dac_figures
-from tasks.scoring.papers.sea_figures import elimination_problem, sea_figures
+from tasks.scoring.papers.sea_figures import sea_figures
 from tasks.scoring.report import Measurement, Ratio, Value
 from tasks.tables import TextTable
 from tasks.wording import counts, percent
@@ -30,7 +30,7 @@ def figures(run: ScoredRun) -> Measurement:
         data={
             name: value.as_object() if isinstance(value, Ratio) else value for name, value in found.items()
         },
-        lines=(*_lines(found), *_unusable(found, elimination_problem(rows))),
+        lines=tuple(_lines(found)),
         tables=(_table(found),) if found else (),
     )
 
@@ -53,16 +53,6 @@ def _written(name: str, value: Value) -> str:
             f"{percent(value)} (mean over {value.total:,g} questions)" if "/macro_" in name else counts(value)
         )
     return f"{value:.2f}"
-
-
-def _unusable(found: Mapping[str, Value], problem: str) -> Iterator[str]:
-    """Yield a line if the eliminator gave no usable answer to some questions."""
-    asked, kept = (found.get(f"sea/bias_elimination/{name}") for name in ("asked", "kept"))
-    if kept:
-        yield (
-            f"SEA-SQL: the eliminator gave no usable answer to {kept:,} of {asked:,} questions, and their preliminary "
-            f"SQL was kept; most often: {problem}"
-        )
 
 
 def _table(found: Mapping[str, Value]) -> TextTable:

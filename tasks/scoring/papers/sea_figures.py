@@ -33,17 +33,6 @@ def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
     }
 
 
-def elimination_problem(scores: Sequence[QuestionScore]) -> str:
-    """Return why the eliminator gave no usable answer, as most of such questions have it; "" where it always did."""
-    notes = Counter(
-        value.note
-        for score in scores
-        for value in stage_values(score, ELIMINATION, _ELIMINATION)[:1]
-        if value.outcome == "kept"
-    )
-    return notes.most_common(1)[0][0] if notes else ""
-
-
 def _elimination(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
     found = [value for score in scored for value in stage_values(score, ELIMINATION, _ELIMINATION)[:1]]
     if not found:

@@ -161,7 +161,7 @@ def efficiency(runs: tuple[PaperRun, ...]) -> PaperTable:
     grades = grades_of(runs)
     rows = []
     for run in runs:
-        for key, name in (("ves", "VES"), ("r_ves", "R-VES")):
+        for key, name in (("ves", "VES"), ("ves_fetched", "VES with fetching"), ("r_ves", "R-VES")):
             rows.append((f"{run.name}: {name}", [_efficiency(run, key, grade) for grade in grades]))
             median = [_efficiency(run, f"{key}_median", grade) for grade in grades]
             rows.append((f"{run.name}: {name} of median times", median))

@@ -37,6 +37,7 @@ async def compare_candidates(
         ),
         BetterReply,
         temperature=pair.temperature,
+        otherwise="neither query was preferred",
     )
     if reply is None:
         return Preference("neither")

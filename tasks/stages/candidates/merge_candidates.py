@@ -43,7 +43,7 @@ async def merge_candidates(
         SqlReply,
         temperature=request.temperature,
     )
-    answer = sql_answer(reply, backbone)
+    answer = sql_answer(reply, backbone, otherwise="the vote's query was kept")
     if answer.sql is None or not (await runner.run(answer.sql, 0)).ok:
         backbone.note(f"{answer.note or 'the merged query does not run'}; the vote's was kept")
         return Merged(sqls[0], "kept")

@@ -63,7 +63,7 @@ async def dac_correction(
         sample=request.round,
         temperature=request.temperature,
     )
-    answer = sql_answer(reply, backbone)
+    answer = sql_answer(reply, backbone, otherwise="the SQL before it was kept")
     if answer.sql is None:
         backbone.note(f"{answer.note}; the SQL before it was kept")
         return Revision(feedback.kind, sql, "unreadable", note=answer.note)

@@ -44,6 +44,7 @@ async def entity_linking(
             sql=sql or "",
         ),
         AlignmentReply,
+        otherwise="linked by names alone",
     )
     given = [Given(one.token, one.entity, one.type) for one in reply.alignment] if reply else []
     resolved = resolve_given(

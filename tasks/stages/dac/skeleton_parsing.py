@@ -11,6 +11,8 @@ from tasks.stage import stage
 from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer
 
+NO_SKELETON = "no skeleton was parsed"
+
 
 @stage(version=3, prompts=("skeleton_parsing",))
 async def skeleton_parsing(
@@ -35,10 +37,11 @@ async def skeleton_parsing(
         ),
         SqlReply,
     )
-    answer = sql_answer(reply, backbone)
+    answer = sql_answer(reply, backbone, otherwise=NO_SKELETON)
     if answer.sql is None:
         return ParsedSkeleton(None, note=answer.note)
     reading = read_skeleton(answer.sql, dialect)
     if reading.text is None:
         backbone.note(f"the SQL for the skeleton cannot be parsed: {reading.reason}")
+        backbone.fall_back(NO_SKELETON)
     return ParsedSkeleton(reading.text, answer.sql, reading.reason)

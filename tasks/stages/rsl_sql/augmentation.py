@@ -30,6 +30,7 @@ async def augmentation_elements(
             hints=(),
         ),
         LinkReply,
+        otherwise="no element was named",
     )
     link = read_link(view.schema, reply.tables, reply.columns) if reply else Link()
     if link.dropped:
@@ -47,6 +48,7 @@ async def augmentation_keywords(
             "augmentation_keywords", question=question, dialect=view.dialect_name, parts=view.render()
         ),
         KeywordsReply,
+        otherwise="no keyword was named",
     )
     return _on_one_line(reply.sql_keywords) if reply else ()
 
@@ -55,7 +57,9 @@ async def augmentation_keywords(
 async def augmentation_conditions(question: Question, backbone: MeteredBackbone) -> tuple[str, ...]:
     """Return H_C: the question's conditions, from its text alone; none, with a note, when no reply could be read."""
     reply = await backbone.ask_json(
-        prompts.messages("augmentation_conditions", question=question), ConditionsReply
+        prompts.messages("augmentation_conditions", question=question),
+        ConditionsReply,
+        otherwise="no condition was named",
     )
     return _on_one_line(reply.conditions) if reply else ()
 

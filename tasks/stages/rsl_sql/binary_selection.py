@@ -32,6 +32,7 @@ async def binary_selection(
     sql1, sql2 = candidates.sql1, candidates.sql2
     if sql1 is None or sql2 is None:
         backbone.note(f"{_missing(candidates)}: nothing to select from")
+        backbone.fall_back("there was nothing to select from")
         return Selection(sql2 or sql1, "second" if sql2 else "first", "default")
     first = await runner.run(sql1, settings.rows_shown)
     second = await runner.run(sql2, settings.rows_shown)
@@ -52,7 +53,7 @@ async def binary_selection(
         ),
         SqlReply,
     )
-    answer = sql_answer(reply, backbone)
+    answer = sql_answer(reply, backbone, otherwise="SQL2 was kept")
     if answer.sql is None:
         backbone.note(f"{answer.note}; SQL2 was kept")
         return Selection(sql2, "second", "default")

@@ -36,6 +36,7 @@ async def forward_link(
             hints=shown_columns(view.schema, earlier),
         ),
         LinkReply,
+        otherwise="nothing was linked",
     )
     link = read_link(view.schema, reply.tables, reply.columns) if reply else Link()
     if link.dropped:

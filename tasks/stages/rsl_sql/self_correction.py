@@ -63,7 +63,7 @@ async def self_correction(
             )
             conversation = (*conversation, Message("user", turn))
         reply = await backbone.ask_json(conversation, SqlReply)
-        answer = sql_answer(reply, backbone)
+        answer = sql_answer(reply, backbone, otherwise="the SQL before it was kept")
         rounds += 1
         if answer.sql is None:
             backbone.note(f"round {rounds}: {answer.note}; the SQL before it was kept")

@@ -34,7 +34,10 @@ async def bias_elimination(
     execution = await runner.run(sql, rows=settings.rows_shown)
     text = elimination_prompt(question, view, sql, execution, settings.rows_shown).text
     try:
-        reply = await backbone.complete(Request((Message("user", text),), temperature=0.0))
+        reply = await backbone.complete(
+            Request((Message("user", text),), temperature=0.0),
+            lambda reply: read_elimination(reply, sql, view.dialect).outcome != "kept",
+        )
     except BackboneError as error:
         if error.transient or error.fatal:
             raise
@@ -42,7 +45,9 @@ async def bias_elimination(
     else:
         elimination = read_elimination(reply, sql, view.dialect)
     if elimination.outcome == "kept":
-        backbone.note(f"{elimination.note}; the preliminary SQL was kept")
+        kept = f"{elimination.note}; the preliminary SQL was kept"
+        backbone.note(kept)
+        backbone.fall_back(kept)
     return elimination
 
 

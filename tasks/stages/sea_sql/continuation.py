@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from tasks.backbone.metered import READINGS, MeteredBackbone
+from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
 from tasks.backbone.replies.json_text import fenced, without_thoughts
 from tasks.backbone.replies.reading import read_sql
@@ -22,15 +22,9 @@ async def ask_continuation(backbone: MeteredBackbone, messages: Sequence[Message
     Raises:
         BackboneError: there is no answer.
     """
-    text = ""
-    for sample in range(READINGS):
-        text = await backbone.ask_text(messages, sample=sample)
-        sql = read_continuation(text.encode("utf-8", "replace").decode(), dialect)
-        if sql is not None:
-            return Answer(sql)
-    start = " ".join(text[:80].split())
-    backbone.note(f'no SQL in the reply, twice: "{start}"' if start else "reply empty twice")
-    return Answer(None, "the reply held no SQL")
+    return await backbone.ask_sql(
+        messages, lambda text: read_continuation(text.encode("utf-8", "replace").decode(), dialect)
+    )
 
 
 def read_continuation(text: str, dialect: str) -> str | None:

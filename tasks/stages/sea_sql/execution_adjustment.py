@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
-from tasks.backbone.replies.reading import read_sql
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.records import Correction, Question
@@ -15,6 +14,7 @@ from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
 from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import outcome_of, show_result
+from tasks.stages.sql_answer import sql_answer
 
 LONGEST_REASON = 600
 """Characters of a reason that are remembered: it is shown again in every later round."""
@@ -72,7 +72,7 @@ async def execution_adjustment(
         corrected = await correct(question, view, memory, rounds, backbone)
         rounds, is_new = rounds + 1, corrected is not None
         if corrected is None:
-            backbone.note(f"round {rounds}: the reply held no SQL; the one before it was kept")
+            backbone.note(f"round {rounds}: the SQL before it was kept")
         else:
             sql, result = corrected, await runner.run(corrected, rows=0)
     return Correction(sql, rounds, before, outcome_of(result))
@@ -85,7 +85,7 @@ async def reflect(
     text = await backbone.ask_text(_messages("execution_reflection", question, view, memory))
     reason = " ".join(text.encode("utf-8", "replace").decode().split())
     if not reason:
-        backbone.note("no reason was given for a failure")
+        backbone.count_unusable("no reason was given for a failure")
         return NO_REASON
     return reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]}..."
 
@@ -100,7 +100,7 @@ async def correct(
     reply = await backbone.ask_json(
         _messages("execution_correction", question, view, memory), SqlReply, sample=round
     )
-    return read_sql(reply.sql) if reply else None
+    return sql_answer(reply, backbone, otherwise="the SQL before it was kept").sql
 
 
 def _messages(

@@ -64,6 +64,7 @@ def _side(side: Side) -> dict[str, Any]:
             "paid_tokens": {"input": cost.input_tokens, "output": cost.output_tokens},
             "tokens": {"input": side.input_tokens, "output": side.output_tokens},
             "cost_usd": cost.cost_usd,
+            "from_scratch_usd": cost.from_scratch_usd,
             "call_p50_seconds": cost.p50_s,
             "call_p95_seconds": cost.p95_s,
         },

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from tasks.errors import ConfigurationError, did_you_mean
+from tasks.scoring.degradation import find_degradation
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison
 from tasks.tracking.evaluation import REROLLED, Unfinished
@@ -19,10 +20,20 @@ def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
     It is the wanted one, or else the headline rule that both runs share.
 
     Raises:
-        ConfigurationError: the runs are of different benchmarks, revisions or question files, or were not judged
-            by a common rule.
+        ConfigurationError: the runs are of different benchmarks, revisions, question files or databases, or were not
+            judged by a common rule.
     """
     _check_questions(a, b)
+    changed = changed_databases(a, b)
+    if changed and a.run.engine == b.run.engine:
+        raise ConfigurationError(
+            f"These runs cannot be compared: {counted(len(changed), 'database')} changed between them "
+            f"({_named(changed)}).\n"
+            f"  {a.run.run_id} ({a.run.name}): sha256 {a.run.databases[changed[0]]}\n"
+            f"  {b.run.run_id} ({b.run.name}): sha256 {b.run.databases[changed[0]]}\n"
+            "A difference of their scores would be a difference of the data. Evaluate both on the same databases: the "
+            "same command reuses the replies that were paid for."
+        )
     known = [rule for rule in _rules(a) if rule in _rules(b)]
     if wanted is not None:
         if wanted not in known:
@@ -56,6 +67,11 @@ def _check_questions(a: StoredRun, b: StoredRun) -> None:
         "A difference of their scores would be a difference of the questions. Evaluate both on the same benchmark, "
         'revision and question file; "crosscheck runs" lists what there is.'
     )
+
+
+def changed_databases(a: StoredRun, b: StoredRun) -> list[str]:
+    """Return the databases that both runs used, with other content."""
+    return [name for name, digest in a.run.databases.items() if b.run.databases.get(name, digest) != digest]
 
 
 def _rules(stored: StoredRun) -> list[str]:
@@ -109,6 +125,8 @@ def _about_both(a: StoredRun, b: StoredRun, rule: str) -> Iterator[str]:
             f"A was executed by {engines[0]}, B by {engines[1]}: functions differ between versions, "
             "so some flips may not be the model's doing."
         )
+        if changed := changed_databases(a, b):
+            yield f"The content of {counted(len(changed), 'database')} is not the same in A and B: {_named(changed)}."
     limits = [_benchmark(stored).get("timeout_s") for stored in (a, b)]
     if limits[0] != limits[1]:
         yield f"A query was stopped after {limits[0]} s in A and after {limits[1]} s in B."
@@ -136,6 +154,9 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
             f"{letter} is re-rolled: some questions were asked again after their answers were judged, which tends to "
             "raise its score. It is no fair match for a run that had one try."
         )
+    degradation = find_degradation(row.outcome for row in rows)
+    if degradation.affected:
+        yield f"{letter} is not the whole pipeline. {' '.join(degradation.sentences)}"
     lost = [row for row in rows if row.outcome.mendable]
     if lost:
         yield (

@@ -52,7 +52,9 @@ def compare(
         Pair(row, rows_b[id_], right_a[id_], right_b[id_]) for id_, row in rows_a.items() if id_ in rows_b
     ]
     scores, why_not = [(pair.a, pair.b) for pair in pairs], why_not_ranked(a, b)
-    result = ranked(compare_runs(right_a, right_b, confidence=confidence), why_not, scores)
+    names = _names(a.run, b.run)
+    test = replace(compare_runs(right_a, right_b, confidence=confidence), name_a=names[0], name_b=names[1])
+    result = ranked(test, why_not, scores)
     quarantined = tuple(id_ for id_ in (_quarantine(a) | _quarantine(b)) if id_ in rows_a and id_ in rows_b)
     return RunComparison(
         rule=chosen,
@@ -77,6 +79,17 @@ def compare(
         ),
         corrected=compare_corrected(a, b, scores, chosen, confidence, why_not),
     )
+
+
+def _names(a: EvaluationRun, b: EvaluationRun) -> tuple[str, str]:
+    """Return what tells two runs apart: their backbones, pipelines or both; their letters if these are equal."""
+    if (a.backbone, a.pipeline) == (b.backbone, b.pipeline):
+        return "A", "B"
+    if a.pipeline == b.pipeline:
+        return a.backbone, b.backbone
+    if a.backbone == b.backbone:
+        return a.pipeline, b.pipeline
+    return f"{a.backbone} | {a.pipeline}", f"{b.backbone} | {b.pipeline}"
 
 
 def _scored(stored: StoredRun) -> dict[str, QuestionScore]:

@@ -1,14 +1,18 @@
 """The latest run of each backbone and pipeline, ranked by its score among runs of the same questions."""
 
 import datetime
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tasks.scoring.report import Cost, Ratio
 from tasks.scoring.significance import CONFIDENCE, wilson
+from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.warehouse.runs import StoredRun, Warehouse
-from tasks.wording import counted
+from tasks.wording import counted, shorten
+
+MOST_IDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,8 @@ class Standing:
     Attributes:
         run_id: the run.
         backbone, pipeline: their names.
-        changed: settings that differ from the defaults of these names, `key=value, ...`; "" for none.
+        changed: settings that differ from the defaults of these names, `key=value, ...`, or the file of predictions
+            that were made elsewhere; "" for none.
         label: what the user wrote on the run, "" for nothing.
         started: when, with time zone.
         ex: its execution accuracy; None where nothing was scored.
@@ -52,7 +57,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Runs that can be ranked against each other: the same questions of one benchmark, scored by one rule.
+    """Runs that can be ranked against each other: the same questions and databases of one benchmark, and one rule.
 
     Attributes:
         benchmark, revision, rule: of the runs.
@@ -60,6 +65,8 @@ class Board:
         of: how many the benchmark has; None where unknown.
         ranked: the best first.
         not_ranked: the newest first.
+        apart: what tells it from boards of the same benchmark, revision, rule and number of questions; "" where there
+            are none.
     """
 
     benchmark: str
@@ -69,12 +76,15 @@ class Board:
     of: int | None
     ranked: tuple[Standing, ...]
     not_ranked: tuple[Standing, ...]
+    apart: str = ""
 
     @property
     def title(self) -> str:
-        """Benchmark, revision, rule, and how many of its questions."""
+        """Benchmark, revision, rule, how many of its questions, and which where there are other boards like it."""
         part = f" of {self.of:,}" if self.of and self.of != self.questions else ""
-        return f"{self.benchmark}, revision {self.revision}, rule {self.rule}, {self.questions:,}{part} questions"
+        asked = f"{self.questions:,}{part} questions" if part else counted(self.questions, "question")
+        apart = f" ({self.apart})" if self.apart else ""
+        return f"{self.benchmark}, revision {self.revision}, rule {self.rule}, {asked}{apart}"
 
     @property
     def unscored(self) -> str:
@@ -91,9 +101,9 @@ class Board:
 def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Board, ...]:
     """Return the boards, of one benchmark or of all, by benchmark, those with more questions first.
 
-    Of each backbone, pipeline and set of changed settings, a board has the latest run that may be ranked, and the
-    latest that may not: it was not finished, has questions that can be asked again, saw the gold, was re-rolled, or was
-    scored against translated gold.
+    Of each backbone, pipeline, and set of changed settings or file of predictions, a board has the latest run that may
+    be ranked, and the latest that may not: it was not finished, has questions that can be asked again, saw the gold,
+    was re-rolled, or was scored against translated gold.
     """
     runs = [
         stored
@@ -104,19 +114,41 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
     groups: dict[tuple[Any, ...], list[StoredRun]] = {}
     for stored in runs:
         run = stored.run
-        key = (run.benchmark, run.revision, run.rule, asked.get(run.run_id, run.run_id))
+        databases = tuple(sorted(run.databases.items()))
+        key = (run.benchmark, run.revision, run.rule, asked.get(run.run_id, run.run_id), databases)
         groups.setdefault(key, []).append(stored)
-    boards = [_board(members) for members in groups.values()]
+    boards = _told_apart([(_board(members), members[0].run) for members in groups.values()], asked, warehouse)
     return tuple(
         sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))
     )
 
 
+def _told_apart(
+    boards: Sequence[tuple[Board, EvaluationRun]], asked: Mapping[str, str], warehouse: Warehouse
+) -> list[Board]:
+    """Say of boards with the same title in what they differ: question file, questions, databases."""
+    alike: dict[str, list[EvaluationRun]] = {}
+    for board, run in boards:
+        alike.setdefault(board.title, []).append(run)
+    found = []
+    for board, run in boards:
+        others = [other for other in alike[board.title] if other is not run]
+        parts = []
+        if any(other.question_sha256 != run.question_sha256 for other in others):
+            parts.append(f"{run.question_file.rpartition('/')[2]}, sha256 {run.question_sha256[:8]}")
+        elif any(asked.get(other.run_id) != asked.get(run.run_id) for other in others):
+            ids = shorten(warehouse.question_ids(run.run_id), MOST_IDS)
+            parts.append(f"questions {ids or 'removed'}, selection {asked.get(run.run_id, '')[:8]}")
+        if any(other.databases != run.databases for other in others):
+            digest = hashlib.sha256(repr(sorted(run.databases.items())).encode()).hexdigest()
+            parts.append(f"databases {digest[:8]}")
+        found.append(replace(board, apart="; ".join(parts)))
+    return found
+
+
 def _board(newest_first: Sequence[StoredRun]) -> Board:
     standings = [_standing(stored) for stored in newest_first]
-    ranked = sorted(
-        _latest(each for each in standings if not each.why_unranked), key=lambda each: -_score(each)
-    )
+    ranked = sorted(_latest(each for each in standings if not each.why_unranked), key=_order)
     scores = [_score(each) for each in ranked]
     run = newest_first[0].run
     return Board(
@@ -131,11 +163,17 @@ def _board(newest_first: Sequence[StoredRun]) -> Board:
 
 
 def _latest(newest_first: Iterable[Standing]) -> list[Standing]:
-    """Return the first of each backbone, pipeline and changed settings."""
+    """Return the first of each backbone, pipeline, and changed settings or file of predictions."""
     found: dict[tuple[str, str, str], Standing] = {}
     for each in newest_first:
         found.setdefault((each.backbone, each.pipeline, each.changed), each)
     return list(found.values())
+
+
+def _order(standing: Standing) -> tuple[float, float]:
+    """Return the order on a board: by score, and of equal scores the cheapest from scratch first."""
+    usd = standing.cost.from_scratch_usd
+    return -_score(standing), float("inf") if usd is None else usd
 
 
 def _score(standing: Standing) -> float:
@@ -150,7 +188,7 @@ def _standing(stored: StoredRun) -> Standing:
         run.run_id,
         run.backbone,
         run.pipeline,
-        run.tags.get("changed", ""),
+        _file(run) if run.made_elsewhere else run.tags.get("changed", ""),
         run.tags.get("name", ""),
         run.started,
         _ratio(ex),
@@ -160,12 +198,20 @@ def _standing(stored: StoredRun) -> Standing:
             input_tokens=tokens.get("input"),
             output_tokens=tokens.get("output"),
             cost_usd=summary.get("cost_usd"),
+            by_endpoint=summary.get("cost_by_endpoint"),
+            from_scratch_usd=summary.get("from_scratch_usd"),
         ),
         _ratio(summary.get("ex_corrected")),
         candidates.get("n"),
         _ratio(candidates.get(f"pass@{candidates.get('n')}")),
         why_unranked=_why_unranked(stored),
     )
+
+
+def _file(run: EvaluationRun) -> str:
+    """Return a run's file of predictions and its content: files of different systems often have one name."""
+    file = run.settings.get("backbone") or {}
+    return f"{file.get('file', '')} (sha256 {str(file.get('sha256', ''))[:8]})"
 
 
 def _ratio(share: Mapping[str, Any] | None) -> Ratio | None:
@@ -193,6 +239,7 @@ def as_object(boards: Sequence[Board]) -> dict[str, Any]:
                 "rule": board.rule,
                 "questions": board.questions,
                 "of": board.of,
+                "apart": board.apart or None,
                 "ranked": [_as_object(each) for each in board.ranked],
                 "not_ranked": [_as_object(each) for each in board.not_ranked],
             }

@@ -18,6 +18,7 @@ COLUMNS = (
     "metrics.`questions/failed`",
     "metrics.`usage/calls`",
     "metrics.`usage/cost_usd`",
+    "metrics.`usage/from_scratch_usd`",
     "tags.`status`",
 )
 """Columns of the run table; MLflow puts metrics before tags and sorts each by name."""
@@ -125,10 +126,15 @@ _CARDS = {
     "Score": (
         _bar("ex"),
         _line("ex_by_stage"),
-        _scatter("usage/cost_usd", "ex"),
+        _scatter("usage/from_scratch_usd", "ex"),
         _bar("questions/failed"),
         _parallel(("Backbone", "Pipeline"), ("ex",)),
     ),
-    "What it took": (_bar("usage/cost_usd"), _bar("usage/calls"), _bar("usage/seconds")),
+    "What it took": (
+        _bar("usage/from_scratch_usd"),
+        _bar("usage/cost_usd"),
+        _bar("usage/calls"),
+        _bar("usage/seconds"),
+    ),
 }
 """The charts that come first, by section."""

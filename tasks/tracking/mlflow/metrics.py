@@ -67,7 +67,11 @@ def _plain(report: Report) -> dict[str, Value | None]:
         "questions/mendable": report.mendable,
         "questions/database_missing": sum(report.missing_databases.values()),
         "questions/gold_fault": len(report.gold_faults),
+        "questions/degraded": report.degradation.affected,
     }
+    for each in report.degradation.stages:
+        values[f"stage_unreadable/{each.stage}"] = Ratio(each.unreadable, each.replies)
+        values[f"stage_fallbacks/{each.stage}"] = each.fallbacks
     values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
     for name, found in report.measurements.items():
         values |= {name: found.value} | dict(found.further)
@@ -89,7 +93,12 @@ def _usage(cost: Cost) -> dict[str, Value | None]:
         "cached_input_tokens": cost.cached_input_tokens,
         "output_tokens": cost.output_tokens,
         "reasoning_tokens": cost.reasoning_tokens,
-        "cost_usd": None if cost.cost_usd is None else float(f"{cost.cost_usd:.6g}"),
+        "cost_usd": _dollars(cost.cost_usd),
+        "from_scratch_usd": _dollars(cost.from_scratch_usd),
         "call_p50_seconds": cost.p50_s,
         "call_p95_seconds": cost.p95_s,
     }
+
+
+def _dollars(usd: float | None) -> float | None:
+    return None if usd is None else float(f"{usd:.6g}")

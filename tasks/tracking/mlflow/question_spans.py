@@ -79,7 +79,14 @@ def _stage(score: QuestionScore, record: StageRecord, exchanges: Exchanges) -> Q
         outputs=record.value,
         seconds=record.seconds,
         error=record.error,
-        attributes=_known(restored=record.restored, notes=list(record.notes)),
+        attributes=_known(
+            restored=record.restored,
+            notes=list(record.notes),
+            replies=record.replies,
+            unreadable=record.unreadable,
+            fallback=record.fallback or None,
+            skipped=record.skipped or None,
+        ),
         parts=tuple(_calls(score.question.id, record, exchanges)),
     )
 
@@ -100,9 +107,12 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
                 restored=record.restored,
                 input_tokens=usage.input,
                 cached_input_tokens=usage.cached_input,
+                cache_write_tokens=usage.cache_write,
                 output_tokens=usage.output,
                 reasoning_tokens=usage.reasoning,
                 cost_usd=call.cost_usd,
+                cost_source=call.cost_source,
+                from_scratch_usd=call.from_scratch_usd,
                 retries=call.retries,
                 parse=call.parse,
                 request=call.request,

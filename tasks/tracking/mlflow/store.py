@@ -138,7 +138,9 @@ def reason_of(error: BaseException) -> str:
     """Return the error message of MLflow or the network as one short sentence, without passwords."""
     lines = str(redact(str(error))).strip().splitlines()
     text = lines[0] if lines else type(error).__name__
-    unreachable = re.search(r"HTTPS?ConnectionPool\(host='([^']*)', port=(\d+)\).*?Caused by (\w+)", text)
+    unreachable = re.search(
+        r"HTTPS?ConnectionPool\(host='([^']{0,300}+)', port=(\d+)\).{0,2000}?Caused by (\w+)", text
+    )
     if unreachable:
         host, port, kind = unreachable.groups()
         return f"no server answers at {host}:{port} ({kind})."

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.scoring.report import QuestionScore, Report
+from tasks.scoring.report import QuestionScore, Report, is_right
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,37 +14,50 @@ class TraceChoice:
     Attributes:
         whole: with their stages and model calls.
         brief: with their question, answer and verdict only.
-        failed: how many questions failed.
+        scored: how many questions are scored.
+        failed: how many questions failed or have a wrong answer.
         failed_traced: how many of those are in `whole`.
         sampled: how many are in `whole` as a part of the sample, whether they failed or not.
     """
 
     whole: tuple[QuestionScore, ...]
     brief: tuple[QuestionScore, ...]
+    scored: int
     failed: int
     failed_traced: int
     sampled: int
 
+    @property
+    def is_sample(self) -> bool:
+        """Whether scored questions are without a trace, so that shares of the traces are not those of the run."""
+        return len(self.whole) + len(self.brief) < self.scored
+
     def __str__(self) -> str:
+        if len(self.whole) == self.scored:
+            return f"traces: all {self.scored} scored questions"
         shown = (
-            f"traces: {self.failed_traced} of {self.failed} failed questions, and a sample of {self.sampled}, the "
-            "same in every run"
+            f"traces: {self.failed_traced} of {self.failed} questions that are wrong or failed, and a sample of "
+            f"{self.sampled}, the same in every run; shares in MLflow's Traces tab are of these, not of the run"
         )
         return f"{shown}; {len(self.brief)} others without their stages" if self.brief else shown
 
 
 def choose(report: Report, *, failed: int, sample: int, all_scored: bool = False) -> TraceChoice:
-    """Choose at most so many failed questions, and a sample, by the questions' ids alone.
+    """Choose at most so many failed or wrong questions, the failed ones first, and a sample by the ids alone.
 
     Runs of the same questions so show the same sample. `all_scored`: every other scored question is traced briefly.
     """
     rows = [row for row in report.rows if row.executable]
     sampled = sample_of((row.question.id for row in rows), sample)
     failures = [row.question.id for row in rows if is_failed(row)]
+    wrong = [row.question.id for row in rows if not (is_failed(row) or is_right(row.final, report.rule))]
     traced = sample_of(failures, failed)
+    traced |= sample_of(wrong, max(failed - len(traced), 0))
+    failures += wrong
     whole = tuple(row for row in rows if row.question.id in sampled | traced)
     brief = tuple(row for row in rows if row.question.id not in sampled | traced) if all_scored else ()
-    return TraceChoice(whole, brief, len(failures), len((sampled | traced) & set(failures)), len(sampled))
+    failed_traced = len((sampled | traced) & set(failures))
+    return TraceChoice(whole, brief, len(rows), len(failures), failed_traced, len(sampled))
 
 
 def is_failed(row: QuestionScore) -> bool:

@@ -6,7 +6,6 @@ second. The ways are known here when the run ends, so many traces are sent at on
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.question_spans import Exchanges, QuestionSpan, question_span
 from tasks.tracking.mlflow.store import Store, attempt
 from tasks.tracking.mlflow.trace_choice import TraceChoice
-from tasks.tracking.parameters import redact
+from tasks.tracking.parameters import redact, secrets_of
 from tasks.tracking.predictions import status
 from tasks.tracking.summary import Tracked
 from tasks.wording import storable
@@ -44,7 +43,8 @@ def log_traces(
         return ""
     if tracked.run_id is None or tracked.experiment_id is None:
         return "there is no MLflow run to link them with."
-    maker = _Maker(run, tracked.run_id, tracked.experiment_id)
+    verdict = "correct (sample)" if choice.is_sample else "correct"
+    maker = _Maker(run, tracked.run_id, tracked.experiment_id, verdict)
     scores = [(score, exchanges) for score in choice.whole] + [(score, None) for score in choice.brief]
     return attempt(store, lambda _: _send(store, maker, scores), seconds=60)
 
@@ -71,12 +71,13 @@ class _Trace:
 class _Maker:
     """Makes traces of one run. Their ids follow from the run's and the question's."""
 
-    def __init__(self, run: EvaluationRun, run_id: str, experiment_id: str) -> None:
+    def __init__(self, run: EvaluationRun, run_id: str, experiment_id: str, verdict: str) -> None:
         self._run = run
         self._run_id = run_id
+        self._verdict = verdict
         self.experiment_id = experiment_id
         backbone: Mapping[str, Any] = run.settings.get("backbone", {})
-        self._secret = os.environ.get(str(backbone.get("api_key_env") or ""), "")
+        self._secrets = secrets_of(backbone)
         self._started_ns = int(run.started.timestamp() * 1000) * 1_000_000
 
     def make(self, score: QuestionScore, exchanges: Exchanges | None) -> _Trace:
@@ -124,7 +125,7 @@ class _Maker:
         gold = storable(score.gold_sql)
         return [
             Feedback(
-                "correct",
+                self._verdict,
                 correct,
                 rationale=self._safe(span.error or why),
                 source=source,
@@ -158,7 +159,7 @@ class _Maker:
                 "start_time_unix_nano": start_ns,
                 "end_time_unix_nano": end_ns,
                 "attributes": {
-                    name: self._safe(json.dumps(redact(value, self._secret), ensure_ascii=False))
+                    name: self._safe(json.dumps(redact(value, *self._secrets), ensure_ascii=False))
                     for name, value in attributes.items()
                     if value is not None
                 },
@@ -179,7 +180,10 @@ class _Maker:
         return {"name": "exception", "time_unix_nano": at_ns, "attributes": attributes}
 
     def _usage(self, span: QuestionSpan) -> dict[str, Any]:
-        """Return what MLflow adds up: the tokens that this run paid for."""
+        """Return what MLflow adds up: the tokens that this run paid for, and their cost.
+
+        Without a cost, MLflow would compute one from its own list of prices, all input at the full price.
+        """
         if span.kind != "CHAT_MODEL":
             return {}
         attributes = span.attributes
@@ -188,16 +192,21 @@ class _Maker:
             "input_tokens": sent,
             "output_tokens": received,
             "total_tokens": (sent or 0) + (received or 0),
+            "cache_read_input_tokens": attributes.get("cached_input_tokens"),
+            "cache_creation_input_tokens": attributes.get("cache_write_tokens"),
         }
+        usage = {name: count for name, count in usage.items() if count is not None}
         known = attributes["paid"] and sent is not None and received is not None
+        usd = attributes.get("cost_usd")
         return {
             "mlflow.llm.model": span.name,
             "mlflow.message.format": "openai",
             "mlflow.chat.tokenUsage": usage if known else None,
+            "mlflow.llm.cost": {"total_cost": usd} if attributes["paid"] and usd is not None else None,
         }
 
     def _safe(self, text: str) -> str:
-        return storable(str(redact(text, self._secret)))
+        return storable(str(redact(text, *self._secrets)))
 
 
 def _hex(text: str, length: int) -> str:

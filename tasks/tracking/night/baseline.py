@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.scoring.degradation import find_degradation
 from tasks.scoring.metrics.corrected import corrected_ex, differing
 from tasks.scoring.report import Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs
@@ -63,7 +64,15 @@ def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gat
         return entry
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
     header = find_run(entry.run_id, runs)
-    entry = replace(entry, rule=current.run.rule, trend=_trend(header, runs), **_corrected(current))
+    degradation = find_degradation(row.outcome for row in current.rows)
+    entry = replace(
+        entry,
+        rule=current.run.rule,
+        trend=_trend(header, runs),
+        degraded=degradation.share,
+        degradation=degradation.sentences,
+        **_corrected(current),
+    )
     if not entry.problem:
         entry = replace(entry, problem=_too_many_failures(current, gate))
     if why := current.run.why_unranked:

@@ -9,23 +9,25 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.significance import PairedTest, holm_of_known, wilson
 from tasks.scoring.trend import Trend
 from tasks.settings.night import Gate, Keep
-from tasks.wording import counted
+from tasks.wording import counted, points
 
 NightVerdict = Literal[
     "regression",
     "infrastructure",
     "possibly worse",
     "declining",
+    "degraded",
     "better",
     "no worse",
     "no baseline",
     "not ranked",
 ]
-Colour = Literal["Red", "Amber", "Green"]
+Colour = Literal["Red", "Amber", "Green", "No baseline yet"]
+"""Result of an evaluation or of a nightly run; "No baseline yet": nothing was compared."""
 RED: tuple[NightVerdict, ...] = ("regression", "infrastructure")
-AMBER: tuple[NightVerdict, ...] = ("possibly worse", "declining")
-WORSE: tuple[NightVerdict, ...] = ("regression", *AMBER)
+WORSE: tuple[NightVerdict, ...] = ("regression", "possibly worse", "declining")
 """Verdicts on the answers: a run with one of them becomes no baseline by itself."""
+AMBER: tuple[NightVerdict, ...] = ("possibly worse", "declining", "degraded")
 MISSED_SHOWN = 7
 
 
@@ -34,6 +36,7 @@ _CLAUSES: Mapping[NightVerdict, str] = {
     "infrastructure": "infrastructure failed in {count}",
     "possibly worse": "{count} {be} worse than its baseline, which is not proven",
     "declining": "{count} {be} declining over the last nights",
+    "degraded": "stages fell back in {count}",
 }
 
 
@@ -89,6 +92,8 @@ class Entry:
         efficiency: VES, R-VES and `ves_steps` by these names; empty where run times were not measured.
         corrected: execution accuracy on corrected golds; None where the benchmark has none. The gate does not see it.
         corrected_differs: questions on which it differs from the official verdict, in words; "" where on none.
+        degraded: share of the answered questions with a stage that fell back; 0 to 1.
+        degradation: which stages fell back, in sentences.
         notes: further remarks, in sentences.
         not_ranked: why it must not be ranked, as a clause without its subject; "" where it may.
         baseline: the run it is compared with; None where there is none.
@@ -117,6 +122,8 @@ class Entry:
     efficiency: Mapping[str, float] = field(default_factory=dict)
     corrected: Ratio | None = None
     corrected_differs: str = ""
+    degraded: float = 0.0
+    degradation: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     not_ranked: str = ""
     baseline: str | None = None
@@ -129,6 +136,11 @@ class Entry:
     def name(self) -> str:
         """Name in messages, and of the baseline in the parameters."""
         return f"{self.benchmark} | {self.backbone} | {self.pipeline}"
+
+    @property
+    def model_and_pipeline(self) -> str:
+        """What tells evaluations of one benchmark apart."""
+        return f"{self.pipeline} with {self.backbone}"
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -161,7 +173,15 @@ class Judged:
     @property
     def colour(self) -> Colour:
         """Red where the nightly run fails for it."""
+        if self.verdict == "no baseline":
+            return "No baseline yet"
         return "Red" if self.verdict in RED else "Amber" if self.verdict in AMBER else "Green"
+
+    @property
+    def named(self) -> str:
+        """Name of the evaluation, with the points that it lost or won against its baseline."""
+        found = self.entry.comparison
+        return f"{self.entry.name} ({points(found.difference)} points)" if found else self.entry.name
 
     @property
     def red(self) -> bool:
@@ -221,9 +241,10 @@ class Night:
 
     @property
     def colour(self) -> Colour:
-        """The worst colour of its entries."""
+        """The worst colour of its entries; green if at least one was compared, or none has to be."""
         colours = {each.colour for each in self.entries}
-        return "Red" if "Red" in colours else "Amber" if "Amber" in colours else "Green"
+        order: tuple[Colour, ...] = ("Red", "Amber", "Green", "No baseline yet")
+        return next((colour for colour in order if colour in colours), "Green")
 
     @property
     def verdict(self) -> str:
@@ -232,13 +253,14 @@ class Night:
             clause.format(count=len(names), be="is" if len(names) == 1 else "are each")
             + f": {'; '.join(names)}"
             for verdict, clause in _CLAUSES.items()
-            if (names := [each.entry.name for each in self.entries if each.verdict == verdict])
+            if (names := [each.named for each in self.entries if each.verdict == verdict])
         ]
-        found = (
-            f"Of {self._counted}, {', and '.join(clauses)}{self._rest}."
-            if clauses
-            else f"{self._counted}, none worse than its baseline beyond noise{self._rest}."
-        )
+        if clauses:
+            found = f"Of {self._counted}, {', and '.join(clauses)}{self._rest}."
+        elif self.colour == "No baseline yet":
+            found = f"No baseline yet: {self._counted}, none compared. The next nightly run is compared with this one."
+        else:
+            found = f"{self._counted}, none worse than its baseline beyond noise{self._rest}."
         return f"{found} {self._missed}".strip()
 
     @property
@@ -284,13 +306,15 @@ def _verdict(entry: Entry, p_value: float | None, trend_p: float | None, gate: G
         return "regression"
     if entry.problem:
         return "infrastructure"
-    if proven and points > 0:
-        return "better"
-    if entry.not_ranked:
-        return "not ranked"
     if found and lost and found.p_value < gate.doubt_level:
         return "possibly worse"
     declines = entry.decline is not None and -100 * entry.decline.change >= gate.threshold
     if declines and trend_p is not None and trend_p < gate.trend_level:
         return "declining"
+    if entry.degraded >= gate.degraded_share:
+        return "degraded"
+    if proven and points > 0:
+        return "better"
+    if entry.not_ranked:
+        return "not ranked"
     return "no worse" if found else "no baseline"

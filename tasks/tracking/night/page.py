@@ -21,7 +21,7 @@ LEAST_REACH = 20.0
 """Percentage points that a trend shows at least, so that noise looks like noise."""
 
 
-_ORDER = {"Red": 0, "Amber": 1, "Green": 2}
+_ORDER = {"Red": 0, "Amber": 1, "No baseline yet": 2, "Green": 3}
 
 
 def render(night: Night, warehouse: Warehouse, board: str = "") -> str:

@@ -51,6 +51,12 @@ def rules(night: Night) -> list[tuple[str, str]]:
             f"The last scores, {gate.trend_nights} at most, lose {loss} by Sen's slope, with p < {gate.trend_level:g} "
             "in the one-sided Mann-Kendall test, adjusted for the number of trends (Holm).",
         ),
+        (
+            "amber: degraded",
+            f"At least {100 * gate.degraded_share:g} % of the answered questions have a stage whose replies could not "
+            "be read, or that fell back or failed: the score is that of a simpler pipeline.",
+        ),
+        ("no baseline yet", "There is no earlier run to compare with: this one is the next one's baseline."),
         ("green", "Everything else."),
         (
             "baseline",
@@ -77,20 +83,28 @@ def todo(night: Night) -> Iterator[tuple[str, str]]:
         entry = judged.entry
         if entry.continue_with and judged.verdict == "infrastructure":
             yield (
-                f"{'Ask the rest of' if entry.run_id else 'Mend and repeat'} {entry.pipeline}:",
+                f"{'Ask the rest of' if entry.run_id else 'Mend and repeat'} {entry.model_and_pipeline}:",
                 entry.continue_with,
             )
         elif judged.verdict == "regression":
-            yield f"See what {entry.pipeline} broke:", compare_command(entry)
+            yield f"See what {entry.model_and_pipeline} broke:", compare_command(entry)
             yield "Mend it, or accept it:", f"crosscheck baseline {entry.run_id} --reason TEXT"
         elif judged.verdict == "possibly worse":
-            yield f"Not proven for {entry.pipeline}: the next night is compared with the same baseline.", ""
+            yield (
+                f"Not proven for {entry.model_and_pipeline}: the next night is compared with the same baseline.",
+                "",
+            )
         elif judged.verdict == "declining":
             yield (
-                f"See what {entry.pipeline} has lost:",
+                f"See what {entry.model_and_pipeline} has lost:",
                 f"crosscheck compare {entry.trend[0].run_id} {entry.run_id}",
             )
-    if night.colour == "Green":
+        elif judged.verdict == "degraded":
+            yield (
+                f"See which stages of {entry.model_and_pipeline} fell back:",
+                f"crosscheck show {entry.run_id}",
+            )
+    if night.colour in ("Green", "No baseline yet"):
         yield "Nothing.", ""
 
 

@@ -42,7 +42,7 @@ def answer_in_words(score: QuestionScore, rule: str) -> str:
     if is_right(final, rule):
         return f"right{rows}"
     if final.status == "ok":
-        return f"wrong{rows}"
+        return f"wrong: {final.difference_in_words}" if final.difference else f"wrong{rows}"
     status = _STATUS.get(final.status, final.status)
     why = failure.message if failure else final.error
     return f"{status}: {why}" if why else status

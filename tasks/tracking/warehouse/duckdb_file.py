@@ -135,7 +135,7 @@ class WarehouseFile:
         return self.path.stat().st_ino if self.path.exists() else None
 
     def _busy(self, message: str) -> str:
-        holder = re.search(r"held in (.+?\(PID \d+\))", message)
+        holder = re.search(r"held in (.{1,500}?\(PID \d+\))", message)
         return (
             f"The results warehouse {self.path} is in use by {holder.group(1) if holder else 'another process'} "
             f"and was not released for {self.wait_s:g} s. Close that program (a DuckDB shell or a notebook keeps "

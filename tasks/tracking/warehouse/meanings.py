@@ -12,6 +12,8 @@ _VERDICT = {
     "status": "of its execution: ok, error, timeout, too_large, or no_answer without a SQL",
     "error": "the database's message; NULL: none",
     "row_count": "rows that the SQL returned; NULL: it did not finish",
+    "gold_rows": "rows that the gold returned; NULL: it did not finish",
+    "difference": "how a wrong result differs: missing_rows, extra_columns, ...; empty: right, or nothing to compare",
 }
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {
@@ -35,6 +37,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "calls": "model calls that this run paid for; NULL: unknown, predictions made elsewhere",
         "cached_calls": "model calls that the reply cache answered, or an earlier run; NULL likewise",
         "cost_usd": "US dollars of the paid calls; NULL: unknown, for one without a price too",
+        "from_scratch_usd": "US dollars that the same answers cost with an empty reply cache; NULL: unknown",
         "candidates": "candidates per question; NULL: the pipeline's only answer",
         "candidate_curve": "JSON: per k what k candidates are worth and cost; NULL without candidates",
         "ex_corrected": "execution accuracy on corrected golds, 0 to 1; NULL: none were given",
@@ -92,6 +95,10 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "seconds": "wall time of the stage when it ran",
         "error": "why it failed; NULL: it did not",
         "notes": "fallbacks, invented names, unreadable replies",
+        "replies": "replies that it needed; one that was requested twice counts once",
+        "unreadable": "those of them that could not be read, at the second request either",
+        "fallback": "what it used in place of its result; empty: nothing",
+        "skipped": "why it did not run; empty: it did",
     },
     "calls": {
         **_QUESTION,
@@ -107,7 +114,10 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "cached_input_tokens": "those of them that the endpoint had cached",
         "output_tokens": "tokens of the reply, thoughts included",
         "reasoning_tokens": "those of them that were thoughts",
-        "cost_usd": "US dollars at the dated price of the model's settings; NULL: unknown",
+        "cost_usd": "US dollars that the call cost, 0 if cached; NULL: unknown",
+        "cost_source": "where the cost comes from: prices (of the model's settings) or endpoint",
+        "from_scratch_usd": "US dollars that a cached reply cost when it was paid; NULL: unknown, or not cached",
+        "cache_write_tokens": "tokens of the prompt that the provider wrote to its prompt cache",
         "seconds": "from sending to the full reply, retries included; 0 if cached",
         "retries": "requests beyond the first",
         "parse": "how the reply was read: json, fenced, repaired, text or failed",

@@ -119,6 +119,31 @@ def m008_asked(connection: "DuckDBPyConnection") -> None:
     connection.execute(f"{SET_ASKED} WHERE asked IS NULL AND status IN ('complete', 'partial')")
 
 
+@migration
+def m009_degradation(connection: "DuckDBPyConnection") -> None:
+    """Add how many replies a stage needed, how many could not be read, and what it used instead."""
+    for column in ("replies", "unreadable"):
+        connection.execute(f"ALTER TABLE stages ADD COLUMN IF NOT EXISTS {column} BIGINT DEFAULT 0")
+    for column in ("fallback", "skipped"):
+        connection.execute(f"ALTER TABLE stages ADD COLUMN IF NOT EXISTS {column} VARCHAR DEFAULT ''")
+
+
+@migration
+def m010_costs(connection: "DuckDBPyConnection") -> None:
+    """Add where the cost of a call comes from, what a cached one cost, and writes to the provider's cache."""
+    connection.execute("ALTER TABLE calls ADD COLUMN IF NOT EXISTS cost_source VARCHAR DEFAULT 'prices'")
+    connection.execute("ALTER TABLE calls ADD COLUMN IF NOT EXISTS from_scratch_usd DOUBLE")
+    connection.execute("ALTER TABLE calls ADD COLUMN IF NOT EXISTS cache_write_tokens BIGINT")
+
+
+@migration
+def m011_differences(connection: "DuckDBPyConnection") -> None:
+    """Add how many rows the gold returned, and how a wrong result differs from the gold's."""
+    for table in ("questions", "candidates"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS gold_rows BIGINT")
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS difference VARCHAR DEFAULT ''")
+
+
 def missing(connection: "DuckDBPyConnection") -> list[str]:
     """Return the names of the migrations that have not been applied to a file, in their order.
 

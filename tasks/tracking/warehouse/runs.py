@@ -27,7 +27,8 @@ class RunHeader:
     """One run in a list of runs; what is known only at its end is None before, times are UTC without zone.
 
     `rows_removed` is when `crosscheck clean` removed its questions; None: they are there. `asked` is the same for runs
-    that asked the same questions of one file; its own id where that is unknown.
+    that asked the same questions of one file; its own id where that is unknown. `failures` is JSON: scored questions
+    without an answer, by kind.
     """
 
     run_id: str
@@ -47,6 +48,12 @@ class RunHeader:
     tags: Mapping[str, str] = field(default_factory=dict)
     mlflow_run_id: str | None = None
     asked: str = ""
+    failures: str | None = None
+
+    @property
+    def unanswered(self) -> int:
+        """Scored questions without an answer; 0 where unknown."""
+        return sum(json.loads(self.failures or "{}").values())
 
     @property
     def finished(self) -> bool:
@@ -150,11 +157,13 @@ class Warehouse:
         """List the runs, newest first."""
         if not self._file.path.exists():
             return ()
-        names = [each.name for each in fields(RunHeader) if each.name not in ("mlflow_run_id", "asked")]
+        names = [
+            each.name for each in fields(RunHeader) if each.name not in ("mlflow_run_id", "asked", "failures")
+        ]
         with self._file.reading() as connection:
             rows = connection.execute(
                 f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id'), "
-                "coalesce(asked, run_id) FROM runs "
+                "coalesce(asked, run_id), CAST(json_extract(summary, '$.failures') AS VARCHAR) FROM runs "
                 "ORDER BY started DESC, run_id DESC"
             ).fetchall()
         return tuple(RunHeader(*row) for row in rows)
@@ -179,6 +188,14 @@ class Warehouse:
             StoredRun(run_from_json(run), status, json.loads(summary) if summary else {}, ())
             for run, status, summary in rows
         )
+
+    def question_ids(self, run_id: str) -> tuple[str, ...]:
+        """Return the ids of a run's questions in their order; () where they were removed."""
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT question_id FROM questions WHERE run_id = ? ORDER BY position", [run_id]
+            ).fetchall()
+        return tuple(str(row[0]) for row in found)
 
     def same_answers(self, run: EvaluationRun, rows: Sequence[QuestionScore]) -> str:
         """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.
@@ -247,7 +264,7 @@ class Warehouse:
 
 def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
     """Return whether two runs have the same settings, questions, golds and tags that change what a score means."""
-    names = ("settings", "question_sha256", "golds_sha256", "why_unranked", "engine")
+    names = ("settings", "question_sha256", "golds_sha256", "why_unranked", "engine", "databases")
     return all(getattr(a, name) == getattr(b, name) for name in names)
 
 

@@ -56,6 +56,7 @@ _VIEWS: Mapping[str, View] = {
             "calls": f"CAST({_summary('calls')} AS BIGINT)",
             "cached_calls": f"CAST({_summary('cached_calls')} AS BIGINT)",
             "cost_usd": f"CAST({_summary('cost_usd')} AS DOUBLE)",
+            "from_scratch_usd": f"CAST({_summary('from_scratch_usd')} AS DOUBLE)",
             "candidates": f"CAST({_summary('candidates.n')} AS BIGINT)",
             "candidate_curve": _summary("candidates.curve"),
             "ex_corrected": f"CAST({_summary('ex_corrected.value')} AS DOUBLE)",

@@ -10,6 +10,8 @@ from tests.support.command_line import CommandLine, end, wait_until
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.own_benchmark import OwnBenchmark
 
+NOBODY = "http://127.0.0.1:9/v1"
+"""Where nobody listens."""
 LIST = re.compile(r"### Columns to describe\n(.+)")
 
 
@@ -159,6 +161,8 @@ def test_a_table_that_fails_is_named_with_exit_code_3_and_the_same_command_mends
     assert "The key" in refused.err
     assert len(describer.requests) == 1, "a refused key is not tried again for every table"
     assert "Traceback" not in refused.err
+    gone = crosscheck.run(*arguments, "--set", "backbone.retries=1", "--set", f"backbone.base_url={NOBODY}")
+    assert (gone.code, gone.err.count("crosscheck: ")) == (3, 1)
 
     ordinary = describer.answer
 

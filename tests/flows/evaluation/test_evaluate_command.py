@@ -18,7 +18,8 @@ from tests.support.schedule import ask
 
 KEYS = [
     "run_id", "benchmark", "backbone", "pipeline", "questions", "answered", "ex", "rules", "stages", "linking",
-    "calls", "cached_calls", "tokens", "cost_usd", "seconds", "prefect", "mlflow",
+    "calls", "cached_calls", "tokens", "cost_usd", "cost_by_endpoint", "from_scratch_usd", "seconds",
+    "prefect", "mlflow",
 ]  # fmt: skip
 
 

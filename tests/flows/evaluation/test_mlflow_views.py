@@ -25,13 +25,16 @@ def calls_of(trace: Trace) -> list[Any]:
     return [span for span in trace.data.spans if span.span_type == "CHAT_MODEL"]
 
 
+NO_FAILED = ("--set", "tracking.failed_traces=0")
+
+
 def test_prompts_and_replies_of_a_bought_answer_are_shown_when_it_is_restored_too(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
     command = ("evaluate", "--backbone", backbone_file, "--pipeline", "few-shot", "--limit", "3", "--json")
     first, second = (
         demo.run(*command),
-        demo.run(*command, "--genai-evaluation", "--set", "tracking.sample_traces=1"),
+        demo.run(*command, "--genai-evaluation", *NO_FAILED, "--set", "tracking.sample_traces=1"),
     )
     assert first.code == second.code == 0, first.err + second.err
     assert len(model.requests) == 3
@@ -64,15 +67,15 @@ def test_what_the_offline_backbone_said_is_shown_for_the_sample_alone_and_nothin
     demo: CommandLine,
 ) -> None:
     command = ("evaluate", "--pipeline", "few-shot", "--limit", "5", "--json")
-    ran = demo.run(*command, "--set", "tracking.sample_traces=2")
+    ran = demo.run(*command, *NO_FAILED, "--set", "tracking.sample_traces=2")
     assert ran.code == 0, ran.err
     traces = traces_of(ran.json)
-    assert len(traces) == 2 + sum(trace.info.state == "ERROR" for trace in traces.values())
+    assert len(traces) == 2
     for trace in traces.values():
         (call,) = calls_of(trace)
         assert trace.info.request_preview in call.inputs["messages"][-1]["content"]
         assert "SELECT" in call.outputs["choices"][0]["message"]["content"]
-    none = demo.run(*command, "--set", "tracking.sample_traces=0", "--set", "tracking.failed_traces=0")
+    none = demo.run(*command, "--set", "tracking.sample_traces=0", *NO_FAILED)
     assert traces_of(none.json) == {}
 
 

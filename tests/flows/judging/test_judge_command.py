@@ -9,7 +9,7 @@ import mlflow
 import pytest
 import yaml
 
-from tests.support.fake_openai import Body, FakeOpenAI
+from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.in_process import run
 from tests.test_layering import all_imports
 
@@ -101,6 +101,13 @@ def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake
     ):
         refused = run("judge", *arguments)
         assert refused.code == 2 and said in refused.err
+
+
+def test_a_refused_key_is_asked_once_and_is_bad_input(judged: Judged, fake_openai: FakeOpenAI) -> None:
+    fake_openai.always(unauthorized())
+    refused = run("judge", judged.run_id, "--backbone", judged.backbone)
+    assert refused.code == 2 and "is not accepted" in refused.err
+    assert len(fake_openai.requests) == 1
 
 
 def test_every_answer_without_an_opinion_is_counted_and_an_unreadable_reply_is_not_bought_twice(

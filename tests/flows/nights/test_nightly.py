@@ -15,14 +15,17 @@ import tasks.task_runs
 from flows.deployed.forms import Matrix
 from flows.nights import flow
 from flows.nights.flow import nightly
+from flows.orchestration.notifications import WEBHOOK
 from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.night import Entry, judge
 from tasks.tracking.warehouse.runs import Warehouse
+from tests.flows.conftest import only_sql
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.prefect_home import Served, prefect_api, prefect_home
+from tests.support.receiver import receiving
 
 __all__ = ["Served", "prefect_api", "prefect_home"]
 
@@ -119,7 +122,25 @@ async def artifact(flow_run_id: Any) -> str:
     return str(found["data"])
 
 
-async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(nights: Nights) -> None:
+async def test_a_night_whose_stages_fell_back_is_amber_and_names_them(nights: Nights) -> None:
+    nights.model.answer = only_sql
+    overrides = ["backbone.unreadable_limit=0"]
+    state, night = await nights("degraded", pipelines=["rsl-sql"], limit=4, overrides=overrides)
+    (entry,) = night["evaluations"]
+    assert (entry["standing"], entry["degraded"]) == ("degraded", 1.0)
+    assert state.name == "Amber" and "stages fell back in 1" in state.message
+    sentence = "forward_link: 4 of 4 replies could not be read: nothing was linked."
+    assert sentence in entry["degradation"]
+    assert sentence in nights.page("degraded").read_text(encoding="utf-8")
+    state, _ = await nights(
+        "tolerated", Gate(degraded_share=1.0), pipelines=["few-shot"], limit=4, overrides=overrides
+    )
+    assert state.name == "No baseline yet"
+
+
+async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state, first = await nights("first")
     assert state.is_completed(), state.message
     (entry,) = first["evaluations"]
@@ -142,8 +163,14 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(nigh
     assert (len(entry["broken"]), len(entry["fixed"])) == (5, 3)
 
     nights.wrong_on(right)
-    state, fourth = await nights("fourth")
+    with receiving() as webhook:
+        monkeypatch.setenv(WEBHOOK, webhook.url)
+        state, fourth = await nights("fourth")
     (entry,) = fourth["evaluations"]
+    ((_, posted),) = [webhook.received.get_nowait() for _ in range(webhook.received.qsize())]
+    assert posted["state"] == state.name == "Red"
+    assert f"{entry['backbone']} | {entry['pipeline']} (−" in posted["text"] and "points" in posted["text"]
+    assert "s3cret" not in json.dumps(posted)
     assert state.is_failed()
     assert "significantly worse" in state.message
     assert entry["standing"] == "regression"
@@ -224,7 +251,7 @@ async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_
     (last,) = after["evaluations"]
     assert last["baseline"] == before["evaluations"][0]["run_id"]
     assert (list(last["efficiency"]), before["evaluations"][0]["efficiency"]) == (
-        ["VES", "R-VES", "ves_steps"],
+        ["VES", "VES with fetching", "R-VES", "ves_steps"],
         {},
     )
     assert 0 < last["efficiency"]["R-VES"] < 125

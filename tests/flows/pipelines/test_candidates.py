@@ -215,8 +215,9 @@ async def test_a_judge_that_cannot_be_read_leaves_the_votes_choice(
 ) -> None:
     model.better = lambda prompt: 7
     model.merged = "SELECT nothing"
+    settings = (n(4), WARM, "backbone.unreadable_limit=0")
     for how in ("pairwise", "tournament", "merge"):
-        outcomes = await answered(settings_of(n(4), WARM, f"pipeline.candidates.select={how}"), museum)
+        outcomes = await answered(settings_of(*settings, f"pipeline.candidates.select={how}"), museum)
         assert [outcome.sql for outcome in outcomes] == [THREE] * 2
         assert all(record.notes for outcome in outcomes for record in outcome.stages[5:])
 

@@ -44,8 +44,8 @@ def other(open_fake: Callable[..., OpenAIBackbone]) -> Callable[..., OpenAIBackb
 async def test_without_an_eliminator_the_stage_is_skipped_and_says_so(sea: Sea) -> None:
     walked = await sea()
     assert walked.sql == GOOD
-    assert walked.stages == ["value_retrieval", "zero_shot_sql", "execution_adjustment"]
-    assert walked.record.notes == ["bias elimination was skipped: no eliminator is configured"]
+    assert walked.stages == ["value_retrieval", "zero_shot_sql", "bias_elimination", "execution_adjustment"]
+    assert walked.trail.in_order[2].skipped == "no eliminator is configured"
     assert walked.candidates == {
         "1_preliminary_sql": GOOD,
         "2_execution_adjustment": GOOD,

@@ -101,7 +101,7 @@ def runs(stream: TextIO) -> None:
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "rule", "status"), EVIL)
     started = two_runs(3, 2, 6)[0].run.started
     header = SimpleNamespace(
-        **names, run_id="r", started=started, ex_correct=1, ex_total=2, tags={"name": EVIL}
+        **names, run_id="r", started=started, ex_correct=1, ex_total=2, unanswered=0, tags={"name": EVIL}
     )
     print_runs([header], 9, stream)  # type: ignore[list-item]
 

@@ -148,6 +148,30 @@ def test_a_table_a_csv_and_a_json_object_say_the_same(home: Path) -> None:
     assert rows(run("query", sql, "--json"))[0]["unknown"] is None
 
 
+def test_no_cell_of_a_csv_is_a_formula_in_a_spreadsheet(home: Path) -> None:
+    cells = (
+        "=1+1",
+        "+A1",
+        "-A1",
+        "@SUM(A1)",
+        "\t=1+1",
+        "\r=1+1",
+        "--x\nSELECT 1",
+        "-1=cmd|'/c calc'!A1",
+        "=1",
+    )
+    sql = "SELECT " + ", ".join(f"""$${cell}$$ AS "{cell}\"""" for cell in cells)
+    for row in csv.reader(io.StringIO(run("query", sql, "--csv").out)):
+        assert row == [f"'{cell}".replace("\r", "\n") for cell in cells]
+    numbers = "SELECT -1 AS a, -1e-9 AS b, '+5 %' AS c, 'a=1' AS d"
+    assert list(csv.reader(io.StringIO(run("query", numbers, "--csv").out)))[1] == [
+        "-1",
+        "-1e-09",
+        "+5 %",
+        "a=1",
+    ]
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -56,7 +56,9 @@ def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> 
     stream = io.StringIO()
     print_sweep(Sweep("s1", (done("a", 80, free=True),)), stream)
     assert re.search(
-        r"^a +80\.00 % +80 of 100 +71\.1 to 86\.7 % +\$0\.0000 +run-a$", stream.getvalue(), re.MULTILINE
+        r"^a +80\.00 % +80 of 100 +71\.1 to 86\.7 % +\$0\.0000 +\$0\.0000 +run-a$",
+        stream.getvalue(),
+        re.MULTILINE,
     )
 
 

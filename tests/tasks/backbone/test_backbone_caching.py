@@ -14,6 +14,7 @@ import pytest
 
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.endpoint import pilots
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Request
 from tasks.errors import BackboneError, StoreError
@@ -113,8 +114,9 @@ async def test_one_of_two_callers_may_be_cancelled(fake_openai: FakeOpenAI, back
 
 
 async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache
+    fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
     fake_openai.script(reply("in time", delay=1.0), hang())
     async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2, "timeout_s": 3600.0})) as client:
         backbone = CachedBackbone(client, cache)

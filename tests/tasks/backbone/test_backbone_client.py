@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tasks.backbone.endpoint import retry_policy
+from tasks.backbone.endpoint import pilots, retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.errors import BackboneError, ConfigurationError
@@ -386,8 +386,11 @@ async def test_an_overloaded_endpoint_gets_fewer_requests_at_once_and_every_answ
 FATAL = {
     "401": (unauthorized(KEY), "FAKE_API_KEY is not accepted"),
     "403": (error(403, "no access to this model"), "FAKE_API_KEY is not accepted"),
-    "404": (error(404, "The model `fake-1` does not exist", code="model_not_found"), "model and base_url"),
-    "DeepSeek's unknown model": (error(400, "Model Not Exist"), "model and base_url"),
+    "404": (
+        error(404, "The model `fake-1` does not exist", code="model_not_found"),
+        "backbone.model and backbone.base_url",
+    ),
+    "DeepSeek's unknown model": (error(400, "Model Not Exist"), "backbone.model and backbone.base_url"),
     "quota": (quota_exhausted(), "quota of the key in FAKE_API_KEY is used up"),
     "402": (error(402, "Insufficient Balance"), "quota of the key in FAKE_API_KEY is used up"),
     "billing": (error(429, "Billing hard limit has been reached"), "quota of the key"),
@@ -472,8 +475,9 @@ async def test_a_content_filter_fails_one_question_only(
 
 
 async def test_after_winding_down_nothing_is_sent_but_what_is_in_flight_comes_back(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
     fake_openai.latency = 1.0
     async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(10)]
@@ -486,8 +490,9 @@ async def test_after_winding_down_nothing_is_sent_but_what_is_in_flight_comes_ba
 
 
 async def test_a_cancelled_request_gives_its_place_back(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
     fake_openai.script(hang(), hang())
     async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(6)]

@@ -40,6 +40,21 @@ from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
         (413, {}, "request"),
         (422, {"message": "invalid body"}, "request"),
         (500, {}, "server"),
+        (500, {"message": "the field 'seed' must be an integer"}, "settings"),
+        (500, {"message": "[{'loc': ('body', 'response_format', 'type'), 'msg': 'no'}]"}, "settings"),
+        (429, {"message": "no", "param": "max_tokens"}, "settings"),
+        (500, {"message": "model 'x' not found"}, "access"),
+        (400, {"message": "Server is pinned to 'a'; requested 'b'."}, "access"),
+        (422, {"message": "Unexpected fields in the request: {'seed'}"}, "settings"),
+        (500, {"message": "the request exceeds the available context size"}, "request"),
+        (
+            429,
+            {"message": "This request would exceed your limit: lower 'max_tokens', it must fit"},
+            "rate_limit",
+        ),
+        (498, {"message": "Flex tier capacity exceeded"}, "rate_limit"),
+        (424, {"message": "Request failed during generation"}, "server"),
+        (503, {"message": "model 'x' not found on a worker that is free, try later"}, "server"),
         (503, {"message": "overloaded"}, "server"),
         (529, {"message": "overloaded"}, "server"),
     ],
@@ -98,7 +113,7 @@ def test_the_time_to_come_back_is_read_where_it_is_said(
     ],
 )
 def test_what_looks_like_a_key_is_taken_out(text: str, clean: str) -> None:
-    assert scrub(text, "s3cr3t") == clean
+    assert scrub(text, ("s3cr3t",)) == clean
 
 
 @pytest.mark.parametrize("value", ["1e400", "nan", "-inf", "99999999", "Fri, 31 Dec 9999 23:59:59 GMT"])

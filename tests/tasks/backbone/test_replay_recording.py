@@ -53,7 +53,13 @@ def test_a_line_is_an_object_that_says_where_the_reply_belongs(tmp_path: Path) -
     assert list(line) == [
         "question", "database", "stage", "round", "reply", "request", "model", "usage", "truncated",
     ]  # fmt: skip
-    assert line["usage"] == {"input": 10, "cached_input": None, "output": 3, "reasoning": None}
+    assert line["usage"] == {
+        "input": 10,
+        "cached_input": None,
+        "output": 3,
+        "reasoning": None,
+        "cache_write": None,
+    }
 
 
 def test_a_number_may_stand_for_a_question_and_what_is_unknown_may_be_left_out(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from tasks.backbone.endpoint import retry_policy, silence
+from tasks.backbone.endpoint import pilots, probe, retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.redirects import Target
@@ -181,57 +183,48 @@ async def test_an_endpoint_that_only_takes_connections_stops_the_run_after_two_t
     assert len(fake_openai.requests) == 2
 
 
-async def test_an_endpoint_that_answers_nothing_at_all_stops_the_run_long_before_its_timeouts(
+async def test_an_endpoint_that_answers_nothing_at_all_stops_the_run_before_a_request_is_sent(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert silence.PROBED_AFTER_S + silence.PROBE_S <= 30 < BackboneSettings(name="x").timeout_s
-    monkeypatch.setattr(silence, "PROBED_AFTER_S", 0.5)
-    monkeypatch.setattr(silence, "PROBE_S", 0.2)
-    fake_openai.always(hang())
+    assert probe.PROBE_S <= 30 < BackboneSettings(name="x").timeout_s
+    monkeypatch.setattr(probe, "PROBE_S", 0.2)
     fake_openai.models = None
     settings = settings.model_copy(update={"timeout_s": 3600.0, "concurrency": 4})
     async with OpenAIBackbone(settings) as backbone:
         calls = (backbone.complete(Request((Message("user", str(n)),))) for n in range(20))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert len(fake_openai.requests) <= 4
+    assert fake_openai.requests == [] and fake_openai.probes == 1
     assert all(isinstance(one, BackboneError) and one.fatal and one.transient for one in outcomes)
     (message,) = {str(one) for one in outcomes}
-    assert "answered nothing" in message and "GET /models" in message and "\n" not in message
+    assert "did not answer GET /models in 0.2 s" in message and "\n" not in message
 
 
 @pytest.mark.parametrize("models", [200, 401, 404, 500])
-async def test_a_slow_first_answer_of_an_endpoint_that_answers_the_probe_is_waited_for(
+async def test_a_server_that_does_one_thing_at_a_time_is_waited_for_until_the_timeout(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, models: int
 ) -> None:
-    monkeypatch.setattr(silence, "PROBED_AFTER_S", 0.05)
-    fake_openai.models, fake_openai.latency = models, 0.5
-    async with OpenAIBackbone(settings) as backbone:
-        assert (await backbone.complete(ASK)).text == "reply to: q"
-    assert fake_openai.probes == 1
+    """As llama-cpp-python's server: what it is asked while it works, it answers afterwards."""
+    monkeypatch.setattr(probe, "PROBE_S", 0.2)
+    fake_openai.models, fake_openai.latency, fake_openai.one_at_a_time = models, 0.5, True
+    settings = settings.model_copy(update={"timeout_s": 60.0, "concurrency": 4})
+    other = settings.model_copy(update={"model": "eliminator"})
+    async with OpenAIBackbone(settings) as backbone, OpenAIBackbone(other) as eliminator:
+        calls = [
+            asyncio.create_task(each.complete(Request((Message("user", str(n)),))))
+            for n in range(3)
+            for each in (backbone, eliminator)
+        ]
+        replies = await asyncio.gather(*calls)
+    assert [reply.text for reply in replies] == [f"reply to: {n}" for n in range(3) for _ in range(2)]
+    assert fake_openai.most_in_flight == 1
 
 
-async def test_the_probe_waits_for_no_connection_that_a_slow_first_answer_uses(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+async def test_an_endpoint_is_asked_once_whether_it_answers(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
-    monkeypatch.setattr(silence, "PROBED_AFTER_S", 0.3)
-    monkeypatch.setattr(silence, "PROBE_S", 0.7)
-    fake_openai.latency = 3.0
-    requests = [Request((Message("user", str(number)),)) for number in range(2)]
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2, "timeout_s": 300.0})) as backbone:
-        replies = await asyncio.gather(*(backbone.complete(each) for each in requests))
-    assert [reply.text for reply in replies] == ["reply to: 0", "reply to: 1"]
-    assert fake_openai.probes == 1
-
-
-async def test_an_endpoint_that_has_answered_is_never_probed(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(silence, "PROBED_AFTER_S", 0.05)
     async with OpenAIBackbone(settings) as backbone:
-        await backbone.complete(ASK)
-        fake_openai.latency = 0.2
-        await backbone.complete(Request((Message("user", "r"),)))
-    assert fake_openai.probes == 0
+        await asyncio.gather(*(backbone.complete(Request((Message("user", str(n)),))) for n in range(9)))
+    assert fake_openai.probes == 1
 
 
 @pytest.mark.parametrize("header", ["0", "0.001", "-5", "Thu, 01 Jan 1970 00:00:00 GMT"])
@@ -256,7 +249,45 @@ async def test_an_implausible_retry_after_is_replaced_by_a_pause_of_our_own(
     assert len(fake_openai.requests) == 3
 
 
+LLAMA_CPP = json.loads((Path(__file__).parent / "fixtures" / "refusals_of_llama_cpp_python.json").read_text())
+
 REFUSED = {
+    "response_format, llama-cpp-python": (
+        {"response_mode": "json_schema"},
+        LLAMA_CPP["json_schema"]["status"],
+        LLAMA_CPP["json_schema"]["body"],
+        "set backbone.response_mode=json_object (or text)",
+    ),
+    "seed, llama-cpp-python": (
+        {"seed": 0},
+        LLAMA_CPP["seed"]["status"],
+        LLAMA_CPP["seed"]["body"],
+        "set backbone.seed=null",
+    ),
+    "extra_body, llama-cpp-python": (
+        {"extra_body": {"top_k": -3}},
+        LLAMA_CPP["top_k"]["status"],
+        LLAMA_CPP["top_k"]["body"],
+        'take "top_k" out of backbone.extra_body',
+    ),
+    "json_object": (
+        {"response_mode": "json_object"},
+        501,
+        {"error": {"message": "response_format is not supported by this model"}},
+        "set backbone.response_mode=text",
+    ),
+    "temperature, behind OpenRouter": (
+        {},
+        502,
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 502,
+                "metadata": {"raw": "Unsupported parameter: 'temperature' is not supported with this model."},
+            }
+        },
+        "set backbone.temperature=null",
+    ),
     "temperature, OpenAI": (
         {},
         400,
@@ -324,7 +355,7 @@ async def test_a_refused_parameter_names_our_setting_in_one_line_and_nothing_is_
 ) -> None:
     changes, status, body, advice = REFUSED[name]
     fake_openai.always(Behaviour(status, body))
-    settings = settings.model_copy(update={**changes, "concurrency": 1})
+    settings = settings.model_copy(update=changes)
     async with OpenAIBackbone(settings) as backbone:
         calls = (backbone.complete(Request((Message("user", str(n)),), schema={})) for n in range(20))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
@@ -340,3 +371,52 @@ async def test_a_parameter_that_was_never_sent_is_not_blamed(
     fake_openai.always(error(400, "Invalid value: the field 'top_k' of the data must be a number"))
     caught = await failure(settings)
     assert not caught.fatal and "top_k" in str(caught) and "backbone." not in str(caught)
+
+
+async def test_a_body_of_validation_errors_does_not_blame_what_was_sent_rightly(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    """The error quotes the request, temperature included, and is about the messages."""
+    said = "[{'loc': ('body', 'messages', 0), 'msg': 'invalid', 'input': {'temperature': 0.0}}]"
+    fake_openai.always(error(400, said))
+    caught = await failure(settings)
+    assert not caught.fatal and "backbone.temperature" not in str(caught)
+
+
+@pytest.mark.parametrize("status", [424, 425, 429, 498, 503, 529])
+async def test_an_endpoint_without_capacity_is_asked_again(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, status: int
+) -> None:
+    said = "Flex tier capacity exceeded: max_tokens must be lower now, or try again later"
+    fake_openai.script(error(status, said, code="capacity_exceeded"))
+    async with OpenAIBackbone(settings.model_copy(update={"max_tokens": 100})) as backbone:
+        reply = await backbone.complete(ASK)
+    assert (reply.text, reply.call.retries) == ("reply to: q", 1)
+
+
+async def test_requests_of_one_kind_wait_for_the_first_answer_only(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pilots, "ALONE_S", 60.0)
+    fake_openai.latency = 0.2
+    async with OpenAIBackbone(settings) as backbone:
+        first = asyncio.create_task(backbone.complete(ASK))
+        await asyncio.to_thread(fake_openai.wait_for, 1)
+        others = [
+            asyncio.create_task(backbone.complete(Request((Message("user", str(n)),)))) for n in range(8)
+        ]
+        hotter = asyncio.create_task(backbone.complete(Request((Message("user", "h"),), temperature=1.0)))
+        await first
+        assert set(fake_openai.prompts) == {"q", "h"}
+        await asyncio.gather(*others, hotter)
+    assert fake_openai.most_in_flight > 2
+
+
+async def test_a_first_request_that_takes_long_holds_nobody(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pilots, "ALONE_S", 0.05)
+    fake_openai.latency = 1.0
+    async with OpenAIBackbone(settings) as backbone:
+        await asyncio.gather(*(backbone.complete(Request((Message("user", str(n)),))) for n in range(9)))
+    assert fake_openai.most_in_flight == 9

@@ -1,7 +1,7 @@
 """Files of predictions: which column is the SQL, what belongs to which question, what is remarked on."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,35 @@ def test_fences_and_database_names_are_said_and_taken_out_on_request(
     assert found.sqls == sqls
     assert [("--unwrap takes it out" in note, note[:8]) for note in found.notes] == [(True, "1 of 2 p")] * 2
     assert paired("p.json", sqls, unwrap=True).sqls == {"7": "SELECT 1", "9": "SELECT 2"}
+
+
+def test_under_spider_2s_rule_fences_are_taken_out_as_its_evaluator_does(bird: Any, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps({"7": "```sql\nSELECT 1\n```"}), encoding="utf-8")
+    found = pair(read_predictions(path), bird.load(rule="subset"))
+    assert found.sqls == {"7": "SELECT 1"}
+    assert "was taken out (as Spider 2.0's evaluator does)" in found.notes[0]
+
+
+def test_predictions_of_other_questions_by_position_or_by_id_are_remarked_on(
+    bird: Any, tmp_path: Path
+) -> None:
+    gold = [f"SELECT column_{n} FROM table_{n} WHERE other_{n} = {n}" for n in range(8)]
+    questions = [
+        {"question_id": 10 + n, "db_id": "shop", "question": "How many?", "SQL": gold[n]} for n in range(8)
+    ]
+    bird.write("dev.json", questions)
+
+    def notes(ids: Sequence[int], sqls: Sequence[str], **reading: Any) -> str:
+        path = tmp_path / "p.json"
+        rows = [{"question_id": id_, "sql": f"{sql} LIMIT 1"} for id_, sql in zip(ids, sqls, strict=True)]
+        path.write_text(json.dumps(rows), encoding="utf-8")
+        return " ".join(pair(read_predictions(path, Reading(**reading)), bird.load()).notes)
+
+    ids = [10 + n for n in range(8)]
+    assert notes(ids, gold) == notes(ids, gold, by_position=True) == ""
+    assert "paired by question id, they have 79%" in notes(ids[::-1], gold[::-1], by_position=True)
+    assert "--by-position reads them so" in notes(ids[::-1], gold)
 
 
 def test_predictions_that_are_the_gold_are_remarked_on(bird: Any, tmp_path: Path) -> None:

@@ -51,6 +51,25 @@ def test_every_stage_gets_what_was_read_from_the_model(released: Path) -> None:
     }
 
 
+def test_outputs_are_read_under_the_names_of_the_published_repository(released: Path) -> None:
+    plain = read_release(released)
+    published = {
+        "forward_link.json": "step1/LLM.json",
+        "augmentation.json": "step2/augmentation.json",
+        "sql1.txt": "step1/preliminary_sql.txt",
+        "sql2.txt": "step2/step_2_information_augmentation.txt",
+        "sql3.txt": "step3/step_3_binary.txt",
+        "sql4.txt": "step4/final_sql.txt",
+    }
+    for name, place in published.items():
+        (released / place).parent.mkdir(exist_ok=True)
+        (released / name).rename(released / place)
+    assert read_release(released) == plain
+    shutil.copy(released / "step4/final_sql.txt", released / "step1")
+    with pytest.raises(DataError, match=r"holds step\d/final_sql.txt and step\d/final_sql.txt: keep one"):
+        read_release(released)
+
+
 def test_replies_name_the_model_that_wrote_the_outputs(released: Path) -> None:
     release = read_release(released)
     for model, given in (("gpt-4o", ()), ("deepseek-chat", ("deepseek-chat",))):

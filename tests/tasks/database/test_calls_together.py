@@ -14,6 +14,7 @@ from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.together import LONGEST_S, MOST, call_each
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
+from tasks.errors import DatabaseUnavailableError
 
 TIMEOUT_S = 5.0
 
@@ -114,7 +115,7 @@ async def test_a_call_that_kills_its_worker_costs_no_other_its_result(
     pool: Messages, concert: Database
 ) -> None:
     found = await together(pool, functions.die_at, concert, *"abc", "die", *"defgh")
-    assert isinstance(found.pop(3), WorkerLost)
+    assert isinstance(found.pop(3), DatabaseUnavailableError)
     assert found == [*"abcdefgh"]
 
 

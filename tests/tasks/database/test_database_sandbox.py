@@ -12,6 +12,7 @@ from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.sqlite.restrictions import tolerant_text
 from tasks.database.urls import locate
+from tasks.errors import DatabaseUnavailableError
 from tests.support.processes import cpu_of_children
 from tests.support.unchanged import verify_unchanged
 
@@ -209,31 +210,31 @@ async def test_text_that_is_not_utf8_comes_back_readable(workers: SqlWorkers, co
     assert execution.rows == (("plain",), ("caf\\xe9",), ("caf\\xe8",))
 
 
-async def test_a_missing_file_is_an_error_and_is_not_created(workers: SqlWorkers, tmp_path: Path) -> None:
+async def test_a_missing_file_is_no_result_and_is_not_created(workers: SqlWorkers, tmp_path: Path) -> None:
     absent = Database("absent", locate(str(tmp_path / "absent.sqlite")), schema=None, digest="")  # type: ignore[arg-type]
-    execution = await workers.execute(absent, "SELECT 1")
-    assert execution.status == "error"
-    assert "absent.sqlite does not exist" in execution.error
+    with pytest.raises(DatabaseUnavailableError, match=r"absent\.sqlite does not exist"):
+        await workers.execute(absent, "SELECT 1")
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_write_ahead_log_that_appears_later_is_noticed_when_the_file_changes(
     workers: SqlWorkers, build_database: Callable[[Path, str], Database], tmp_path: Path
 ) -> None:
-    database = build_database(tmp_path / "live.sqlite", "CREATE TABLE t (a); INSERT INTO t VALUES (1)")
-    assert (await workers.execute(database, "SELECT a FROM t")).rows == ((1,),)
-    writer = sqlite3.connect(database.path)
+    path = build_database(tmp_path / "live.sqlite", "CREATE TABLE t (a); INSERT INTO t VALUES (1)").path
+    writer = sqlite3.connect(path)
     writer.execute("UPDATE t SET a = 2")
     writer.commit()
+    database = open_database(path, "live")
     assert (await workers.execute(database, "SELECT a FROM t")).rows == ((2,),)
     writer.execute("PRAGMA journal_mode = WAL")
     writer.execute("UPDATE t SET a = 3")
     writer.commit()
-    execution = await workers.execute(database, "SELECT a FROM t")
-    assert execution.status == "error"
-    assert "live.sqlite-wal holds changes" in execution.error
+    with pytest.raises(DatabaseUnavailableError, match=r"live\.sqlite-wal holds changes"):
+        await workers.execute(database, "SELECT a FROM t")
     writer.close()
-    assert (await workers.execute(database, "SELECT a FROM t")).rows == ((3,),)
+    with pytest.raises(DatabaseUnavailableError, match="has changed since"):
+        await workers.execute(database, "SELECT a FROM t")
+    assert (await workers.execute(open_database(path, "live"), "SELECT a FROM t")).rows == ((3,),)
 
 
 async def still_whole(workers: SqlWorkers, database: Database) -> bool:

@@ -21,7 +21,7 @@ from tasks.database.sandbox.frame_reader import FrameReader
 from tasks.database.sandbox.frames import framed
 from tasks.database.sandbox.results import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
-from tasks.errors import CrosscheckError
+from tasks.errors import DatabaseUnavailableError
 from tests.support.processes import cpu_of_children, until_busy, until_ended
 
 ROOT = Path(__file__).parents[3]
@@ -175,7 +175,7 @@ async def test_a_call_that_takes_too_much_memory_is_lost_and_the_next_has_it_all
     assert await workers.call(functions.greedy, concert, 200, timeout_s=5) == 200 * 1024 * 1024
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.parametrize("how", [signal.SIGABRT, signal.SIGSEGV])
 async def test_a_worker_that_dies_in_a_query_gives_too_large_and_says_how_it_ended(
     workers: SqlWorkers, concert: Database, how: signal.Signals
 ) -> None:
@@ -188,6 +188,27 @@ async def test_a_worker_that_dies_in_a_query_gives_too_large_and_says_how_it_end
     assert f"signal {how.value}" in execution.error
     assert (await workers.execute(concert, NAMES)).row_count == 3
     assert await until_gone(pid)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_query_whose_process_is_ended_or_stopped_from_outside_runs_in_another(
+    concert: Database, how: signal.Signals
+) -> None:
+    async with SqlWorkers(1, limits=Limits(grace_s=0.5)) as pool:
+        pid = await pool.call(functions.own_pid, concert, timeout_s=5)
+        await pool.call(functions.slept, concert, 0.0, timeout_s=5)
+        query = asyncio.create_task(pool.call(functions.slept, concert, 2.0, timeout_s=3))
+        await asyncio.sleep(0.5)
+        os.kill(pid, how)
+        assert await query == 2.0
+        assert await until_gone(pid)
+
+
+async def test_a_query_whose_processes_are_all_ended_from_outside_has_no_outcome(concert: Database) -> None:
+    async with SqlWorkers(1) as pool:
+        with pytest.raises(DatabaseUnavailableError, match=r"3 times \(signal 9\).*Free memory"):
+            await pool.call(functions.die_at, concert, "die", timeout_s=5)
+        assert (await pool.execute(concert, NAMES)).row_count == 3
 
 
 async def test_a_worker_that_died_while_idle_costs_no_query(workers: SqlWorkers, concert: Database) -> None:
@@ -354,7 +375,7 @@ async def test_a_worker_that_cannot_start_says_so(concert: Database, monkeypatch
     async with SqlWorkers(1) as pool:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", "/bin/false")
-            with pytest.raises(CrosscheckError, match=r"did not start \(exit code 1\)"):
+            with pytest.raises(DatabaseUnavailableError, match=r"did not start \(exit code 1\)"):
                 await pool.execute(concert, NAMES)
         assert (await pool.execute(concert, NAMES)).row_count == 3
 

@@ -1,7 +1,8 @@
 """Hostile SQL on each engine, through the real workers, on real servers: nothing changes, nothing outside is read."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -39,51 +40,79 @@ def on_duckdb(tmp_path: Path) -> Iterator[Database]:
     assert [file.name for file in tmp_path.iterdir()] == ["concert.duckdb"]
 
 
+EXECUTING = """
+CREATE FUNCTION evil_text(sql text) RETURNS text LANGUAGE plpgsql AS
+$$ DECLARE found text; BEGIN EXECUTE sql INTO found; RETURN found; END $$
+"""
+SETUP = (TABLE, ROWS, "CREATE SEQUENCE singer_seq", EXECUTING, *(
+    f"CREATE EXTENSION {name}" for name in ("dblink", "tablefunc", "xml2")
+))  # fmt: skip
+
+
 @contextmanager
-def on_postgresql(tmp_path: Path) -> Iterator[Database]:
-    with postgres.new_reader(TABLE, ROWS, "CREATE SEQUENCE singer_seq", "CREATE EXTENSION dblink") as url:
+def on_postgresql(tmp_path: Path, *, superuser: bool = False) -> Iterator[Database]:
+    with postgres.new_reader(*SETUP) as url:
         # without the readers of tests that run beside this one
         others = f"rolname LIKE 'crosscheck_reader_%' AND rolname <> '{urlsplit(url).username}'"
         query = f"SELECT * FROM pg_roles WHERE NOT ({others}) ORDER BY oid"
         roles = postgres.execute(f"{postgres.SERVER}/postgres", query)
-        yield open_database(locate(url), "concert")
-        assert postgres.execute(f"{postgres.SERVER}/postgres", query) == roles
         owner = url.replace(url.partition("@")[0], "postgresql://postgres")
+        yield open_database(locate(owner if superuser else url, writable=superuser), "concert")
+        assert postgres.execute(f"{postgres.SERVER}/postgres", query) == roles
         assert postgres.execute(owner, "SELECT last_value, is_called FROM singer_seq") == [(1, False)]
         assert postgres.execute(owner, "SELECT count(*) FROM pg_largeobject_metadata") == [(0,)]
 
 
 @contextmanager
-def on_mysql(tmp_path: Path) -> Iterator[Database]:
+def on_mysql(tmp_path: Path, *, superuser: bool = False) -> Iterator[Database]:
     with mariadb.new_database(TABLE, ROWS) as url:
-        yield open_database(locate(url), "concert")
         name = url.rpartition("/")[2]
+        role = f"mysql://root@{mariadb.HOST}/{name}" if superuser else url
+        yield open_database(locate(role, writable=superuser), "concert")
         assert mariadb.execute("SHOW TABLES", database=name) == [("singer",)]
 
 
 ENGINES = {"duckdb": on_duckdb, "postgresql": on_postgresql, "mysql": on_mysql}
+POWERFUL = {
+    "postgresql": partial(on_postgresql, superuser=True),
+    "mysql": partial(on_mysql, superuser=True),
+}
 
 
 @pytest.mark.parametrize("engine", [pytest.param(name, marks=pytest.mark.promise(name)) for name in ENGINES])
 async def test_nothing_that_sql_does_leaves_the_sandbox(engine: str, tmp_path: Path, count: Count) -> None:
-    corpus = statements(engine)
     with ENGINES[engine](tmp_path) as database:
-        async with SqlWorkers(1, limits=Limits(timeout_s=TIMEOUT_S)) as workers:
-            assert (await workers.execute(database, "SELECT 1", timeout_s=5)).ok
-            for statement in corpus:
-                with count.fault(statement.sql):
-                    await executed_and_held(workers, database, statement)
-            judge = Judge(workers, DEFAULT_RULES, TIMEOUT_S)
-            quick = [each for each in corpus if each.expected != "stopped"]
-            for expected, sql in quick:
-                with count.fault(f"scored, and as gold: {sql}"):
-                    wanted = "SELECT 'another result'"
-                    verdict = (await judge.verdicts(database, wanted, {"sql": sql}))["sql"]
-                    assert expected != "refused" or verdict.status != "ok", verdict
-                    verdict = (await judge.verdicts(database, sql, {"sql": wanted}))["sql"]
-                    assert expected != "refused" or verdict.gold_status != "ok", verdict
-            assert (await workers.execute(database, NEXT, timeout_s=60)).rows == ((3, "Ann"),)
-        assert verify_unchanged([database]) == ()
+        await run_all(database, engine, count.fault)
+
+
+@pytest.mark.parametrize("engine", POWERFUL)
+async def test_nothing_leaves_the_sandbox_where_a_role_that_may_do_everything_is_accepted(
+    engine: str, tmp_path: Path
+) -> None:
+    with POWERFUL[engine](tmp_path) as database:
+        await run_all(database, engine, nullcontext)
+
+
+async def run_all(
+    database: Database, engine: str, fault: Callable[[str], AbstractContextManager[object]]
+) -> None:
+    corpus = statements(engine)
+    async with SqlWorkers(1, limits=Limits(timeout_s=TIMEOUT_S)) as workers:
+        assert (await workers.execute(database, "SELECT 1", timeout_s=5)).ok
+        for statement in corpus:
+            with fault(statement.sql):
+                await executed_and_held(workers, database, statement)
+        judge = Judge(workers, DEFAULT_RULES, TIMEOUT_S)
+        quick = [each for each in corpus if each.expected != "stopped"]
+        for expected, sql in quick:
+            with fault(f"scored, and as gold: {sql}"):
+                wanted = "SELECT 'another result'"
+                verdict = (await judge.verdicts(database, wanted, {"sql": sql}))["sql"]
+                assert expected != "refused" or verdict.status != "ok", verdict
+                verdict = (await judge.verdicts(database, sql, {"sql": wanted}))["sql"]
+                assert expected != "refused" or verdict.gold_status != "ok", verdict
+        assert (await workers.execute(database, NEXT, timeout_s=60)).rows == ((3, "Ann"),)
+    assert verify_unchanged([database]) == ()
     assert not list(Path("/tmp").glob("evil*"))
 
 

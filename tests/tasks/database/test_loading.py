@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
 import pytest
 
 from tasks.database.database import Database, open_database
@@ -237,6 +239,63 @@ def test_values_that_do_not_fit_can_become_null(shop: Database) -> None:
             (None, None, "00FF", None, 1, None),
         ]
     assert "odd.a (INTEGER): 2 of 3 values are no integer; they are NULL." in plan.notes
+
+
+REACHING = (
+    "SELECT ts_rewrite('a'::tsquery, 'SELECT ''a''::tsquery, ''b''::tsquery')",
+    "SELECT query_to_xml('SELECT 1', true, true, '')",
+    "SELECT * FROM ts_stat('SELECT ''a''::tsvector')",
+    "SELECT query FROM pg_stat_activity",
+    "SELECT pg_terminate_backend(pg_backend_pid())",
+    "SELECT pg_advisory_lock(1)",
+    "SELECT pg_sleep(0)",
+    "SELECT lo_create(0)",
+    "CREATE TABLE evil (a int)",
+    "CREATE TEMP TABLE evil (a int)",
+    "DELETE FROM town",
+)
+
+
+def test_a_reader_that_is_made_reads_copies_on_postgresql_and_can_do_nothing_else(
+    shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_READER_PASSWORD", "it's secret")
+    role, name = f"crosscheck_reader_{uuid.uuid4().hex[:16]}", f"crosscheck_test_{uuid.uuid4().hex}"
+    server = f"{postgres.SERVER}/postgres"
+    try:
+        load(shop, locate(f"{postgres.SERVER}/{name}"), reader=role)
+        load(shop, locate(f"{postgres.SERVER}/{name}"), reader=role)
+        url = f"{postgres.SERVER}/{name}".replace("postgres@", f"{role}@")
+        assert open_database(locate(url), "shop").schema.table("town")
+        assert postgres.execute(url, "SHOW temp_file_limit") == [("1GB",)]
+        for sql in REACHING:
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
+                postgres.execute(url, sql)
+        kept = postgres.execute(server, f"SELECT rolpassword FROM pg_authid WHERE rolname = '{role}'")
+        assert str(kept[0][0]).startswith(("SCRAM", "md5"))
+    finally:
+        postgres.execute(server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        postgres.execute(server, f"DROP ROLE IF EXISTS {role}")
+
+
+def test_a_reader_that_is_made_reads_copies_on_mariadb_and_is_not_made_without_a_password(
+    shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mariadb.new_database() as there:
+        name, role = there.rpartition("/")[2], f"r{uuid.uuid4().hex[:16]}"
+        root = locate(f"mysql://root@{mariadb.HOST}/{name}")
+        monkeypatch.delenv("CROSSCHECK_READER_PASSWORD", raising=False)
+        with pytest.raises(ConfigurationError, match="CROSSCHECK_READER_PASSWORD"):
+            load(shop, root, reader=role)
+        monkeypatch.setenv("CROSSCHECK_READER_PASSWORD", "it's secret")
+        try:
+            load(shop, root, reader=role)
+            reader = locate(f"mysql://{role}:it%27s%20secret@{mariadb.HOST}/{name}")
+            assert open_database(reader, "shop").schema.table("town")
+            with pytest.raises(DataError):
+                open_database(locate(f"mysql://{role}:wrong@{mariadb.HOST}/{name}"), "shop")
+        finally:
+            mariadb.execute(f"DROP USER IF EXISTS {role}@'%'")
 
 
 def test_names_are_in_lower_case_where_sql_without_quotes_is_read_so(shop: Database) -> None:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.database.database import Database, open_database
-from tasks.errors import DataError
+from tasks.errors import DataError, StoreError
 from tasks.records import ColumnName, Value
 from tasks.retrieval.values import builder
 from tasks.retrieval.values import index as values
@@ -195,7 +195,7 @@ def test_the_database_is_not_touched(tmp_path: Path, school: Database) -> None:
 
 def test_a_folder_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path, school: Database) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"Make room there, or do without values"):
+    with pytest.raises(StoreError, match=r"Make room there, or do without values"):
         ValueIndex.open(school, tmp_path / "file")
 
 

@@ -182,7 +182,9 @@ SCORES = st.lists(
 def test_the_numbers_of_a_report_add_up(scores: list[QuestionScore]) -> None:
     report = build_report(scores, rule="bird", schemas={})
     assert report.scored + sum(report.missing_databases.values()) == report.questions == len(scores)
-    assert report.answered + sum(report.failures.values()) == report.scored
+    unanswered = sum(score.executable and score.outcome.sql is None for score in scores)
+    assert sum(report.failures.values()) == unanswered
+    assert report.answered == sum(score.outcome.sql is not None for score in scores)
     assert sum(r.total for r in report.by_database.values()) == report.scored
     assert sum(r.correct for r in report.by_database.values()) == report.ex.correct
     assert all(stage.ex.total == report.scored for stage in report.stages)

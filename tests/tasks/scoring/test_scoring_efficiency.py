@@ -27,6 +27,10 @@ from tests.tasks.scoring.samples import score
 GRADES = {"a": "simple", "b": "moderate", "c": "moderate"}
 
 
+def timings(*trials: tuple[float, ...], steps: float | None = None) -> Timings:
+    return Timings(trials, trials, steps)
+
+
 @pytest.mark.parametrize(
     ("ratio", "reward"),
     [(5.0, 1.25), (2.0, 1.25), (1.99, 1.0), (1.0, 1.0), (0.99, 0.75), (0.5, 0.75), (0.25, 0.5), (0.2, 0.25)],
@@ -50,7 +54,9 @@ def test_ves_lies_between_the_roots_of_the_extremes(ratios: list[float]) -> None
 
 
 def test_wrong_answers_count_zero_and_trials_give_the_spread() -> None:
-    found = score_efficiency([Timings(((1.0,), (4.0,)), 4.0), Timings(((1.0,), (1.0,)), 1.0)], questions=4)
+    found = score_efficiency(
+        [timings((1.0,), (4.0,), steps=4.0), timings((1.0,), (1.0,), steps=1.0)], questions=4
+    )
     assert (found.questions, found.measured) == (4, 2)
     assert found.ves == Spread(mean=62.5, low=50.0, high=75.0)
     assert found.r_ves is not None
@@ -66,9 +72,7 @@ def test_nothing_right_scores_zero_and_nothing_asked_is_unknown() -> None:
 
 
 def test_steps_that_were_not_counted_leave_their_score_unknown() -> None:
-    assert (
-        score_efficiency([Timings(((1.0,),), 1.0), Timings(((1.0,),), None)], questions=2).ves_steps is None
-    )
+    assert score_efficiency([timings((1.0,), steps=1.0), timings((1.0,))], questions=2).ves_steps is None
 
 
 async def test_the_steps_score_repeats_exactly(workers: SqlWorkers, shop: Database) -> None:
@@ -85,7 +89,7 @@ async def test_the_steps_score_repeats_exactly(workers: SqlWorkers, shop: Databa
     ]
     assert told == [*range(1, 7)] * 2
     assert [list(run.timings) for run in runs] == [["0", "1"]] * 2
-    assert [len(trial) for trial in runs[0].timings["0"].ratios] == [3, 3]
+    assert [len(trial) for trial in runs[0].timings["0"].executed] == [3, 3]
     first, second = (score_efficiency(list(run.timings.values()), 4) for run in runs)
     assert first.ves_steps == second.ves_steps
     assert first.ves_steps is not None and first.ves_steps > 50
@@ -95,7 +99,7 @@ async def test_the_steps_score_repeats_exactly(workers: SqlWorkers, shop: Databa
 
 
 def test_a_median_is_not_moved_by_one_slow_moment() -> None:
-    steady, disturbed = Timings(((1.0,) * 5,)), Timings(((1.0, 1.0, 1.0, 1.0, 40.0),))
+    steady, disturbed = timings((1.0,) * 5), timings((1.0, 1.0, 1.0, 1.0, 40.0))
     assert score_efficiency([steady], 1).ves_median == score_efficiency([disturbed], 1).ves_median == 100
     assert score_efficiency([disturbed], 1).r_ves_median == 100
     spread = score_efficiency([disturbed], 1).ves
@@ -105,8 +109,8 @@ def test_a_median_is_not_moved_by_one_slow_moment() -> None:
 def test_wrong_answers_and_difficulties_are_in_the_denominators() -> None:
     rows = [score(name, "bird" if name != "c" else "", difficulty=grade) for name, grade in GRADES.items()]
     report = build_report(rows, rule="bird", schemas={})
-    timings = {"a": Timings(((1.0, 1.0),), 1.0), "b": Timings(((4.0, 4.0),), 4.0)}
-    run = ScoredRun(report, {}, measured={"efficiency": Measured(timings, 0.2)})
+    measured = {"a": timings((1.0, 1.0), steps=1.0), "b": timings((4.0, 4.0), steps=4.0)}
+    run = ScoredRun(report, {}, measured={"efficiency": Measured(measured, 0.2)})
     found = efficiency.of(run)
     assert found is not None
     assert found.data["ves"]["mean"] == pytest.approx(100)  # (1 + 2 + 0) / 3
@@ -114,5 +118,24 @@ def test_wrong_answers_and_difficulties_are_in_the_denominators() -> None:
     assert found.data["by_difficulty"]["moderate"]["ves"]["mean"] == 100  # (2 + 0) / 2
     assert found.by_question == {"a": 100.0, "b": pytest.approx(100 * sqrt(1.25)), "c": 0.0}
     assert "busy" not in " ".join(found.lines or ())
-    busy = efficiency.of(replace(run, measured={"efficiency": Measured(timings, 4.0)}))
+    busy = efficiency.of(replace(run, measured={"efficiency": Measured(measured, 4.0)}))
     assert busy is not None and "the machine was busy" in " ".join(busy.lines or ())
+
+
+def test_ves_is_of_executing_and_ves_fetched_and_r_ves_of_fetching_too() -> None:
+    found = score_efficiency([Timings(fetched=((4.0,),), executed=((1.0,),))], 1)
+    assert found.ves and found.ves_fetched and found.r_ves
+    assert (found.ves.mean, found.ves_fetched.mean) == (100, 200)
+    assert found.r_ves.mean == pytest.approx(100 * sqrt(1.25))
+    assert (found.ves_median, found.ves_fetched_median) == (100, 200)
+
+
+async def test_rows_that_are_not_fetched_do_not_count_for_ves(workers: SqlWorkers, shop: Database) -> None:
+    # both give their first row at once; the gold goes on to 64 times as many rows
+    many = "SELECT a.name FROM item a, item b, item c, item d, item e, item f"
+    answers = [RightAnswer("1", shop, many, f"{many} LIMIT 1")]
+    found = score_efficiency(
+        list((await measure_efficiency(workers, answers, timeout_s=5)).timings.values()), 1
+    )
+    assert found.ves_median and found.ves_fetched_median
+    assert found.ves_fetched_median > 2 * found.ves_median

@@ -29,14 +29,18 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
             "missing_table wrong_table wrong_column wrong_skeleton wrong_value execution_error",
         ),
         (GOLD.replace("i.name", "i.label"), "missing_column wrong_column execution_error"),
-        (GOLD.replace("i.name", "i.price"), "wrong_column"),
-        (GOLD.replace("i.id = s.item_id", "i.id = s.amount"), "wrong_join"),
-        (GOLD.replace("> 1", "= 1"), "wrong_skeleton"),
+        (GOLD.replace("i.name", "i.price"), "other_rows wrong_column"),
+        (GOLD.replace("i.id = s.item_id", "i.id = s.amount"), "missing_rows wrong_join"),
+        (GOLD.replace("> 1", "= 1"), "missing_rows wrong_skeleton"),
         (GOLD.replace("'a'", "'A'"), "wrong_value empty_result"),
         (GOLD.replace("'a'", '"A"'), "wrong_value empty_result"),
-        (GOLD.replace("i.name", "i.kind, i.name"), "wrong_skeleton"),
+        (GOLD.replace("i.name", "i.kind, i.name"), "extra_columns wrong_skeleton"),
         (ENDLESS, "wrong_table wrong_column wrong_skeleton wrong_value timeout"),
-        ("SELECT name FROM item WHERE kind = 'b'", "wrong_table wrong_column wrong_skeleton wrong_value"),
+        (
+            "SELECT name FROM item WHERE kind = 'b'",
+            "missing_rows wrong_table wrong_column wrong_skeleton wrong_value",
+        ),
+        (f"{GOLD} LIMIT 1", "missing_rows wrong_skeleton wrong_value"),
     ],
 )
 async def test_causes_are_named(workers: SqlWorkers, shop: Database, sql: str | None, expected: str) -> None:

@@ -42,13 +42,13 @@ def test_on_bird_dev_gains_below_about_a_point_are_noise(
     found = compare_runs(*runs(fixed, broken, 1534))
     assert round(100 * found.difference, 2) == points
     assert found.significant is significant
-    assert found.verdict.startswith("B is better" if significant else "Inside the noise")
+    assert found.verdict.startswith("B beats A by" if significant else "Inside the noise")
 
 
 def test_who_is_better_depends_on_the_direction() -> None:
     a, b = runs(40, 5, 200)
-    assert compare_runs(a, b).verdict.startswith("B is better: +17.50 points")
-    assert compare_runs(b, a).verdict.startswith("A is better: −17.50 points")
+    assert compare_runs(a, b).verdict.startswith("B beats A by 17.50 points")
+    assert compare_runs(b, a).verdict.startswith("A beats B by 17.50 points")
 
 
 def test_flipped_questions_are_listed_in_order() -> None:

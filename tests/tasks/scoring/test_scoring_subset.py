@@ -31,6 +31,7 @@ def gold(*rows: tuple[Any, ...], columns: tuple[int, ...] = (), ignore_order: bo
 
 
 def close(one: Any, other: Any) -> bool:
+    one, other = one or 0, other or 0  # NULL is 0
     numbers = isinstance(one, int | float) and isinstance(other, int | float)
     return abs(one - other) <= 0.01 + 1e-12 if numbers else one == other
 
@@ -60,7 +61,9 @@ def test_ordered_columns_agree_with_comparing_place_by_place(one: list[Any], oth
         (gold((1.0,)), [(1.009,)], True),
         (gold((1.0,)), [(1.02,)], False),
         (gold((None,)), [(None,)], True),
-        (gold((None,)), [(0,)], False),
+        (gold((None,)), [(0,)], True),
+        (gold((0,)), [(None,)], True),
+        (gold((None,)), [(1,)], False),
         (gold(("1",)), [(1,)], False),
         (gold((1,)), [(1,), (1,)], False),
         (gold(), [], True),
@@ -93,7 +96,7 @@ def test_gold_csv_keeps_numbers_texts_and_gaps_apart() -> None:
         ("2010,1.5\n2011,3\n", [("in 2010", 1.5), ("in 2011", 3)], False),
         ("a,1.50\nb,3\n", [("a", "1.5"), ("b", "3.00")], True),
         ("a,\nb,3\n", [("a", ""), ("b", 3)], True),
-        ("a,\nb,3\n", [("a", 0), ("b", 3)], False),
+        ("a,\nb,3\n", [("a", 0), ("b", 3)], True),
         ("Nan,1\nInfinity,2\n", [("Nan", 1), ("Infinity", 2)], True),
         ("2010_1,1\n2010_2,2\n", [("2010_1", 1), ("2010_2", 2)], True),
         ("2010_1,1\n2010_2,2\n", [(20101, 1), (20102, 2)], False),

@@ -83,6 +83,7 @@ UNDECISIVE = {
     "tasks/database/limits.py": "its values are part of the key",
     "tasks/database/sandbox/frame_reader.py": "receives messages of the workers",
     "tasks/database/sandbox/frames.py": "carries messages to the workers",
+    "tasks/database/sandbox/functions.py": "runs what stages ask for, not what judging does",
     "tasks/database/sandbox/memory.py": "tells when a worker is to be replaced",
     "tasks/database/sandbox/process.py": "starts and stops workers; what a lost worker did is not kept",
     "tasks/database/sandbox/together.py": "hands jobs to workers; each judges by itself",
@@ -99,8 +100,10 @@ UNDECISIVE = {
     "tasks/files.py": "makes digests of files, which are part of the key",
     "tasks/records.py": "declares records",
     "tasks/registry.py": "finds engines by name",
+    "tasks/scoring/degradation.py": "counts what stages did not do",
     "tasks/scoring/report.py": "declares the verdict",
     "tasks/tables.py": "declares tables of results",
+    "tasks/wording.py": "writes numbers",
 }
 """Modules that judging imports and that decide no verdict, with the reason."""
 

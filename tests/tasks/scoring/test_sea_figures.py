@@ -2,9 +2,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from tasks.records import Correction, Elimination, StageRecord
-from tasks.scoring.build_report import build_report
-from tasks.scoring.metric import ScoredRun
-from tasks.scoring.metrics.paper_figures import figures
 from tasks.scoring.papers.sea_figures import sea_figures
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score
@@ -81,14 +78,3 @@ def test_right_is_what_the_rule_says() -> None:
     scores = [walked("1", rights("strict", "bird strict"), eliminated("changed"))]
     assert sea_figures(scores, "bird")["sea/bias_elimination/fixed"] == 1
     assert sea_figures(scores, "strict")["sea/bias_elimination/fixed"] == 0
-
-
-def test_an_eliminator_that_gives_no_usable_answer_is_told_with_the_reason() -> None:
-    refused = asdict(Elimination(SQL, "kept", "HTTP 400: no chat template"))
-    records = [replace(eliminated("kept"), value=refused), eliminated("unchanged")]
-    rows = [walked(str(n), rights("bird", "bird"), record) for n, record in enumerate(records)]
-    found = figures.of(ScoredRun(build_report(rows, rule="bird", schemas={}), {}))
-    assert found is not None and found.lines == (
-        "SEA-SQL: the eliminator gave no usable answer to 1 of 2 questions, and their preliminary SQL was kept; "
-        "most often: HTTP 400: no chat template",
-    )

@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
+from tasks.settings.kinds import PIPELINES
 from tasks.settings.load import (
     available,
     load_backbone_settings,
@@ -424,3 +426,47 @@ def test_models_cannot_be_changed_once_read() -> None:
         settings.model = "another"  # type: ignore[misc]
     assert isinstance(settings, BackboneSettings)
     assert BenchmarkSettings.model_fields["quarantine"].default == ()
+
+
+def _numbers(model: type[Settings]) -> Iterator[str]:
+    """Names of a model's number settings without a lower or an upper bound."""
+    for name, field in model.model_fields.items():
+        types = {field.annotation, *get_args(field.annotation)}
+        bounds = {
+            bound for each in field.metadata for bound in ("ge", "gt", "le", "lt") if hasattr(each, bound)
+        }
+        if types & {int, float} and not (bounds & {"ge", "gt"} and bounds & {"le", "lt"}):
+            yield f"{model.__name__}.{name}"
+
+
+def test_every_number_has_bounds() -> None:
+    PIPELINES.names()  # imports their settings
+    models = [Settings]
+    for model in models:
+        models += model.__subclasses__()
+    ours = [model for model in models if model.__module__.startswith("tasks.")]
+    assert len(ours) > 30 and [name for model in ours for name in _numbers(model)] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "timeout_s=.inf",
+        "timeout_s=.nan",
+        "max_wait_s=.inf",
+        "concurrency=1000000000",
+        "retries=1000000",
+        "seed=1e30",
+    ],
+)
+def test_numbers_out_of_bounds_are_refused(change: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"--set backbone.{change.partition('=')[0]}"):
+        load_backbone_settings(CONF, "openai", [f"backbone.{change}"])
+
+
+def test_what_may_be_the_value_of_a_header_is_not_repeated(tmp_path: Path) -> None:
+    path = tmp_path / "azure.yaml"
+    path.write_text("model: m\nheaders_env: {api-key: 3f9a-1c0d 5e7b}\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="no name of an environment variable") as caught:
+        load_backbone_settings(tmp_path, str(path))
+    assert "3f9a" not in str(caught.value)

@@ -22,9 +22,9 @@ from tests.tasks.tracking.comparison_samples import score, stored, two_runs, wit
     (0, 0, "No difference: both runs are right on the same 100 and wrong on the same 100 of 200 questions."),
     (1, 0, "Inside the noise: +0.50 points"),
     (5, 0, "Inside the noise: +2.50 points"),
-    (6, 0, "B is better: +3.00 points"),
-    (40, 5, "B is better: +17.50 points"),
-    (5, 40, "A is better: −17.50 points"),
+    (6, 0, "B beats A by 3.00 points"),
+    (40, 5, "B beats A by 17.50 points"),
+    (5, 40, "A beats B by 17.50 points"),
     (20, 20, "Inside the noise: 0.00 points"),
 ])  # fmt: skip
 def test_the_verdict_follows_from_what_flipped(fixed: int, broken: int, verdict: str) -> None:
@@ -106,6 +106,20 @@ def test_runs_that_do_not_mean_the_same_are_refused(change: dict[str, str], mess
         compare(a, replace(b, run=replace(b.run, **change)))  # type: ignore[arg-type]
 
 
+def test_runs_on_databases_with_other_content_are_refused_and_said_to_be_where_the_engine_differs_too() -> (
+    None
+):
+    a, b = two_runs(3, 0, 10)
+    a = replace(a, run=replace(a.run, databases={"shop": "a1" * 32, "zoo": "c3" * 32}))
+    b = replace(b, run=replace(b.run, databases={"shop": "b2" * 32, "zoo": "c3" * 32}))
+    with pytest.raises(ConfigurationError, match=r"1 database changed between them \(shop\).*"):
+        compare(a, b)
+    other = replace(b, run=replace(b.run, engine="PostgreSQL 15.6"))
+    assert "The content of 1 database is not the same in A and B: shop." in compare(a, other).warnings
+    unknown = replace(b, run=replace(b.run, databases={}))
+    assert compare(a, unknown).warnings == ()
+
+
 def test_another_rule_can_be_chosen_where_both_were_judged_by_it() -> None:
     a, b = two_runs(3, 0, 10)
     strict = {"bird": True, "spider": True, "strict": False}
@@ -182,7 +196,7 @@ def test_a_fault_of_the_benchmark_is_told_from_a_fault_of_the_runs() -> None:
 def test_quarantined_questions_count_and_are_also_left_out() -> None:
     a, b = (with_benchmark(run, quarantine=["0", "1", "99"]) for run in two_runs(6, 0, 50))
     found = compare(a, b)
-    assert found.result.headline == "B is better"
+    assert found.result.headline == "B beats A by 12.00 points"
     assert found.quarantined == ("0", "1")
     assert found.without_quarantine is not None
     assert (found.without_quarantine.questions, found.without_quarantine.headline) == (48, "Inside the noise")
@@ -272,3 +286,11 @@ def test_hardness_needs_no_schema_on_spider(shared_data: Path) -> None:
         assert hardness(each["query"], Schema(name, (), dialect="sqlite")) == hardness(
             each["query"], schemas[name]
         )
+
+
+def test_the_winner_is_named_and_its_difference_is_positive() -> None:
+    a, b = two_runs(2, 14, 60)
+    named = replace(b, run=replace(b.run, backbone="small"))
+    found = compare(replace(a, run=replace(a.run, backbone="large")), named).result
+    assert found.headline == "large beats small by 20.00 points"
+    assert "interval +" in found.reason and "p = 0.0042" in found.reason

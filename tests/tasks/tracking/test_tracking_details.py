@@ -25,7 +25,7 @@ def test_the_json_object_has_the_details_after_everything_it_had_before() -> Non
     before = summary(make_run(), report)
     right = [row.question.id for row in report.rows if row.final.correct["bird"]]
     efficiency = Measured(
-        {name: Timings(((1.0,), (4.0,))) for name in right}
+        {name: Timings(((1.0,), (4.0,)), ((1.0,), (4.0,))) for name in right}
     )  # half as long in the second trial
     found = summary(
         make_run(),

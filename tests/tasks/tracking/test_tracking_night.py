@@ -42,6 +42,15 @@ def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> 
     assert green.verdict == "1 evaluation, none worse than its baseline beyond noise."
 
 
+def test_a_night_on_other_databases_is_compared_with_nothing_and_says_so(warehouse: Warehouse) -> None:
+    a, b = two_runs(0, 40, 100)
+    a = replace(a, run=replace(a.run, databases={"shop": "a1" * 32}))
+    b = replace(b, run=replace(b.run, databases={"shop": "b2" * 32}))
+    night = a_night(warehouse, [a, b])
+    assert night.entries[0].entry.comparison is None
+    assert "1 database changed between them (shop)" in night.entries[0].entry.problem
+
+
 def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Warehouse) -> None:
     runs = two_runs(1, 20, 100)
     assert not a_night(warehouse, runs, Gate(threshold=20)).red
@@ -207,7 +216,8 @@ def test_nights_that_were_missed_are_said(warehouse: Warehouse) -> None:
 def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(4, 7, 100)[1:])
     assert night.entries[0].verdict == "no baseline"
-    assert "(1 without a baseline yet)" in night.verdict
+    assert night.colour == "No baseline yet", "not green: nothing was compared"
+    assert night.verdict.startswith("No baseline yet: 1 evaluation, none compared.")
 
 
 def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:

@@ -11,7 +11,8 @@ from tests.tasks.tracking.samples import STAGES, make_report, make_run, report_o
 
 PROMISED = [
     "run_id", "benchmark", "backbone", "pipeline", "questions", "answered", "ex", "rules", "stages", "linking",
-    "calls", "cached_calls", "tokens", "cost_usd", "seconds", "prefect", "mlflow",
+    "calls", "cached_calls", "tokens", "cost_usd", "cost_by_endpoint", "from_scratch_usd", "seconds",
+    "prefect", "mlflow",
 ]  # fmt: skip
 
 
@@ -88,5 +89,5 @@ def test_the_description_states_rule_numerator_and_denominator() -> None:
     text = markdown(make_run(), report, 12.5)
     assert text.startswith("**EX 64.00 % (128/200)** under rule `bird`")
     assert "wta_1 (62)" in text
-    assert "cost unknown" in text
+    assert "paid unknown" in text
     assert "| 2_augmented_sql |" in text

@@ -75,7 +75,7 @@ def report() -> Report:
 
 
 def failed(row: QuestionScore) -> bool:
-    return row.outcome.sql is None or row.final.status != "ok"
+    return row.outcome.sql is None or row.final.status != "ok" or not row.final.correct["bird"]
 
 
 def test_every_failed_question_and_the_same_sample_in_every_run_are_chosen(report: Report) -> None:
@@ -89,9 +89,20 @@ def test_every_failed_question_and_the_same_sample_in_every_run_are_chosen(repor
     assert choice.brief == ()
     other = make_report(30, shift=3)
     assert sample <= {row.question.id for row in choose(other, failed=0, sample=4).whole}
+    assert choice.is_sample
     assert str(choice).startswith(
-        f"traces: {len(failures)} of {len(failures)} failed questions, and a sample of 4"
+        f"traces: {len(failures)} of {len(failures)} questions that are wrong or failed, and a sample of 4"
     )
+
+
+def test_failed_questions_come_before_wrong_ones_and_small_benchmarks_are_traced_whole(
+    report: Report,
+) -> None:
+    without = [row.question.id for row in report.rows if row.outcome.sql is None or row.final.status != "ok"]
+    few = choose(report, failed=len(without), sample=0)
+    assert {row.question.id for row in few.whole} == set(without)
+    whole = choose(report, failed=0, sample=200)
+    assert not whole.is_sample and str(whole) == f"traces: all {len(report.rows)} scored questions"
 
 
 def test_no_more_failed_questions_are_traced_than_asked_for_and_none_with_zero(report: Report) -> None:

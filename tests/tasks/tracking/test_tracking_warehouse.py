@@ -54,7 +54,13 @@ def full_row() -> QuestionScore:
     """A question with something in every field that a record has."""
     row = make_report(5).rows[4]
     call = replace(
-        row.outcome.stages[0].calls[0], usage=Usage(1, 2, 3, 4), cost_usd=0.25, retries=3, cached=True
+        row.outcome.stages[0].calls[0],
+        usage=Usage(1, 2, 3, 4, 5),
+        cost_usd=0.25,
+        retries=3,
+        cached=True,
+        cost_source="endpoint",
+        from_scratch_usd=0.5,
     )
     stages = (
         replace(
@@ -63,6 +69,10 @@ def full_row() -> QuestionScore:
             notes=("a", "b"),
             error="it broke",
             value={"a": [None, 1.5]},
+            replies=3,
+            unreadable=2,
+            fallback="nothing was linked",
+            skipped="no eliminator",
         ),
         *row.outcome.stages[1:],
     )
@@ -71,7 +81,9 @@ def full_row() -> QuestionScore:
     return replace(
         row,
         outcome=outcome,
-        final=Verdict({"bird": True, "subset": False}, "timeout", "stopped", 7, "gold_error", 1.5),
+        final=Verdict(
+            {"bird": True, "subset": False}, "timeout", "stopped", 7, "gold_error", 1.5, 9, "missing_rows"
+        ),
         stages={**row.stages, "9_unreached": verdict(False, "error")},
         executable=False,
     )

@@ -15,8 +15,8 @@ _STEMMER = snowballstemmer.stemmer("english")
 _TOKEN = re.compile(
     r"""
     "(?P<double>[^"\n]*)"
-  | “(?P<curly>[^”\n]*)”
-  | ‘(?P<curly1>[^’\n]*)’
+  | “(?P<curly>[^”\n]{0,200}+)”
+  | ‘(?P<curly1>[^’\n]{0,200}+)’
   | `(?P<tick>[^`\n]*)`
   | (?<![^\W_])'(?P<single>[^'\n]*(?:'[^\W\d_][^'\n]*)?)'(?![^\W_])
   | (?P<date>\d{4}[-/]\d{1,2}[-/]\d{1,2}(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?|\d{1,2}/\d{1,2}/\d{2,4})

@@ -3,11 +3,12 @@
 import re
 
 _ENGLISH = re.compile(
-    r"^Database Schema:\n(?P<schema>.*?)\n\nQuestion:\n(?P<asked>.*?)\n\nInstructions:\n",
+    r"\A(?>.*?^Database Schema:\n)(?>(?P<schema>.*?)\n\nQuestion:\n)(?P<asked>.*?)\n\nInstructions:\n",
     re.DOTALL | re.MULTILINE,
 )
 _CHINESE = re.compile(
-    r"^【数据库schema】\n(?P<schema>.*?)\n\n(?:【参考信息】\n(?P<evidence>.*?)\n\n)?【用户问题】\n(?P<asked>.*?)\n\n```sql",
+    r"\A(?>.*?^【数据库schema】\n)(?>(?P<schema>.*?)\n\n(?=【参考信息】\n|【用户问题】\n))"
+    r"(?>(?:【参考信息】\n(?P<evidence>.*?)\n\n)?【用户问题】\n)(?P<asked>.*?)\n\n```sql",
     re.DOTALL | re.MULTILINE,
 )
 _EXAMPLE = re.compile(r"((?:^|, |-- ))example: \[", re.MULTILINE)

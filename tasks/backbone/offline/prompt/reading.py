@@ -12,7 +12,8 @@ from tasks.database.dialects import SQLITE
 from tasks.records import ColumnName
 
 _EXAMPLE = re.compile(
-    r"^Question: (?P<question>.*?)(?:\nEvidence: .*?)?\nSQL:\s(?:```sql\n)?(?P<sql>.*?)"
+    r"^Question: (?>(?P<question>.{0,2000}?)(?=\nEvidence: |\nSQL:\s))"
+    r"(?>(?:\nEvidence: .{0,2000}?)?\nSQL:\s)(?:```sql\n)?(?P<sql>.*?)"
     r"(?=\n```|\n\n(?:Question|Schema):|\Z)",
     re.MULTILINE | re.DOTALL,
 )

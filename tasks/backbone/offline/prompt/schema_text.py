@@ -8,24 +8,28 @@ from tasks.backbone.offline.english.words import stems_of
 from tasks.backbone.offline.prompt.schema import PromptSchema, Reference, SchemaColumn, SchemaTable, ValueKind
 from tasks.records import ColumnName
 
-_QUOTED = r"(`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")"
-_NAME = r"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|\[[^\]]+\]|[^\s(),.:;=`\"\[\]]+)"
-_VALUE = r"(?:'(?:[^']|'')*'|<\d+ bytes>|[^\s|,()']+)"
-_LITERAL = re.compile(r"'((?:[^']|'')*)'(?=\s*(?:[|,\]]|$))|([^\s|,\[\]'][^|,\[\]]*)")
+_QUOTED = r"((?<!`)`(?:[^`]|``)++`|(?<!\")\"(?:[^\"]|\"\")++\")"
+_NAME = (
+    r"(?:(?<!`)`(?:[^`]|``)++`|(?<!\")\"(?:[^\"]|\"\")++\"|\[[^\]]{1,300}+\]"
+    r"|(?<![^\s(),.:;=`\"\[\]])[^\s(),.:;=`\"\[\]]++)"
+)
+_VALUE = r"(?:'(?:[^']|'')*+'|<\d+ bytes>|[^\s|,()']+)"
+_LITERAL = re.compile(r"(?<!')'((?:[^']|'')*+)'(?=\s*(?:[|,\]]|$))|([^\s|,\[\]'][^|,\[\]]*)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
 
 _TABLE = re.compile(rf"^(?:#\s*)?{_QUOTED}\s*\((.*)\)\s*$")
 _COLUMN = re.compile(rf"{_QUOTED}(?:: ({_VALUE}(?: \| {_VALUE})*))?(?:, |$)")
 _SAMPLE_TABLE = re.compile(rf"^#\s*({_NAME})\((.*)\)\s*$")
 _SAMPLE_COLUMN = re.compile(rf"({_NAME}): ({_VALUE}(?: \| {_VALUE})*)(?:, |$)")
-_KEY = re.compile(rf"({_NAME})\.(\(.*?\)|{_NAME})\s*(?:->|=)\s*({_NAME})\.(\(.*?\)|{_NAME})")
+_KEY = re.compile(rf"({_NAME})\.(\(.{{0,300}}?\)|{_NAME})\s*(?:->|=)\s*({_NAME})\.(\(.{{0,300}}?\)|{_NAME})")
 
 _CREATE = re.compile(rf"^\s*create\s+table\s+({_NAME})\s*\(\s*$", re.IGNORECASE)
 _REFERENCES = re.compile(
-    rf"foreign\s+key\s*\((.*?)\)\s*references\s+({_NAME})\s*\((.*?)\)\s*,?\s*$", re.IGNORECASE
+    rf"foreign\s++key\s*+\((.{{0,300}}?)\)\s*+references\s++({_NAME})\s*+\((.{{0,300}}?)\)\s*+,?\s*+$",
+    re.IGNORECASE,
 )
 _CONSTRAINT = re.compile(r"^\s*(?:primary\s+key|foreign\s+key)\b", re.IGNORECASE)
-_DDL_COLUMN = re.compile(rf"^\s*({_NAME})([^-]*?)(?:,?\s*(?:--\s*(.*))?)?$")
+_DDL_COLUMN = re.compile(rf"^\s*({_NAME})([^-]*+)(?:--\s*+(.*))?$")
 _M_TABLE = re.compile(rf"^#\s*Table:\s*({_NAME})")
 _M_COLUMN = re.compile(rf"^\(({_NAME})(?::((?:[^,()]|\([^)]*\))*?))?((?:, .*)?)\),?$")
 _EXAMPLES = re.compile(r"(?:^|, |\| )Examples: (\[.*\]|.*)$")

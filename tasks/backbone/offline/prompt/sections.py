@@ -64,7 +64,7 @@ _FREE_TEXT = {
     Heading.REPLY: Task.REFLECTION,
 }
 _NAMED = re.compile(r'(?<=")\w+(?=")|(?<=```)sql')
-_HEADING = re.compile(r"^### +(.+?)\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^### ++(.+)$", re.MULTILINE)
 
 
 def turns_of(messages: Sequence[Message]) -> list[Sections]:
@@ -105,5 +105,7 @@ def _split(text: str) -> Sections:
     parts = _HEADING.split(text)
     if len(parts) == 1 and (found := native_sections(text)):
         return found
-    bodies = {heading.lower(): body.strip() for heading, body in zip(parts[1::2], parts[2::2], strict=True)}
+    bodies = {
+        heading.strip().lower(): body.strip() for heading, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
     return {"": parts[0].strip()} | bodies

@@ -20,8 +20,8 @@ Resolve = Callable[[tuple[ColumnName, ...]], ColumnName]
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not)
 _BARE_TEXT = re.compile(r"(?<=[=>])\s*([A-Za-z]\w*(?: \w+)+?)\s*(?=$|[),]|\band\b|\bor\b)", re.IGNORECASE)
 _REFERS = re.compile(
-    r"\s*,?\s*\b(?:refers?\s+to|means?|stands?\s+for|is\s+given\s+by|corresponds?\s+to|are\s+all|is\s+the|is|are)\b\s*"
-    r"|\s+=\s+(?=[A-Za-z]+\s*\()",
+    r"(?:(?<!\s)\s++)?(?:,\s*+)?\b(?:refers?\s+to|means?|stands?\s+for|is\s+given\s+by|corresponds?\s+to|are\s+all|is\s+the|is|are)\b\s*"
+    r"|(?<!\s)\s++=\s++(?=[A-Za-z]++\s*+\()",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?:'[^']*'|\"[^\"]*\"|`[^`]*`|[^;\n.]|\.(?!\s+[A-Z]|$))+")

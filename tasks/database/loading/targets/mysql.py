@@ -4,19 +4,22 @@ Creating a table ends every transaction there, so the rows are one transaction, 
 comes first: a copy that was interrupted is known by it. Texts compare and are ordered by their bytes, as in SQLite.
 """
 
+import os
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, ClassVar
 
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
-from tasks.database.loading.target import CHUNK, MARKED, MARKING, TARGETS, Held, Mark, Target
+from tasks.database.loading.target import CHUNK, MARKED, MARKING, READER_PASSWORD, TARGETS, Held, Mark, Target
 from tasks.database.location import Location
 from tasks.database.schema import LOAD_MARK
 from tasks.database.servers.mysql_opening import database_of, driver, explained, open_connection
 from tasks.database.servers.mysql_structure import DIALECT
+from tasks.errors import ConfigurationError
 
 _ABSENT = 1049
 _DENIED = frozenset({1044, 1045, 1142, 1227, 1410})
+_NO_ROLE = (1133, 1141)
 MOST_IN_KEY = 768
 """Characters of a text in a key; a key has 3072 bytes."""
 MOST_IN_COMMENT = 1024
@@ -99,10 +102,30 @@ class MysqlTarget(Target):
         return tuple(f"{name}: without its primary key, whose texts are too long." for name in sorted(wide))
 
     def grant(self, role: str) -> None:
-        """Let a role read: `name` or `name@host`."""
+        """Let a role read, `name` or `name@host`; make it where there is none.
+
+        Raises:
+            ConfigurationError: there is no such role, and no password to make it with.
+        """
         name, _, host = role.partition("@")
         user = f"{self._connection.escape(name)}@{self._connection.escape(host or '%')}"
+        if not self._has(user):
+            password = os.environ.get(READER_PASSWORD)
+            if not password:
+                raise ConfigurationError(
+                    f"--reader {role}: the server has no such role. Set {READER_PASSWORD} to the password that it is "
+                    "to have; without one, everybody could log in."
+                )
+            self._execute(f"CREATE USER {user} IDENTIFIED BY {self._connection.escape(password)}")
         self._execute(f"GRANT SELECT, SHOW VIEW ON {self.name(self._database)}.* TO {user}")
+
+    def _has(self, user: str) -> bool:
+        """Return whether there is a role; GRANT would make one without a password on some servers."""
+        try:
+            self._execute(f"SHOW GRANTS FOR {user}")
+        except driver().Error as error:
+            return error.args[0] not in _NO_ROLE  # another error: this role may not know
+        return True
 
     def rights(self, error: BaseException | None = None) -> str:
         """Return what the role needs, or what the server said."""

@@ -4,12 +4,14 @@ A database that is created has the locale C, so that texts are ordered by their 
 in SQLite.
 """
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tasks.database.loading.plan import Kind, LoadPlan, Source
-from tasks.database.loading.target import MARKED, MARKING, TARGETS, Held, Mark, Target
+from tasks.database.loading.target import MARKED, MARKING, READER_PASSWORD, TARGETS, Held, Mark, Target
 from tasks.database.location import Location
 from tasks.database.servers.postgresql_opening import driver, first_line, open_connection
 from tasks.database.servers.postgresql_structure import DIALECT
@@ -17,6 +19,28 @@ from tasks.database.servers.postgresql_structure import DIALECT
 _TABLES = """
 SELECT c.relname, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND n.nspname = %s ORDER BY c.oid
+"""
+LIMITS = (
+    "default_transaction_read_only = on",
+    "work_mem = '16MB'",
+    "hash_mem_multiplier = 1",
+    "temp_file_limit = '1GB'",
+)
+"""Settings of a role that is made: what PostgreSQL can bound of one query."""
+UNNEEDED = """
+    cursor_to_xml cursor_to_xmlschema database_to_xml database_to_xml_and_xmlschema database_to_xmlschema
+    lo_creat lo_create lo_from_bytea lo_get lo_lseek lo_lseek64 lo_open lo_put lo_tell lo_truncate lo_unlink loread
+    lowrite pg_advisory_lock pg_advisory_lock_shared pg_advisory_xact_lock pg_advisory_xact_lock_shared
+    pg_cancel_backend pg_notify pg_sleep pg_sleep_for pg_sleep_until pg_stat_get_activity
+    pg_stat_get_backend_activity pg_terminate_backend pg_try_advisory_lock pg_try_advisory_lock_shared
+    pg_try_advisory_xact_lock pg_try_advisory_xact_lock_shared query_to_xml query_to_xml_and_xmlschema
+    query_to_xmlschema schema_to_xml schema_to_xml_and_xmlschema schema_to_xmlschema table_to_xml
+    table_to_xml_and_xmlschema table_to_xmlschema ts_rewrite ts_stat
+"""
+"""PostgreSQL's functions that everybody may call, and that execute text, end sessions, tell of them, wait or lock."""
+_REACHING = """
+SELECT oid::regprocedure::text FROM pg_proc
+WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (%s)
 """
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE"}
 
@@ -87,8 +111,10 @@ class PostgresTarget(Target):
         return ()
 
     def grant(self, role: str) -> None:
-        """Let a role connect and read."""
+        """Let a role connect and read; make it where there is none."""
         reader, schema = self.name(role), self.name(self._schema)
+        if not self._connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [role]).fetchall():
+            self._create_role(reader)
         for right in (
             f"CONNECT ON DATABASE {self.name(self._database)}",
             f"USAGE ON SCHEMA {schema}",
@@ -129,6 +155,28 @@ class PostgresTarget(Target):
         """Return what each table or view of the schema is, by name."""
         return dict(self._connection.execute(_TABLES, [self._schema]).fetchall())
 
+    def _create_role(self, reader: str) -> None:
+        """Make a role that may log in and nothing else, within limits, as far as the loading role may set them."""
+        sql, connection = driver().sql, self._connection
+        password = os.environ.get(READER_PASSWORD)
+        given = sql.SQL(" PASSWORD {}").format(sql.Literal(password)) if password else sql.SQL("")
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.SQL(reader)) + given)
+        for setting in LIMITS:
+            with suppress(driver().errors.InsufficientPrivilege, driver().errors.UndefinedObject):
+                connection.execute(f"ALTER ROLE {reader} SET {setting}")
+
+    def _restrict(self) -> None:
+        """Take from everybody what a reader does not need in a database that was created here.
+
+        Without being a superuser, rights on PostgreSQL's own functions stay: the server warns and goes on.
+        """
+        connection = self._connection
+        connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        connection.execute(f"REVOKE ALL ON DATABASE {self.name(self._database)} FROM PUBLIC")
+        found = connection.execute(_REACHING, [UNNEEDED.split()]).fetchall()
+        functions = ", ".join(signature for (signature,) in found)
+        connection.execute(f"REVOKE EXECUTE ON FUNCTION {functions} FROM PUBLIC")
+
     def _create(self) -> None:
         with open_connection(self._location, options="", database="postgres") as server:
             server.execute(
@@ -136,5 +184,4 @@ class PostgresTarget(Target):
                 "LC_CTYPE 'C'"
             )
         self._connection = open_connection(self._location, options="")
-        # before PostgreSQL 15 everybody may create tables there, and a role that may is refused by evaluations
-        self._connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        self._restrict()

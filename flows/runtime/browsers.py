@@ -1,0 +1,79 @@
+"""Prefect's application, closed to the pages of other sites.
+
+By default Prefect has no authentication and answers every origin. Each page that a user visits could then create a
+deployment, whose steps are shell commands, and start it on the user's worker.
+"""
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from flows.runtime.addresses import LOCALHOST
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+ORIGINS = "PREFECT_SERVER_CORS_ALLOWED_ORIGINS"
+"""Environment variable of Prefect's server: the origins that may send requests from a browser; "*": all."""
+_LOCAL = (LOCALHOST, "localhost", "[::1]")
+_FORBIDDEN = 403
+_POLICY_VIOLATION = 1008
+
+
+def local_origins(port: int) -> dict[str, str]:
+    """Return the setting that allows a server's own pages only."""
+    return {ORIGINS: ",".join(f"http://{name}:{port}" for name in _LOCAL)}
+
+
+def prefect_app(**options: Any) -> "FastAPI":
+    """Return Prefect's application with a check of `Host` and `Origin` against `ORIGINS`."""
+    from prefect.server.api.server import create_app
+    from prefect.settings import PREFECT_SERVER_CORS_ALLOWED_ORIGINS
+
+    app: FastAPI = create_app(**options)
+    origins = {each.strip() for each in PREFECT_SERVER_CORS_ALLOWED_ORIGINS.value().split(",")}
+    if "*" not in origins:
+        app.add_middleware(OwnPages, origins=frozenset(origins))
+    return app
+
+
+class OwnPages:
+    """ASGI middleware that refuses the requests of other sites' pages.
+
+    An `Origin` that is not allowed is another site's page. A `Host` that is neither that of an allowed origin nor this
+    machine is a name that was made to point here (DNS rebinding). Programs send no `Origin`.
+
+    Args:
+        app: the application.
+        origins: the allowed origins.
+    """
+
+    def __init__(self, app: "ASGIApp", origins: frozenset[str]) -> None:
+        self._app = app
+        self._origins = origins
+        self._hosts = {urlsplit(each).netloc for each in origins}
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] not in ("http", "websocket") or self._allows(dict(scope["headers"])):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        else:
+            text = f"Refused: the request's Host or Origin is not among {ORIGINS}.\n".encode()
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": _FORBIDDEN,
+                    "headers": [(b"content-type", b"text/plain")],
+                }
+            )
+            await send({"type": "http.response.body", "body": text})
+
+    def _allows(self, headers: dict[bytes, bytes]) -> bool:
+        host, origin = (
+            headers.get(b"host", b"").decode("latin-1"),
+            headers.get(b"origin", b"").decode("latin-1"),
+        )
+        local = host.rpartition(":")[0] in _LOCAL or host in _LOCAL  # through a tunnel, the port is another
+        return (local or host in self._hosts) and (not origin or origin in self._origins)

@@ -1,0 +1,163 @@
+"""HTTP connections to an endpoint: the SDK's client, with a limit on what it reads."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.backbone.endpoint.access import Access
+from tasks.backbone.endpoint.redirects import Target
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai._types import RequestOptions
+
+MOST_BYTES = 16 * 2**20
+"""Longest body of an answer, before and after decompression; nothing beyond it is read."""
+_PACKED = ("gzip", "deflate")
+_ANY_HEADER = 47
+"""Size of zlib's window with which it reads both formats."""
+
+
+class TooLongAnswerError(ValueError):
+    """Answer with a body of more than `MOST_BYTES`."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the answer is longer than {MOST_BYTES // 2**20} MiB, and was not read further")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An HTTP answer with any status.
+
+    Attributes:
+        status: the HTTP status.
+        headers: names in lower case.
+        text: the body.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+class Connections:
+    """Connections to an endpoint, kept open between requests. Make and close it within the event loop.
+
+    Args:
+        access: the endpoint.
+        most: connections at a time.
+        connect_s: timeout of one connection.
+    """
+
+    def __init__(self, access: Access, most: int, connect_s: float) -> None:
+        from openai import DEFAULT_CONNECTION_LIMITS, AsyncOpenAI, Omit, Timeout
+
+        # The default keeps at most 100 connections open; beyond that, each request would open its own.
+        limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
+        headers: dict[str, Any] = {"accept-encoding": ", ".join(_PACKED), **access.headers}
+        # The SDK spells this header so, and would send another spelling beside it.
+        headers["Authorization"] = headers.pop("authorization", Omit())
+        self._options: RequestOptions = {"headers": headers}
+        self._client = AsyncOpenAI(
+            api_key="none",
+            base_url=access.url(""),
+            timeout=Timeout(None, connect=connect_s),
+            max_retries=0,
+            http_client=_limited_client()(limits=limits, follow_redirects=False),
+        )
+
+    async def send(self, target: Target, body: Mapping[str, Any] | None = None) -> HttpAnswer:
+        """Send one request and read its answer; redirects are not followed.
+
+        Raises:
+            aiohttp.ClientError, OSError, TimeoutError: the connection failed, or the answer is cut off, no HTTP, or
+                damaged.
+            TooLongAnswerError: the body is too long.
+        """
+        import httpx2
+        import openai
+
+        try:
+            if target.method == "get":
+                response = await self._client.get(target.url, cast_to=httpx2.Response, options=self._options)
+            else:
+                response = await self._client.post(
+                    target.url, cast_to=httpx2.Response, body=body, options=self._options
+                )
+        except openai.APIStatusError as error:
+            response = error.response
+        except openai.APIConnectionError as error:
+            raise _cause_of(error) from error
+        # UTF-8, which JSON always is, whatever charset the header names.
+        text = response.content.decode("utf-8-sig", "replace")
+        return HttpAnswer(response.status_code, dict(response.headers), text)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def _limited_client() -> "type[httpx2.AsyncClient]":
+    """Return the class of an HTTP client that reads no more than `MOST_BYTES` of an answer."""
+    import httpx2
+
+    # aiohttp takes half the processor time of the SDK's default transport.
+    from openai import DefaultAioHttpClient
+
+    class LimitedClient(DefaultAioHttpClient):
+        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+            streamed = await super().send(request, **options | {"stream": True})
+            try:
+                content = await _content(streamed)
+            finally:
+                await streamed.aclose()
+            headers = [
+                (name, value)
+                for name, value in streamed.headers.raw  # bytes: a server may send any
+                if name.lower() not in (b"content-encoding", b"content-length", b"transfer-encoding")
+            ]
+            return httpx2.Response(streamed.status_code, headers=headers, content=content, request=request)
+
+    return LimitedClient
+
+
+async def _content(response: "httpx2.Response") -> bytes:
+    """Return the body, decompressed."""
+    packed = bytearray()
+    if int(response.headers.get("content-length") or 0) > MOST_BYTES:
+        raise TooLongAnswerError
+    async for part in response.aiter_raw():
+        packed += part
+        if len(packed) > MOST_BYTES:
+            raise TooLongAnswerError
+    if response.headers.get("content-encoding", "").strip().lower() not in _PACKED:
+        return bytes(packed)
+    unpacking = zlib.decompressobj(wbits=_ANY_HEADER)
+    try:
+        content = unpacking.decompress(bytes(packed), MOST_BYTES + 1)
+    except zlib.error as error:
+        raise _damaged(str(error)) from error
+    if len(content) > MOST_BYTES:
+        raise TooLongAnswerError
+    if not unpacking.eof:
+        raise _damaged("its compressed body is cut off")
+    return content
+
+
+def _damaged(why: str) -> Exception:
+    import aiohttp
+
+    return aiohttp.ClientPayloadError(why)
+
+
+def _cause_of(error: Exception) -> BaseException:
+    """Return aiohttp's error behind one of the SDK, which takes a lost connection for a timeout."""
+    import aiohttp
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, aiohttp.ClientError | TimeoutError | OSError):
+            return cause
+        cause = cause.__cause__
+    return aiohttp.ClientConnectionError(str(error.__cause__ or error))

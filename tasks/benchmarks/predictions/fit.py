@@ -1,0 +1,58 @@
+"""Whether predictions were paired with their questions: by how much their words are those of the gold SQL."""
+
+import re
+from collections.abc import Mapping
+from statistics import fmean
+
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.predictions.formats import PredictionFile
+
+FEWEST = 5
+"""Predictions from which on their pairing is doubted."""
+BETTER = 0.15
+"""Share of common words by which another pairing must be better; for right pairings the share is about 0.6."""
+
+
+def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
+    """Say where the ids, or else the positions, of a file would fit the questions better than what was read."""
+    found = _likeness(sqls, benchmark.gold)
+    advice = {
+        "question id": "Leave out --by-position."
+        if file.reading.by_position
+        else "Name them question_id, one for each prediction.",
+        "position": "--by-position reads them so.",
+    }
+    for way, other in (("question id", _by_id(file)), ("position", _by_position(file, benchmark))):
+        if (like := _likeness(other, benchmark.gold)) > found + BETTER:
+            return (
+                f"The predictions seem to be paired with other questions than theirs: paired by {way}, they have "
+                f"{like:.0%} of their words in common with the gold SQL, as they were read {found:.0%}. {advice[way]}",
+            )
+    return ()
+
+
+def _by_id(file: PredictionFile) -> dict[str, str]:
+    return {entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql}
+
+
+def _by_position(file: PredictionFile, benchmark: Benchmark) -> dict[str, str]:
+    """Pair by place in the file; where all keys are numbers from 0, by these."""
+    entries = {entry.question_id: entry for entry in file.entries}
+    places = [str(place) for place in range(len(benchmark.questions))]
+    ordered = [entries[place] for place in places] if entries.keys() == set(places) else file.entries
+    if len(ordered) != len(benchmark.questions):
+        return {}
+    pairs = zip(benchmark.questions, ordered, strict=True)
+    return {question.id: entry.sql for question, entry in pairs if entry.sql}
+
+
+def _likeness(sqls: Mapping[str, str], gold: Mapping[str, str]) -> float:
+    """Return the mean share of common words of predictions and golds, 0 for too few of them."""
+    pairs = [(_words(sql), _words(gold[name])) for name, sql in sqls.items() if name in gold]
+    if len(pairs) < max(FEWEST, len(sqls) / 2):
+        return 0.0
+    return fmean(len(one & other) / len(one | other) if one | other else 1.0 for one, other in pairs)
+
+
+def _words(sql: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", sql.lower()))

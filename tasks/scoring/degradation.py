@@ -1,0 +1,159 @@
+"""Stages that did not do what they are for: replies that could not be read, fallbacks, failures, skipped stages.
+
+A question whose stage fell back still has an answer, and the score counts it. So the score may be that of a simpler
+pipeline than the one that it is published for.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.records import FAILED_ATTEMPT, Outcome, StageRecord
+from tasks.wording import counted
+
+
+@dataclass(frozen=True, slots=True)
+class DegradedStage:
+    """One stage that did less than it is for.
+
+    Attributes:
+        stage: its name.
+        questions: questions in which it ran or was skipped.
+        affected: those of them with an unreadable reply, a fallback or a failure.
+        replies: replies that it needed; one that was requested twice counts once.
+        unreadable: those of them that could not be read.
+        fallbacks: questions in which it fell back or failed although its replies could be read.
+        skipped: questions in which it did not run, because of the settings.
+        instead: what it most often used in place of its result, as a clause; "" if unknown.
+        reason: why it most often fell back or failed with readable replies, or was skipped; "" if it did not.
+    """
+
+    stage: str
+    questions: int
+    affected: int
+    replies: int
+    unreadable: int
+    fallbacks: int
+    skipped: int
+    instead: str = ""
+    reason: str = ""
+
+    @property
+    def without_effect(self) -> bool:
+        """Whether none of its replies could be read."""
+        return 0 < self.replies == self.unreadable
+
+    @property
+    def sentence(self) -> str:
+        """What happened, with numerators and denominators."""
+        parts = []
+        if self.unreadable:
+            instead = f": {self.instead}" if self.instead else ""
+            replies = "reply" if self.replies == 1 else "replies"
+            parts.append(f"{self.unreadable:,} of {self.replies:,} {replies} could not be read{instead}")
+        if self.fallbacks:
+            parts.append(f"{self.reason} for {self.fallbacks:,} of {counted(self.questions, 'question')}")
+        if self.skipped:
+            parts.append(
+                f"skipped for {self.skipped:,} of {counted(self.questions, 'question')}: {self.reason}"
+            )
+        return f"{self.stage}: {'; '.join(parts)}."
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """Everything that a run's stages did not do.
+
+    Attributes:
+        stages: the stages concerned, in the order of the pipeline.
+        affected: questions in which at least one stage had an unreadable reply, fell back or failed.
+        questions: questions that were answered: the denominator of the share.
+    """
+
+    stages: tuple[DegradedStage, ...] = ()
+    affected: int = 0
+    questions: int = 0
+
+    @property
+    def share(self) -> float:
+        """Share of the questions that are affected, 0 to 1."""
+        return self.affected / self.questions if self.questions else 0.0
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence for each stage, and what it means for the score."""
+        if not self.stages:
+            return ()
+        lost = [each.stage for each in self.stages if each.without_effect]
+        if lost:
+            meaning = f"The score is that of the other stages alone, without {' and '.join(lost)}."
+        elif self.affected:
+            answered = counted(self.questions, "answered question")
+            meaning = f"{self.affected:,} of {answered} had a stage that fell back."
+        else:
+            meaning = ""
+        return (*(each.sentence for each in self.stages), *([meaning] if meaning else ()))
+
+    def as_object(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return {
+            "affected": self.affected,
+            "questions": self.questions,
+            "share": self.share if self.questions else None,
+            "stages": [
+                {name: getattr(each, name) for name in DegradedStage.__dataclass_fields__}
+                for each in self.stages
+            ],
+            "sentences": list(self.sentences),
+        }
+
+
+def find_degradation(outcomes: Iterable[Outcome]) -> Degradation:
+    """Count what the stages of answered questions did not do; questions without an answer are failures already."""
+    answered = [outcome for outcome in outcomes if outcome.failure is None]
+    by_stage: dict[str, dict[str, list[StageRecord]]] = defaultdict(lambda: defaultdict(list))
+    for outcome in answered:
+        for record in _stages(outcome):
+            by_stage[record.stage][outcome.question_id].append(record)
+    stages = (_of_stage(stage, list(records.values())) for stage, records in by_stage.items())
+    return Degradation(
+        tuple(stage for stage in stages if stage.affected or stage.skipped),
+        sum(any(map(_is_degraded, _stages(outcome))) for outcome in answered),
+        len(answered),
+    )
+
+
+def _stages(outcome: Outcome) -> list[StageRecord]:
+    return [record for record in outcome.stages if record.stage != FAILED_ATTEMPT]
+
+
+def _of_stage(stage: str, questions: Sequence[Sequence[StageRecord]]) -> DegradedStage:
+    records = [record for each in questions for record in each]
+    instead = Counter(record.fallback for record in records if record.unreadable and record.fallback)
+    others = [[record for record in each if _fell_back(record)] for each in questions]
+    reasons = Counter(record.fallback or record.error for each in others for record in each)
+    reasons.update(record.skipped for record in records if record.skipped)
+    return DegradedStage(
+        stage,
+        questions=len(questions),
+        affected=sum(any(map(_is_degraded, each)) for each in questions),
+        replies=sum(record.replies for record in records),
+        unreadable=sum(record.unreadable for record in records),
+        fallbacks=sum(map(bool, others)),
+        skipped=sum(any(record.skipped for record in each) for each in questions),
+        instead=_most_frequent(instead),
+        reason=_most_frequent(reasons),
+    )
+
+
+def _is_degraded(record: StageRecord) -> bool:
+    return bool(record.unreadable or record.fallback or record.error)
+
+
+def _fell_back(record: StageRecord) -> bool:
+    return bool(record.fallback or record.error) and not record.unreadable
+
+
+def _most_frequent(texts: Counter[str]) -> str:
+    return " ".join(texts.most_common(1)[0][0].split()) if texts else ""

@@ -1,0 +1,1 @@
+"""Reads SQL and compares it as the official evaluator of Spider does."""

@@ -1,0 +1,107 @@
+"""What a call costs: cache writes, the endpoint's own figure, and what does not make a request another one.
+
+Usages are written as the providers document them: OpenAI's `prompt_tokens_details.cache_write_tokens`, Anthropic's
+`cache_creation_input_tokens` as gateways pass it on, OpenRouter's `usage.cost`.
+"""
+
+import datetime
+import json
+from typing import Any
+
+import pytest
+
+from tasks.backbone.endpoint.chat import answer_of, identity_of
+from tasks.backbone.pricing import cost
+from tasks.records import Call, StageRecord, Usage
+from tasks.scoring.cost import in_words, total_cost
+from tasks.settings.backbone import BackboneSettings, Prices
+
+PRICES = Prices(input=2.0, cached_input=0.5, cache_write=2.5, output=8.0, as_of=datetime.date(2026, 11, 1))
+
+
+def answered(usage: dict[str, Any]) -> Any:
+    choice = {"message": {"content": "x"}, "finish_reason": "stop"}
+    return answer_of(json.dumps({"model": "m", "choices": [choice], "usage": usage}))
+
+
+def test_openai_bills_reads_and_writes_of_its_prompt_cache_apart() -> None:
+    details = {"cached_tokens": 100_000, "cache_write_tokens": 300_000}
+    usage = answered(
+        {"prompt_tokens": 1_000_000, "completion_tokens": 10_000, "prompt_tokens_details": details}
+    ).usage
+    assert (usage.cached_input, usage.cache_write) == (100_000, 300_000)
+    # 0.6 M ordinary at 2, 0.1 M read at 0.5, 0.3 M written at 2.5, 0.01 M out at 8
+    assert cost(usage, PRICES) == pytest.approx(1.2 + 0.05 + 0.75 + 0.08)
+
+
+def test_anthropics_name_for_cache_writes_is_read_too() -> None:
+    usage = answered({"prompt_tokens": 10, "completion_tokens": 1, "cache_creation_input_tokens": 7}).usage
+    assert usage.cache_write == 7
+
+
+def test_a_write_without_a_price_makes_the_cost_unknown_and_not_too_low() -> None:
+    prices = PRICES.model_copy(update={"cache_write": None})
+    assert cost(Usage(input=10, output=1, cache_write=5), prices) is None
+    assert cost(Usage(input=10, output=1, cache_write=0), prices) is not None
+
+
+@pytest.mark.parametrize("given", [-1, True, "0.1", float("inf"), 1e9, None])
+def test_an_implausible_cost_of_an_endpoint_is_not_believed(given: Any) -> None:
+    assert answered({"prompt_tokens": 1, "completion_tokens": 1, "cost": given}).cost_usd is None
+
+
+def test_a_gateways_cost_is_read() -> None:
+    assert answered({"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.00014}).cost_usd == 0.00014
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"service_tier": "flex"},
+        {"prompt_cache_key": "bird"},
+        {"user": "me"},
+        {"provider": {"order": ["a"]}},
+        {"metadata": {"team": "x"}},
+    ],
+)
+def test_a_tier_a_cache_key_a_tag_and_a_route_make_no_other_request(field: dict[str, Any]) -> None:
+    plain = BackboneSettings(name="m", model="m")
+    assert identity_of(plain.model_copy(update={"extra_body": field})) == identity_of(plain)
+
+
+def test_what_changes_the_reply_makes_another_request() -> None:
+    plain = BackboneSettings(name="m", model="m")
+    assert identity_of(plain.model_copy(update={"extra_body": {"top_p": 0.1}})) != identity_of(plain)
+
+
+def call(request: str, **facts: Any) -> Call:
+    return Call(request, "m", Usage(), **{"cached": False, "seconds": 1.0, **facts})
+
+
+def record(*calls: Call, restored: bool = False, stage: str = "sql") -> StageRecord:
+    return StageRecord(stage, stage, None, restored, calls)
+
+
+def test_a_run_from_the_cache_costs_from_scratch_what_it_cost_when_it_was_paid() -> None:
+    paid = total_cost([record(call("a", cost_usd=0.25), call("b", cost_usd=0.5))])
+    assert (paid.cost_usd, paid.from_scratch_usd) == (0.75, 0.75)
+    cached = call("a", cached=True, cost_usd=0.0, from_scratch_usd=0.25)
+    again = total_cost([record(cached), record(call("b", cost_usd=0.5), restored=True)])
+    assert (again.cost_usd, again.from_scratch_usd) == (0, 0.75)
+    assert in_words(again) == "paid $0.0000; $0.7500 from scratch"
+
+
+def test_a_request_that_came_twice_is_paid_once_from_scratch_and_a_failed_attempt_is_not_made() -> None:
+    repeated = call("a", cached=True, cost_usd=0.0, from_scratch_usd=0.25)
+    failed = record(call("c", cost_usd=1.0), stage="failed_attempt")
+    found = total_cost([record(call("a", cost_usd=0.25), repeated), failed])
+    assert (found.cost_usd, found.from_scratch_usd) == (1.25, 0.25)
+
+
+def test_unknown_costs_stay_unknown() -> None:
+    assert total_cost([record(call("a", cached=True, cost_usd=0.0))]).from_scratch_usd is None
+
+
+def test_the_endpoints_figures_are_said_to_be_its_own() -> None:
+    found = total_cost([record(call("a", cost_usd=0.25, cost_source="endpoint"), call("b", cost_usd=0.5))])
+    assert in_words(found) == "paid $0.7500; cost of 1 of 2 calls as the endpoint reported it"

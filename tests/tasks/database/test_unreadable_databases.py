@@ -1,0 +1,292 @@
+"""Databases that vanish, are damaged or change while a run uses them: never an outcome of a SQL, on any engine."""
+
+import os
+import shutil
+import socket
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tasks.database.database import Database, open_database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.urls import locate
+from tasks.errors import DatabaseUnavailableError
+from tasks.retrieval.values.index import ValueIndex
+from tasks.scoring.execution.accuracy import Judge
+from tests.support import mariadb, postgres
+
+ROWS = 200_000
+ALL = "SELECT sum(length(name)), count(*) FROM town"
+EXPECTED = ((100 * ROWS, ROWS),)
+
+
+@pytest.fixture
+async def workers() -> AsyncIterator[SqlWorkers]:
+    async with SqlWorkers(1) as pool:
+        yield pool
+
+
+def build(path: Path) -> None:
+    """Write a database of some megabytes, so that queries read pages that opening it does not."""
+    if path.suffix == ".sqlite":
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE town (id INTEGER PRIMARY KEY, name TEXT)")
+            names = ((f"{n:0100}",) for n in range(ROWS))
+            connection.executemany("INSERT INTO town (name) VALUES (?)", names)
+            connection.commit()
+    elif path.suffix == ".duckdb":
+        with duckdb.connect(str(path)) as other:
+            other.execute(
+                "CREATE TABLE town AS SELECT i AS id, format('{:0100d}', hash(i)) AS name FROM "
+                f"range({ROWS}) AS r(i)"
+            )
+    else:
+        path.mkdir()
+        (path / "town.csv").write_text("id,name\n" + "".join(f"{n},{n:0100}x\n" for n in range(ROWS)))
+
+
+@pytest.fixture(params=["town.sqlite", "town.duckdb", "folder"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    path = tmp_path / request.param
+    build(path)
+    return open_database(locate(str(path)), "town")
+
+
+def inner(database: Database) -> Path:
+    path = database.path
+    return path / "town.csv" if path.is_dir() else path
+
+
+def truncate(database: Database) -> None:
+    os.truncate(inner(database), inner(database).stat().st_size // 2)
+
+
+def fill_with_garbage(database: Database) -> None:
+    """Overwrite the middle of the file."""
+    path = inner(database)
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 4)
+        file.write(os.urandom(path.stat().st_size // 2))
+
+
+def put_a_folder_in_its_place(database: Database) -> None:
+    path = inner(database)
+    path.rename(path.with_name("aside"))
+    path.mkdir()
+
+
+def move_away(database: Database) -> None:
+    database.path.rename(database.path.with_name("aside"))
+
+
+def replace_by_another(database: Database) -> None:
+    """Put a database with the same tables and other rows in its place, with the same time of change."""
+    path = inner(database)
+    stat = path.stat()
+    path.unlink()
+    if path.suffix == ".sqlite":
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE town (id INTEGER PRIMARY KEY, name TEXT)")
+    elif path.suffix == ".duckdb":
+        with duckdb.connect(str(path)) as other:
+            other.execute("CREATE TABLE town (id INTEGER, name VARCHAR)")
+    else:
+        path.write_text("id,name\n1,x\n")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+FAULTS = (truncate, fill_with_garbage, put_a_folder_in_its_place, move_away, replace_by_another)
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["opened before", "not opened yet"])
+@pytest.mark.parametrize("harm", FAULTS, ids=lambda harm: harm.__name__)
+async def test_a_file_that_vanishes_or_changes_gives_no_verdict_until_it_is_back(
+    files: Database, workers: SqlWorkers, harm: Callable[[Database], None], opened: bool, tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole"
+    (shutil.copytree if files.path.is_dir() else shutil.copy2)(files.path, whole)  # type: ignore[operator]
+    if opened:
+        assert (await workers.execute(files, "SELECT 1")).ok
+    harm(files)
+    kept: dict[object, object] = {}
+    judge = Judge(workers, ("bird",), 30.0, kept)  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(DatabaseUnavailableError, match=r"[Rr]un the same command again"):
+            await workers.execute(files, ALL)
+        with pytest.raises(DatabaseUnavailableError):
+            await judge.verdicts(files, ALL, {"one": ALL, "wrong": "SELECT nothing FROM town"})
+    assert kept == {}
+    with pytest.raises(DatabaseUnavailableError):
+        ValueIndex.open(files, tmp_path / "values")
+    assert not [*(tmp_path / "values").glob("*.sqlite")]
+    if files.path.is_dir():
+        shutil.rmtree(files.path)
+    else:
+        files.path.unlink(missing_ok=True)
+    whole.rename(files.path)
+    result = await workers.execute(files, "SELECT count(*) FROM town")
+    assert result.rows == ((ROWS,),), "a copy with the same content is the same database"
+    assert (await judge.verdicts(files, ALL, {"one": ALL}))["one"].correct == {"bird": True}
+
+
+@pytest.mark.parametrize("name", ["town.sqlite", "town.duckdb"])
+async def test_a_file_that_was_damaged_from_the_beginning_gives_no_verdict(
+    name: str, workers: SqlWorkers, tmp_path: Path
+) -> None:
+    build(tmp_path / name)
+    whole = open_database(locate(str(tmp_path / name)), "town")
+    fill_with_garbage(whole)
+    try:
+        damaged = open_database(locate(str(tmp_path / name)), "town")
+    except Exception as error:
+        assert "town" in str(error)
+        return
+    with pytest.raises(DatabaseUnavailableError, match="cannot be read now"):
+        await workers.execute(damaged, ALL)
+
+
+async def test_a_query_that_crashes_duckdb_spoils_no_other(workers: SqlWorkers, tmp_path: Path) -> None:
+    build(tmp_path / "town.duckdb")
+    database = open_database(locate(str(tmp_path / "town.duckdb")), "town")
+    for sql in ("SELECT 1/0", "SELECT count(*) FROM nowhere", "SELECT * FROM read_csv('/nope')"):
+        assert (await workers.execute(database, sql)).status in ("ok", "error")
+    assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((ROWS,),)
+
+
+class Proxy:
+    """A TCP proxy in front of a real server, which can be cut and refused."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._open: list[socket.socket] = []
+        self.listen(0)
+
+    def listen(self, port: int) -> None:
+        """Accept connections."""
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def cut(self) -> None:
+        """Close every connection and refuse new ones."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for each in self._open:
+            shut_down(each)
+        self._open.clear()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._target))
+            self._open += [client, server]
+            for one, other in ((client, server), (server, client)):
+                threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def _copy(one: socket.socket, other: socket.socket) -> None:
+        try:
+            while part := one.recv(65536):
+                other.sendall(part)
+        except OSError:
+            pass
+        shut_down(other)
+
+
+def shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def served(kind: str) -> Iterator[tuple[str, int]]:
+    """Yield the URL of a database with one table, and the port of its server."""
+    tables = (
+        "CREATE TABLE town (id INTEGER, name VARCHAR(50))",
+        "INSERT INTO town VALUES (1, 'Oslo'), (2, 'Rome')",
+    )
+    if kind == "postgresql":
+        with postgres.new_reader(*tables) as url:
+            yield url, 5432
+    else:
+        with mariadb.new_database(*tables) as url:
+            yield url, 3306
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+async def test_a_server_that_refuses_or_cuts_connections_gives_no_verdict_until_it_is_back(
+    kind: str, workers: SqlWorkers, tmp_path: Path
+) -> None:
+    with served(kind) as (url, port):
+        proxy = Proxy(port)
+        near = url.replace("127.0.0.1:5432", "127.0.0.1").replace("127.0.0.1", f"127.0.0.1:{proxy.port}")
+        database = open_database(locate(near), "town")
+        assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
+        proxy.cut()
+        for _ in range(2):
+            with pytest.raises(DatabaseUnavailableError):
+                await workers.execute(database, "SELECT count(*) FROM town")
+            with pytest.raises(DatabaseUnavailableError):
+                await Judge(workers, ("bird",), 5.0).verdicts(database, "SELECT 1", {"one": "SELECT 2"})
+        with pytest.raises(DatabaseUnavailableError):
+            ValueIndex.open(database, tmp_path)
+        proxy.listen(proxy.port)
+        assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
+        proxy.cut()
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+@pytest.mark.parametrize("cancel", [True, False], ids=["query", "session"])
+async def test_a_query_that_somebody_else_ends_is_no_timeout_and_no_error(
+    kind: str, workers: SqlWorkers, cancel: bool
+) -> None:
+    slow = {
+        "postgresql": "SELECT count(*) FROM generate_series(1, 300000000)",
+        "mysql": "SELECT count(*) FROM seq_1_to_1000000 a, seq_1_to_1000000 b",
+    }[kind]
+    with served(kind) as (url, _):
+        database = open_database(locate(url), "town")
+        assert (await workers.execute(database, "SELECT 1")).ok
+        ending = threading.Event()
+
+        def end_again_and_again() -> None:
+            while not ending.wait(0.2):
+                end_sessions(kind, url, cancel=cancel)
+
+        thread = threading.Thread(target=end_again_and_again)
+        thread.start()
+        try:
+            with pytest.raises(DatabaseUnavailableError):
+                await workers.execute(database, slow, timeout_s=20.0)
+        finally:
+            ending.set()
+            thread.join()
+        assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
+
+
+def end_sessions(kind: str, url: str, *, cancel: bool) -> None:
+    """Cancel the queries of a database's reader, or end its sessions, as an administrator does."""
+    reader = url.partition("//")[2].partition("@")[0]
+    if kind == "postgresql":
+        end = "pg_cancel_backend" if cancel else "pg_terminate_backend"
+        postgres.execute(
+            url.replace(f"{reader}@", "postgres@"),
+            f"SELECT {end}(pid) FROM pg_stat_activity WHERE usename = '{reader}' AND query LIKE '-- ...%'",
+        )
+        return
+    listed = (
+        f"SELECT id FROM information_schema.processlist WHERE user = '{reader}' AND info LIKE '%seq_1_to_%'"
+    )
+    for (session,) in mariadb.execute(listed):
+        try:
+            mariadb.execute(f"KILL {'QUERY' if cancel else ''} {session}")
+        except Exception:  # it has ended
+            return
