@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fsspec.core import url_to_fs
 from fsspec.spec import AbstractFileSystem
 from prefect.blocks.core import Block
+from prefect.exceptions import ObjectAlreadyExists
 from prefect.filesystems import LocalFileSystem, RemoteFileSystem, WritableFileSystem
 from prefect.results import get_default_result_storage
 from prefect.settings import get_current_settings
@@ -19,6 +21,8 @@ from tasks.settings.home import Home
 from tasks.settings.stores import STAGES, StorageBlock, StorageUrl, find_stages
 
 BLOCK = "PREFECT_RESULTS_DEFAULT_STORAGE_BLOCK"
+PARTS_OF_A_BLOCK = ("type", "schema", "document")
+"""What Prefect creates on its server when a block is saved; each can be created by another process first."""
 
 
 class StageStorage(RemoteFileSystem):
@@ -122,8 +126,21 @@ def _saved(place: StorageUrl) -> str:
     try:
         _now(StageStorage.load, name)
     except ValueError:
-        _now(block.save, name, overwrite=True)
+        _save(block, name)
     return f"{StageStorage.get_block_type_slug()}/{name}"
+
+
+def _save(block: StageStorage, name: str) -> None:
+    """Save a block on Prefect's server, also while other processes save the same one.
+
+    Prefect looks for the block type, its schema and the block, and creates those that are missing. Another process may
+    create one of them in between, which Prefect reports as an error. Saving again then finds it.
+    """
+    for _ in PARTS_OF_A_BLOCK:
+        with suppress(ObjectAlreadyExists):
+            _now(block.save, name, overwrite=True)
+            return
+    _now(block.save, name, overwrite=True)
 
 
 def _demand_block(slug: str) -> None:

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from flows.orchestration import stage_results as results_module
 from flows.orchestration.settings import apply
@@ -347,6 +349,37 @@ def test_two_settings_that_name_two_places_are_an_error(
     apply({})
     with pytest.raises(ConfigurationError, match="Unset one of them"):
         named(place)
+
+
+def test_a_block_that_another_process_saves_at_the_same_time_is_used(
+    named: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every request of Prefect's client that creates something comes after that of another process."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        with suppress(ObjectNotFound):
+            client.delete_block_type(client.read_block_type_by_slug(StageStorage.get_block_type_slug()).id)
+        lost: list[str] = []
+
+        def second(method: str) -> None:
+            first = getattr(type(client), method)
+
+            def create(self: Any, *arguments: Any, **more: Any) -> Any:
+                first(self, *arguments, **more)  # the other process
+                try:
+                    return first(self, *arguments, **more)
+                except ObjectAlreadyExists:
+                    lost.append(method)
+                    raise
+
+            monkeypatch.setattr(type(client), method, create)
+
+        for method in ("create_block_type", "create_block_schema", "create_block_document"):
+            second(method)
+        named("memory://bucket/second")
+        assert "create_block_type" in lost and "create_block_document" in lost
+    assert os.environ[BLOCK].startswith("crosscheck-stages/stages-")
 
 
 def test_processes_that_name_one_url_at_the_same_time_save_one_block(prefect_home: Home) -> None:
