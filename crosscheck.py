@@ -1,4 +1,6 @@
-"""The command `crosscheck`, also as `python -m crosscheck`.
+"""The command `crosscheck`, also as `python -m crosscheck`, and the public interface: `from crosscheck import ...`.
+
+The names of the interface are those of `flows.api`; they are imported when the first of them is used.
 
 Modules named `flows` or `tasks` in the working folder or on PYTHONPATH are not imported in the place of Crosscheck's,
 neither here nor in a process that this one starts: the folder of this file is searched first.
@@ -7,6 +9,29 @@ neither here nor in a process that this one starts: the folder of this file is s
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flows.api import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> object:
+        """Return a name of the public interface.
+
+        Raises:
+            AttributeError: the interface has no such name.
+        """
+        from flows import api
+
+        if name != "__all__" and name not in api.__all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(api, name)
+
+    def __dir__() -> list[str]:
+        """Return the names of the public interface."""
+        from flows import api
+
+        return ["main", *api.__all__]
 
 
 def main() -> None:

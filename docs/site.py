@@ -24,6 +24,7 @@ ELSEWHERE = {
 REFERENCE = """# Reference of the Python interface
 
 ::: flows.api
+    options: {show_root_heading: false, show_root_toc_entry: false}
 """
 
 _LINK = re.compile(r"(\[[^\]\[]*\])\(([^)\s]+)\)")

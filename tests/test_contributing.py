@@ -2,10 +2,13 @@
 
 import csv
 import json
+import os
 import re
 import shlex
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,7 +88,23 @@ def test_every_example_is_short_and_every_kind_has_one() -> None:
             if line.strip() and not line.startswith(("from", "import", "#"))
         ]
         assert len(code) <= LONGEST, name
+        imports = re.findall(r"^(?:from|import) (crosscheck|flows|tasks)\b", content, re.MULTILINE)
+        assert imports == ["crosscheck"] * name.endswith(".py"), name
     assert len(COMMANDS) == 7
+
+
+@pytest.mark.slow
+def test_the_examples_are_typed(tmp_path: Path) -> None:
+    untyped = {"marked.py"}  # its methods have no annotations
+    names = [name for name in FILES if name.endswith(".py") and name not in untyped]
+    for name in names:
+        (tmp_path / name).write_text(FILES[name], encoding="utf-8")
+    config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path / "cache")]
+    command = [sys.executable, "-m", "mypy", "--strict", *config, *names]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"MYPYPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stdout
 
 
 @pytest.mark.slow
@@ -115,6 +134,7 @@ def _ids(crosscheck: CommandLine) -> list[str]:
 def test_a_stage_of_ones_own_is_cached_and_scored(run: Command) -> None:
     first = run("simpler.py:simpler").json
     assert [stage["name"] for stage in first["stages"]] == ["1_preliminary_sql", "2_simpler_sql"]
+    assert first["stages"][0]["correct"] <= first["ex"]["correct"], "the default backbone loses nothing by it"
     again = run("simpler.py:simpler").json
     assert again["stages"] == first["stages"]
     assert again["prefect"]["task_runs"] == ONLY_THE_FLOW, "every stage is restored"

@@ -1,10 +1,95 @@
-"""Public interface for Python programs and notebooks: `from flows.api import Crosscheck`.
+"""Public interface for Python programs, notebooks and extensions: `from crosscheck import ...`.
 
-Everything else in `flows` and `tasks` may change between releases, except what CONTRIBUTING.md shows for extensions.
+Everything else in `flows` and `tasks` may change between releases.
+
+The functions `answer`, `available`, `compare`, `evaluate`, `predictions`, `query`, `rerun`, `runs`, `score` and `sweep`
+are the methods of a `Crosscheck` with the default working folder and data folder.
 """
 
 from flows.api.crosscheck import Crosscheck
-from flows.api.records import Answer, Comparison, Run, Sweep
-from tasks.errors import CrosscheckError
+from flows.api.records import Comparison, DatabaseAnswer, Run, Sweep
+from flows.pipelines.baselines import few_shot
+from flows.pipelines.context import Context
+from flows.pipelines.pipeline import pipeline
+from tasks.backbone.kinds.kind import BackboneKind
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.protocol import Backbone, Message, Reply, Request, request_key
+from tasks.backbone.replies.format import ReplyFormat, is_sql
+from tasks.backbone.replies.reading import Reading
+from tasks.benchmarks.layouts.base import Layout, Split
+from tasks.database.engine import Connection, Engine
+from tasks.database.loading.target import Target
+from tasks.errors import BackboneError, CrosscheckError
+from tasks.records import Answer, Call, Question, Usage
+from tasks.scoring.metric import ScoredRun, metric
+from tasks.scoring.report import Measurement, Ratio
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.pipeline import FewShotSettings, PipelineSettings
+from tasks.stage import stage
+from tasks.stages.replies import SqlReply, StageReply
+from tasks.stages.sql_answer import sql_answer
 
-__all__ = ["Answer", "Comparison", "Crosscheck", "CrosscheckError", "Run", "Sweep"]
+_default = Crosscheck()
+answer = _default.answer
+available = _default.available
+compare = _default.compare
+evaluate = _default.evaluate
+predictions = _default.predictions
+query = _default.query
+rerun = _default.rerun
+runs = _default.runs
+score = _default.score
+sweep = _default.sweep
+
+__all__ = [
+    "Answer",
+    "Backbone",
+    "BackboneError",
+    "BackboneKind",
+    "BackboneSettings",
+    "Call",
+    "Comparison",
+    "Connection",
+    "Context",
+    "Crosscheck",
+    "CrosscheckError",
+    "DatabaseAnswer",
+    "Engine",
+    "FewShotSettings",
+    "Layout",
+    "Measurement",
+    "Message",
+    "MeteredBackbone",
+    "PipelineSettings",
+    "Question",
+    "Ratio",
+    "Reading",
+    "Reply",
+    "ReplyFormat",
+    "Request",
+    "Run",
+    "ScoredRun",
+    "Split",
+    "SqlReply",
+    "StageReply",
+    "Sweep",
+    "Target",
+    "Usage",
+    "answer",
+    "available",
+    "compare",
+    "evaluate",
+    "few_shot",
+    "is_sql",
+    "metric",
+    "pipeline",
+    "predictions",
+    "query",
+    "request_key",
+    "rerun",
+    "runs",
+    "score",
+    "sql_answer",
+    "stage",
+    "sweep",
+]

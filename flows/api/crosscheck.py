@@ -1,6 +1,6 @@
 """The public interface: evaluations, answers, scores, comparisons and results, from Python.
 
-    from flows.api import Crosscheck
+    from crosscheck import Crosscheck
 
     crosscheck = Crosscheck()
     run = crosscheck.evaluate(pipeline="few-shot", limit=10)
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.api import work
 from flows.api.inputs import Ids, Settings, arguments_named, as_file, grid_axes, ids, overrides, text
-from flows.api.records import Answer, Run, Sweep
+from flows.api.records import DatabaseAnswer, Run, Sweep
 from flows.api.results import Results
 from flows.api.threads import in_thread, restored_environment
 from flows.runtime.control import Control
@@ -200,7 +200,7 @@ class Crosscheck(Results):
         pipeline: str | Path = DEFAULT_PIPELINE,
         evidence: str = "",
         settings: Settings | None = None,
-    ) -> Answer:
+    ) -> DatabaseAnswer:
         """Answer a question on a database of one's own, as `crosscheck answer` does.
 
         Args:
@@ -225,7 +225,7 @@ class Crosscheck(Results):
         chosen = self._settings(DEFAULT_BENCHMARK, backbone, pipeline, settings)
         asked = Asked(question, evidence, str(database), SHOWN_ROWS)
         with self._progress() as progress, logging_to(Home(Path(chosen.home))):
-            return Answer.of(in_thread(lambda: asyncio.run(answer_one(chosen, asked, progress))))
+            return DatabaseAnswer.of(in_thread(lambda: asyncio.run(answer_one(chosen, asked, progress))))
 
     def score(
         self,

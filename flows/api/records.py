@@ -108,7 +108,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Answer:
+class DatabaseAnswer:
     """Answer to a question on a database of one's own.
 
     Attributes:
@@ -126,7 +126,7 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...] = field(repr=False)
 
     @classmethod
-    def of(cls, answered: "Answered") -> "Answer":
+    def of(cls, answered: "Answered") -> "DatabaseAnswer":
         """Return the record of an answered question."""
         outcome, execution = answered.outcome, answered.execution
         error = ""

@@ -16,6 +16,7 @@ from tasks.stages.schema_pruning import schema_pruning, text_size
 from tasks.stages.sea_sql.value_retrieval import value_retrieval
 
 S = TypeVar("S", bound=PipelineSettings)
+S_co = TypeVar("S_co", bound=PipelineSettings, covariant=True)
 
 
 @dataclass
@@ -42,7 +43,7 @@ class PipelineRecord:
 
 
 @dataclass(frozen=True)
-class Context(Generic[S]):
+class Context(Generic[S_co]):
     """Input of a pipeline besides the question.
 
     Attributes:
@@ -59,7 +60,7 @@ class Context(Generic[S]):
         schema_room: bytes of text that a schema may have in a prompt; None where the model's context is unknown.
     """
 
-    settings: S
+    settings: S_co
     runner: DatabaseRunner
     demonstrations: tuple[Demonstration, ...]
     backbone: MeteredBackbone

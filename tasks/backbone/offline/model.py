@@ -13,7 +13,7 @@ from tasks.backbone.offline.writing import write_sql
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.records import Call, Usage
 
-VERSION = 5
+VERSION = 6
 """Raise it with every change that can alter a reply: it is part of every stage's cache key."""
 NOTHING = Usage(input=0, cached_input=0, output=0, reasoning=0)
 """Tokens of every call: the rules have none."""

@@ -98,7 +98,8 @@ def task_of(request: Request) -> Task:
         return Task.SELECTION
     if tried or len(turns) > 1:
         return Task.CORRECTION
-    return Task.SKELETON if keys and Heading.SCHEMA not in last else Task.QUERY
+    without_schema = Heading.QUESTION in last and Heading.SCHEMA not in last
+    return Task.SKELETON if keys and without_schema else Task.QUERY
 
 
 def _split(text: str) -> Sections:
