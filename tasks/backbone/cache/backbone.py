@@ -8,6 +8,7 @@ from typing import Any
 
 from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.protocol import Backbone, Reply, Request, request_key
+from tasks.errors import BackboneError
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class CachedBackbone:
         self._cache = cache
         self._name = name
         self._in_flight: dict[str, asyncio.Task[Reply]] = {}
+        cache.stop_on_failure(self._wind_down)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -62,8 +64,7 @@ class CachedBackbone:
 
         The wait also ends when `stop_now` is set. Replies to cancelled calls may have been paid for and are lost.
         """
-        if wind_down := getattr(self._inner, "wind_down", None):
-            wind_down()
+        self._wind_down()
         calls = list(self._in_flight.values())
         if not calls:
             return 0
@@ -85,9 +86,17 @@ class CachedBackbone:
         if kept is not None:
             return _as_cached(kept)
         self._cache.check_room()
-        reply = await self._inner.complete(request)
+        try:
+            reply = await self._inner.complete(request)
+        except BackboneError:
+            self._cache.check_room()  # it was not sent, since another reply could not be stored meanwhile
+            raise
         await self._cache.aput(reply, request, self.identity, self._name)
         return reply
+
+    def _wind_down(self) -> None:
+        if wind_down := getattr(self._inner, "wind_down", None):
+            wind_down()
 
     def _landed(self, key: str, call: asyncio.Task[Reply]) -> None:
         self._in_flight.pop(key, None)

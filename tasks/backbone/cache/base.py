@@ -21,6 +21,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry, reply_of, row_of
+from tasks.backbone.cache.room import NoRoomError
 from tasks.backbone.cache.stored import StoredReplies
 from tasks.backbone.cache.table import reply as table
 from tasks.backbone.protocol import Reply, Request
@@ -60,6 +61,8 @@ class ReplyCache(StoredReplies):
         self._lock = threading.Lock()
         self._unsaved: dict[str, dict[str, Any]] = {}
         self._warned = False
+        self._unwritable = ""
+        self._stops: list[Callable[[], object]] = []
         try:
             self._prepare()
         except DBAPIError as error:
@@ -101,16 +104,26 @@ class ReplyCache(StoredReplies):
             log.warning("%d paid replies are lost: %s: %s", len(self._unsaved), self.place, error.orig)
         self._engine.dispose()
 
+    def stop_on_failure(self, stop: Callable[[], object]) -> None:
+        """Have a function called, in the event loop, once a reply could not be stored: nothing more is to be sent."""
+        self._stops.append(stop)
+
     def check_room(self) -> None:
         """Check, before a request is sent, that its reply can be stored.
 
         Raises:
-            StoreError: it could not.
+            NoRoomError: it could not.
         """
+        if problem := self._problem():
+            raise NoRoomError(problem)
 
+    def _problem(self) -> str:
+        """Return why no further reply can be stored, "" where nothing is known."""
+        return self._unwritable
+
+    @abstractmethod
     def _made_room(self, error: DBAPIError) -> bool:
-        """Return whether room was made for what could not be stored, so that a second attempt makes sense."""
-        return error.connection_invalidated  # closed while idle: the next call opens a new one
+        """Return whether a second attempt to store makes sense; note in `_unwritable` where no later one does."""
 
     def get(self, key: str) -> Reply | None:
         """Return the reply to a request as first received (`cached` False); None if there is none.
@@ -153,6 +166,9 @@ class ReplyCache(StoredReplies):
         """Call `put` without blocking the event loop; if the caller is cancelled, the reply is still stored."""
         self._hold(row_of(reply, request, identity, backbone))
         await self._in_thread(self._save_or_warn)
+        if self._problem():
+            for stop in self._stops:
+                stop()
 
     def _hold(self, row: dict[str, Any]) -> None:
         with self._lock:

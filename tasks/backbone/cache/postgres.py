@@ -32,6 +32,8 @@ CONNECTION = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+PASSING = ("08", "40", "53300", "55", "57")
+"""Beginnings of PostgreSQL's error codes for what passes: lost connection, deadlock, lock, restart."""
 _MAKING = 0x43_52_4F_53_53
 """Advisory lock for creating the table: PostgreSQL fails if two connections do so at the same time."""
 
@@ -104,6 +106,20 @@ class PostgresReplyCache(ReplyCache):
             else:
                 self._gone_since = None
                 return done
+
+    def _made_room(self, error: DBAPIError) -> bool:
+        if error.connection_invalidated:  # closed while idle: the next call opens a new one
+            return True
+        state = getattr(error.orig, "sqlstate", None) or PASSING[0]
+        if not state.startswith(PASSING):
+            self._unwritable = self._full(" ".join(str(error.orig).split()).rstrip("."))
+        return False
+
+    def _full(self, why: str) -> str:
+        return (
+            f"The reply cache {self.place} cannot be written ({why}), so no further request is sent. Let this role "
+            f"write the table {table.name}, on a disk with room; then the same command continues."
+        )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.schema import CreateTable
 
 from tasks.backbone.cache.base import ReplyCache
-from tasks.backbone.cache.room import NoRoomError, Reserve, no_room
+from tasks.backbone.cache.room import Reserve, no_room
 from tasks.backbone.cache.table import LAYOUT
 from tasks.backbone.cache.table import reply as table
 from tasks.database.sqlite.damage import file_id
@@ -52,7 +52,6 @@ class SqliteReplyCache(ReplyCache):
         self._kept_in_use = threading.Lock()
         self._opened = file_id(self.path)
         self._reserve: Reserve | None = None
-        self._full = ""
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -72,20 +71,22 @@ class SqliteReplyCache(ReplyCache):
         Raises:
             NoRoomError: the disk is full or read-only, or the file is gone.
         """
-        if file_id(self.path) != self._opened:
-            raise NoRoomError(
-                f"The reply cache {self.path} was removed or replaced during the run: no further request is sent. "
-                "Run the same command to start again."
-            )
+        super().check_room()
         if self._reserve is None:
             self._reserve = Reserve(self.path.parent)
-        if self._full:
-            raise NoRoomError(self._full)
+
+    def _problem(self) -> str:
+        if file_id(self.path) == self._opened:
+            return self._unwritable
+        return (
+            f"The reply cache {self.path} was removed or replaced during the run: no further request is sent. "
+            "Run the same command to start again."
+        )
 
     def _made_room(self, error: DBAPIError) -> bool:
         if "locked" in str(error.orig):
             return False
-        self._full = no_room(self.path, str(error.orig))
+        self._unwritable = no_room(self.path, str(error.orig))
         if self._reserve:
             self._reserve.release()
         return self._reserve is not None

@@ -2,25 +2,29 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tasks.backbone.cache.backbone import CachedBackbone
+from tasks.backbone.cache.room import NoRoomError
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import pilots
 from tasks.backbone.endpoint.client import OpenAIBackbone
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.protocol import Message, Reply, Request
 from tasks.errors import BackboneError, StoreError
 from tasks.settings.backbone import BackboneSettings
+from tests.support.disk import mounted
 from tests.support.fake_openai import FakeOpenAI, error, hang, reply
-from tests.support.postgres import new_database
+from tests.support.postgres import disconnect_everybody, execute, new_database
 
 ROOT = Path(__file__).parents[3]
 
@@ -113,6 +117,105 @@ async def test_one_of_two_callers_may_be_cancelled(fake_openai: FakeOpenAI, back
     assert len(fake_openai.requests) == 1
 
 
+REVOKED = ("REVOKE INSERT ON reply FROM {role}", "GRANT INSERT ON reply TO {role}")
+READ_ONLY = (
+    "ALTER ROLE {role} SET default_transaction_read_only = on",
+    "ALTER ROLE {role} RESET default_transaction_read_only",
+)
+
+
+@asynccontextmanager
+async def asking_ten(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache
+) -> AsyncIterator[list[asyncio.Task[Reply]]]:
+    """Ask ten questions, two at a time, and yield once the first two are asked; wait for all at the end."""
+    fake_openai.latency = 0.5
+    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as client:
+        backbone = CachedBackbone(client, cache, "fake")
+        calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(10)]
+        await asyncio.to_thread(fake_openai.wait_for, 2)
+        yield calls
+        await asyncio.wait(calls)
+
+
+async def test_nothing_is_sent_once_the_file_of_replies_is_full(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    with mounted(tmp_path / "disk", 16384) as disk, open_reply_cache(disk.folder / "r.sqlite") as cache:
+        cache.check_room()
+        with disk.full():
+            async with asking_ten(fake_openai, settings, cache) as calls:
+                pass
+            assert len(fake_openai.requests) == 2
+            assert cache.stats().entries == 2  # in the reserve
+        problems = [call.exception() for call in calls]
+    assert sum(problem is None for problem in problems) == 2
+    assert {type(problem) for problem in problems if problem} == {NoRoomError}
+    assert "the same command continues" in str(next(filter(None, problems)))
+
+
+@pytest.mark.parametrize("how", [REVOKED, READ_ONLY], ids=["no right to write", "read-only"])
+async def test_nothing_is_sent_once_the_database_of_replies_takes_none(
+    fake_openai: FakeOpenAI,
+    settings: BackboneSettings,
+    how: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    with new_database() as url:
+        open_reply_cache(url).close()
+        role = url.rpartition("/")[2] + "_writer"
+        execute(url, f"CREATE ROLE {role} LOGIN")
+        try:
+            execute(url, f"GRANT SELECT, INSERT ON reply TO {role}")
+            forbid, allow = (text.format(role=role) for text in how)
+            with open_reply_cache(url.replace("postgres@", f"{role}@")) as cache:
+                async with asking_ten(fake_openai, settings, cache) as calls:
+                    execute(url, forbid)
+                    disconnect_everybody(url)
+                sent = len(fake_openai.requests)
+                execute(url, allow)
+                disconnect_everybody(url)
+            stored = execute(url, "SELECT count(*) FROM reply")
+        finally:
+            execute(url, f"DROP OWNED BY {role}")
+            execute(url, f"DROP ROLE {role}")
+    assert sent <= 4  # two in flight, and two before their replies were known not to be stored
+    assert stored == [(sent,)]
+    assert {type(call.exception()) for call in calls} == {type(None), NoRoomError}
+
+
+async def test_nothing_is_sent_once_the_disk_of_that_database_is_full(
+    fake_openai: FakeOpenAI,
+    settings: BackboneSettings,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    fake_openai.answer = lambda body: body["messages"][-1]["content"] + os.urandom(300_000).hex()
+    with TemporaryDirectory() as folder, new_database() as url:
+        Path(folder).chmod(0o755)
+        with mounted(Path(folder) / "disk", 1024) as disk:
+            shutil.chown(disk.folder, "postgres")
+            space = url.rpartition("/")[2] + "_small"
+            open_reply_cache(url).close()
+            execute(url, f"CREATE TABLESPACE {space} LOCATION '{disk.folder}'")
+            try:
+                execute(url, f"ALTER TABLE reply SET TABLESPACE {space}")
+                with open_reply_cache(url) as cache:
+                    async with asking_ten(fake_openai, settings, cache) as calls:
+                        pass
+                    sent = len(fake_openai.requests)
+                    execute(url, "ALTER TABLE reply SET TABLESPACE pg_default")
+                stored = execute(url, "SELECT count(*) FROM reply")
+            finally:
+                execute(url, "ALTER TABLE reply SET TABLESPACE pg_default")
+                execute(url, f"DROP TABLESPACE {space}")
+    assert stored == [(sent,)] and sent <= 6
+    assert "No space left on device" in " ".join(str(call.exception()) for call in calls)
+
+
 async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
     fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +253,8 @@ RUN = """
 import asyncio, sys
 from pathlib import Path
 from tasks.backbone.kinds.opening import open_backbone
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.protocol import Message, Reply, Request
+from tasks.backbone.cache.room import NoRoomError
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.settings.backbone import BackboneSettings
 
