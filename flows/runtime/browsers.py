@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from flows.runtime.addresses import LOCALHOST
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 ORIGINS = "PREFECT_SERVER_CORS_ALLOWED_ORIGINS"
@@ -25,16 +24,18 @@ def local_origins(port: int) -> dict[str, str]:
     return {ORIGINS: ",".join(f"http://{name}:{port}" for name in _LOCAL)}
 
 
-def prefect_app(**options: Any) -> "FastAPI":
-    """Return Prefect's application with a check of `Host` and `Origin` against `ORIGINS`."""
+def prefect_app(**options: Any) -> "ASGIApp":
+    """Return Prefect's application behind a check of `Host` and `Origin` against `ORIGINS`.
+
+    The check is around the application, not in it: the server's automations send requests to the application itself,
+    under a host name of their own.
+    """
     from prefect.server.api.server import create_app
     from prefect.settings import PREFECT_SERVER_CORS_ALLOWED_ORIGINS
 
-    app: FastAPI = create_app(**options)
+    app = create_app(**options)
     origins = {each.strip() for each in PREFECT_SERVER_CORS_ALLOWED_ORIGINS.value().split(",")}
-    if "*" not in origins:
-        app.add_middleware(OwnPages, origins=frozenset(origins))
-    return app
+    return app if "*" in origins else OwnPages(app, frozenset(origins))
 
 
 class OwnPages:

@@ -7,14 +7,20 @@ preflight for a body without a type, and, after DNS rebinding, the page's own na
 import asyncio
 import http.client
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
+from prefect.server.api.clients import OrchestrationClient
+from prefect.settings import PREFECT_SERVER_CORS_ALLOWED_ORIGINS, temporary_settings
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from tests.support.prefect_home import Served, prefect_api
+from flows.orchestration.empty_database import create_database
+from flows.runtime.browsers import prefect_app
+from tasks.settings.home import Home
+from tests.support.prefect_home import Served, prefect_api, prefect_home
 
-__all__ = ["prefect_api"]
+__all__ = ["prefect_api", "prefect_home"]
 
 EVIL = "http://evil.example"
 
@@ -50,6 +56,15 @@ def test_programs_and_own_pages_are_answered(prefect_api: Served) -> None:
     port = own.rpartition(":")[2]
     for headers in ({}, {"Origin": own}, {"Host": f"localhost:{port}", "Origin": f"http://localhost:{port}"}):
         assert status_of(prefect_api.url, {"Content-Type": "application/json", **headers}) in (200, 201)
+
+
+async def test_the_servers_own_requests_are_answered(prefect_home: Home) -> None:
+    """Those of its automations: they call a webhook, and mark a flow run as crashed."""
+    create_database(prefect_home.prefect / "prefect.db")
+    with temporary_settings({PREFECT_SERVER_CORS_ALLOWED_ORIGINS: "http://127.0.0.1:4200"}):
+        prefect_app()
+        async with OrchestrationClient() as client:
+            assert (await client.read_deployment_raw(uuid4())).status_code == 404
 
 
 def test_a_page_of_another_site_opens_no_websocket(prefect_api: Served) -> None:
