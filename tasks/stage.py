@@ -29,7 +29,8 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Origin
 from tasks.cache_key import cache_key
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.records import Question, StageRecord
+from tasks.outcome import StageRecord
+from tasks.records import Question
 from tasks.stage_call import Place, StageCall, StageResult
 from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, current_trail
 

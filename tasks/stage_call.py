@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 from pydantic_core import to_jsonable_python
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.records import Call, Question
+from tasks.outcome import Call
+from tasks.records import Question
 from tasks.trail import StageTaskRuns
 
 T = TypeVar("T")

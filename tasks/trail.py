@@ -15,7 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tasks.records import Question, StageRecord
+from tasks.outcome import StageRecord
+from tasks.records import Question
 
 _OF_CANDIDATE = re.compile(r"(.+) \(candidate (\d+)\)")
 

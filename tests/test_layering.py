@@ -17,9 +17,10 @@ from flows.cli.program import COMMANDS
 ROOT = Path(__file__).parents[1]
 
 FLOORS = (
-    """tasks.backbone.offline.english tasks.backbone.replies tasks.errors tasks.files tasks.records tasks.tables
+    """tasks.backbone.offline.english tasks.backbone.replies tasks.errors tasks.files tasks.records
     tasks.wording""",
-    "tasks.dac_records tasks.registry tasks.trail",
+    "tasks.dac_records tasks.outcome tasks.registry",
+    "tasks.trail",
     "tasks.settings",
     "tasks.backbone tasks.database",
     "tasks.database.duck tasks.database.servers tasks.database.sqlite",

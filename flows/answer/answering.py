@@ -17,7 +17,8 @@ from tasks.database.database import Database, open_database
 from tasks.database.engine import engine_of
 from tasks.database.urls import database_name, locate
 from tasks.errors import ConfigurationError
-from tasks.records import Execution, Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import Execution, Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import has_oracle, oracle_settings
 from tasks.trail import Trail

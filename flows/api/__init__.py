@@ -20,7 +20,8 @@ from tasks.benchmarks.layouts.base import Layout, Split
 from tasks.database.engine import Connection, Engine
 from tasks.database.loading.target import Target
 from tasks.errors import BackboneError, CrosscheckError
-from tasks.records import Answer, Call, Question, Usage
+from tasks.outcome import Call, Usage
+from tasks.records import Answer, Question
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio
 from tasks.settings.backbone import BackboneSettings

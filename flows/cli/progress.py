@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from flows.runtime.control import Progress
-from tasks.records import Call
+from tasks.outcome import Call
 from tasks.wording import counted, duration, money
 
 if TYPE_CHECKING:

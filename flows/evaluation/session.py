@@ -26,7 +26,8 @@ from tasks.errors import (
     DatabaseUnavailableError,
     ExtensionError,
 )
-from tasks.records import Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import Question
 from tasks.scoring.cost import total_cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside

@@ -20,7 +20,8 @@ from tasks.errors import ConfigurationError
 from tasks.finetuning.evaluation import RULE
 from tasks.finetuning.pairs import TrainingPair, deduplicated, make_pair, write_pairs
 from tasks.finetuning.splits import hold_out, without_likeness
-from tasks.records import ColumnValues, Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import ColumnValues, Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.report import is_right
 from tasks.settings.evaluation import EvaluationSettings

@@ -12,8 +12,7 @@ from flows.report.tables import literal, open_console, show_all
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
-from tasks.tables import TextTable
-from tasks.wording import and_more, number, seconds, shorten
+from tasks.wording import TextTable, and_more, number, seconds, shorten
 
 MOST_LISTED = 20
 MOST_IDS = 8

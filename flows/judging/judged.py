@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.errors import BackboneError
-from tasks.records import Call, StageRecord
+from tasks.outcome import Call, StageRecord
 from tasks.scoring.cost import total_cost
 from tasks.scoring.report import Cost, Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.home import Home

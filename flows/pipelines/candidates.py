@@ -17,7 +17,8 @@ from flows.pipelines.results import results
 from tasks.backbone.metered import MeteredBackbone
 from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError
-from tasks.records import Candidate, Question
+from tasks.outcome import Candidate
+from tasks.records import Question
 from tasks.scoring.candidates import Ballot, step_of
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.elements import resolved_elements

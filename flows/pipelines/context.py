@@ -7,7 +7,8 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.dac_records import Oracle
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.records import Candidate, Demonstration, FewShotQuestion, Link, Question
+from tasks.outcome import Candidate
+from tasks.records import Demonstration, FewShotQuestion, Link, Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.pipeline import PipelineSettings

@@ -14,7 +14,8 @@ from prefect.runtime import flow_run
 from flows.orchestration.task_runs import RecorderBackpressure
 from flows.questions.runner import QuestionRunner
 from flows.runtime.control import Control, Interrupted, Progress
-from tasks.records import Failure, Outcome, Question
+from tasks.outcome import Failure, Outcome
+from tasks.records import Question
 from tasks.trail import Stopped
 
 DEAD_AFTER = 3

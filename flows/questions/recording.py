@@ -18,7 +18,8 @@ from tasks.backbone.recordings.file import (
 from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.errors import ConfigurationError
 from tasks.files import file_digest
-from tasks.records import Call, Outcome, Question
+from tasks.outcome import Call, Outcome
+from tasks.records import Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import KINDS, stored_settings

@@ -17,7 +17,8 @@ from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
-from tasks.records import Failure, Outcome, Question
+from tasks.outcome import Failure, Outcome
+from tasks.records import Question
 from tasks.registry import described, extension_place
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings

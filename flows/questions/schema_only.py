@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from tasks.records import Failure, Outcome
+from tasks.outcome import Failure, Outcome
 from tasks.trail import NotExecutable
 
 

@@ -23,8 +23,7 @@ from tasks.scoring.cost import by_endpoint
 from tasks.scoring.report import Cost, Report
 from tasks.scoring.significance import wilson
 from tasks.settings.evaluation import labels_in_words
-from tasks.tables import TextTable
-from tasks.wording import DASH, counted, counts, interval, money, number, percent, shorten
+from tasks.wording import DASH, TextTable, counted, counts, interval, money, number, percent, shorten
 
 MAX_MESSAGE_LENGTH, MAX_IDS = 300, 10
 

@@ -11,9 +11,8 @@ from rich.table import Table
 
 from tasks.scoring.degradation import Degradation
 from tasks.scoring.report import Cost, Ratio, StageScore
-from tasks.tables import TextTable
 from tasks.tracking.pages.text import visible
-from tasks.wording import counts, money, number, percent, seconds, signed
+from tasks.wording import TextTable, counts, money, number, percent, seconds, signed
 
 BOUNDLESS = 100_000
 """Width of output that is not a terminal: nothing in a file or a pipe is wrapped, cut or left out for its width."""

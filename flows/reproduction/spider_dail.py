@@ -7,7 +7,7 @@ from flows.reproduction.sources import Sources, score
 from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Outcome
+from tasks.outcome import Outcome
 from tasks.scoring.metrics.exact_match import differing_clauses
 
 NAME = "spider-dail"

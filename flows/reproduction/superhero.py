@@ -8,7 +8,7 @@ from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
-from tasks.records import Outcome
+from tasks.outcome import Outcome
 from tasks.trail import Trail
 
 NAME = "superhero"

@@ -6,7 +6,8 @@ from typing import Any
 
 from flows.questions.runner import RerunSpec
 from flows.scoring.scorer import Scorer
-from tasks.records import FAILED_ATTEMPT, Outcome, Question, StageRecord
+from tasks.outcome import FAILED_ATTEMPT, Outcome, StageRecord
+from tasks.records import Question
 from tasks.scoring.report import QuestionScore, is_right
 
 

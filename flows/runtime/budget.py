@@ -7,7 +7,7 @@ from typing import Any
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.errors import BackboneError
-from tasks.records import Usage
+from tasks.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 
 CHARACTERS_PER_TOKEN = 4

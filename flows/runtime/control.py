@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from flows.report.exit_codes import ExitCode
 from flows.runtime.budget import Budget
 from tasks.errors import CrosscheckError
-from tasks.records import Call
+from tasks.outcome import Call
 
 
 class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error

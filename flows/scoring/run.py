@@ -23,7 +23,8 @@ from tasks.benchmarks.selection import select
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
-from tasks.records import Link, Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import Link, Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Cost, Report

@@ -13,7 +13,8 @@ from tasks.database.location import Location, unreadable
 from tasks.database.schema import Schema
 from tasks.database.urls import locate
 from tasks.errors import ConfigurationError, DatabaseUnavailableError
-from tasks.records import Failure, Outcome, Question
+from tasks.outcome import Failure, Outcome
+from tasks.records import Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.scoring.execution.accepted import read_accepted

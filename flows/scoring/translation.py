@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from tasks.database.database import Database
 from tasks.database.urls import dialect_named
-from tasks.records import Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import Question
 from tasks.sql.transpiling import Transpiled, transpile
 
 

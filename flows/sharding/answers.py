@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 from flows.orchestration.stage_results import PersistedResults
 from flows.questions.pool import Answers
 from tasks.errors import ConfigurationError
-from tasks.records import Outcome
+from tasks.outcome import Outcome
 from tasks.settings.evaluation import Shard
 
 

@@ -15,7 +15,8 @@ from flows.questions.preparation import prepare
 from flows.questions.session import Session
 from flows.runtime.control import Control
 from flows.sharding.answers import ShardAnswers, check_shared, hand_over
-from tasks.records import Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import Question
 from tasks.settings.evaluation import EvaluationSettings, Shard
 from tasks.settings.home import Home, find_data
 from tasks.wording import counted

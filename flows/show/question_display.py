@@ -9,7 +9,8 @@ from rich.console import Console
 
 from flows.report.tables import literal, open_console, print_sql
 from flows.show.question_view import QuestionView
-from tasks.records import Call, Execution, StageRecord
+from tasks.outcome import Call, StageRecord
+from tasks.records import Execution
 from tasks.scoring.report import NO_GOLD, is_right, is_right_corrected
 from tasks.tracking.pages.text import answer_in_words, visible
 from tasks.wording import counted, money, number, seconds

@@ -14,7 +14,8 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
-from tasks.records import Call, Execution
+from tasks.outcome import Call
+from tasks.records import Execution
 from tasks.scoring.error_classes import classify
 from tasks.scoring.report import QuestionScore, Verdict, is_right, is_right_corrected
 from tasks.tracking.predictions import status

@@ -9,10 +9,9 @@ from tasks.scoring.cost import in_words as cost_in_words
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import QuestionScore
-from tasks.tables import TextTable
 from tasks.tracking.pages.text import visible
 from tasks.tracking.predictions import status
-from tasks.wording import counted, counts, duration, interval, number, percent, shorten
+from tasks.wording import TextTable, counted, counts, duration, interval, number, percent, shorten
 
 CHANGES_SHOWN = 8
 CONFIDENCE = "95 % interval"

@@ -27,7 +27,8 @@ from tasks.backbone.protocol import Reply, Request
 from tasks.backbone.replies.format import ReplyFormat
 from tasks.backbone.reply_formats import ReplyFormats
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Question, Usage
+from tasks.outcome import Usage
+from tasks.records import Question
 from tasks.trail import Trail
 
 SAMPLE = 8

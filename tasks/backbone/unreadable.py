@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tasks.errors import BackboneError
-from tasks.records import Call
+from tasks.outcome import Call
 
 FAILED = "failed"
 """`Call.parse` of a reply that could not be read."""

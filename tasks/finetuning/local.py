@@ -11,7 +11,7 @@ from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.errors import BackboneError
 from tasks.finetuning.encoding import encode_prompt
 from tasks.finetuning.models import open_eliminator
-from tasks.records import Call, Usage
+from tasks.outcome import Call, Usage
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tasks.backbone.pricing import cost
-from tasks.records import FAILED_ATTEMPT, Call, StageRecord
+from tasks.outcome import FAILED_ATTEMPT, Call, StageRecord
 from tasks.settings.backbone import Prices
 from tasks.trail import split_label
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tasks.records import FAILED_ATTEMPT, StageRecord
+from tasks.outcome import FAILED_ATTEMPT, StageRecord
 from tasks.scoring.report import Cost
 from tasks.wording import money, number
 

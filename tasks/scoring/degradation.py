@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.records import FAILED_ATTEMPT, Outcome, StageRecord
+from tasks.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.wording import counted
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tasks.database.schema import Schema
-from tasks.records import Failure
+from tasks.outcome import Failure
 from tasks.scoring.report import QuestionScore, Verdict, is_right
 from tasks.sql.parsing import parse
 from tasks.sql.query_parts import QueryParts, query_parts

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tasks.records import Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import Question
 from tasks.scoring.degradation import Degradation
-from tasks.tables import TextTable
+from tasks.wording import TextTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Call, Demonstration, Question, Usage
+from tasks.outcome import Call, Usage
+from tasks.records import Demonstration, Question
 from tasks.retrieval.alignment import ground
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.home import find_conf

@@ -17,7 +17,7 @@ from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.errors import CrosscheckError
-from tasks.records import Call, Usage
+from tasks.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.promises.test_stores import (

@@ -23,7 +23,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Reply, Request
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import BackboneError
-from tasks.records import Outcome
+from tasks.outcome import Outcome
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.backbone import BackboneSettings, Prices
 from tasks.trail import Trail

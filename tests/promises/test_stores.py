@@ -20,7 +20,7 @@ from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.database.database import Database, open_database
 from tasks.database.sqlite.damage import renew_if_damaged
 from tasks.errors import CrosscheckError
-from tasks.records import Call, Usage
+from tasks.outcome import Call, Usage
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.retrieval.vector_cache import VectorCache
 from tasks.scoring.execution.accuracy import VerdictKey

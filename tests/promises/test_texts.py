@@ -23,7 +23,8 @@ from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.benchmarks.files.readers import json_rows
 from tasks.database.database import open_database
-from tasks.records import Call, ColumnName, Execution, Failure, Usage
+from tasks.outcome import Call, Failure, Usage
+from tasks.records import ColumnName, Execution
 from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.build_report import build_report
 from tasks.scoring.significance import compare_runs

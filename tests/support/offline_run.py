@@ -12,7 +12,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Reply, Request
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Outcome
+from tasks.outcome import Outcome
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.trail import Trail
 

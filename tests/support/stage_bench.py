@@ -19,6 +19,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.schema_view import SchemaView
+from tasks.outcome import StageRecord
 from tasks.records import (
     Correction,
     CorrectionCase,
@@ -27,7 +28,6 @@ from tasks.records import (
     Question,
     Selection,
     SqlPair,
-    StageRecord,
 )
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import CorrectionTurns, SelectionSettings

@@ -2,7 +2,8 @@
 
 import time
 
-from tasks.records import Question, StageRecord
+from tasks.outcome import StageRecord
+from tasks.records import Question
 from tasks.trail import Trail
 
 CALLS = 20_000

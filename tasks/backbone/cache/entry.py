@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tasks.backbone.protocol import Reply, Request, canonical_request
 from tasks.errors import StoreError, first_problem
-from tasks.records import Call, Usage
+from tasks.outcome import Call, Usage
 from tasks.wording import shorten
 
 

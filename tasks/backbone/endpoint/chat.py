@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from tasks.backbone.endpoint.access import OPENAI_URL, public_url
 from tasks.backbone.protocol import Request
 from tasks.backbone.replies.json_text import with_thoughts
-from tasks.records import Usage
+from tasks.outcome import Usage
 from tasks.settings.backbone import MOST_TOKENS, RESPONSE_MODES, BackboneSettings
 from tasks.wording import storable
 

@@ -29,7 +29,7 @@ from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.errors import BackboneError
-from tasks.records import Call
+from tasks.outcome import Call
 from tasks.settings.backbone import BackboneSettings
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from tasks.errors import ConfigurationError, CrosscheckError, DataError, first_problem
 from tasks.files import atomic_write, file_digest
-from tasks.records import Usage
+from tasks.outcome import Usage
 
 QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
-from tasks.tables import TextTable
-from tasks.wording import counts, percent
+from tasks.wording import TextTable, counts, percent
 
 SELECTION = "selection"
 NAMES = {

@@ -13,8 +13,7 @@ from tasks.scoring.grades import by_grade
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import wilson
-from tasks.tables import TextTable
-from tasks.wording import DASH, counts, interval, percent, points
+from tasks.wording import DASH, TextTable, counts, interval, percent, points
 
 VOTE = "vote"
 

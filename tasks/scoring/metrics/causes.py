@@ -7,8 +7,7 @@ from dataclasses import asdict
 from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Report
-from tasks.tables import TextTable
-from tasks.wording import counted, shorten
+from tasks.wording import TextTable, counted, shorten
 
 MOST_CAUSES, MOST_IDS = 5, 10
 DAC_ROWS = {

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right, is_right_corrected
-from tasks.tables import TextTable
-from tasks.wording import and_more, counts, percent, shorten
+from tasks.wording import TextTable, and_more, counts, percent, shorten
 
 MOST_IDS, MOST_ROWS = 10, 100
 

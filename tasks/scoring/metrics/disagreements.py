@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore
-from tasks.tables import TextTable
-from tasks.wording import and_more, counted, shorten
+from tasks.wording import TextTable, and_more, counted, shorten
 
 MOST_IDS, MOST_ROWS = 10, 100
 

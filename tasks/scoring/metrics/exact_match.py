@@ -10,8 +10,7 @@ from tasks.scoring.report import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses
 from tasks.sql.hardness import grade
 from tasks.sql.spider.match import official_match
-from tasks.tables import TextTable
-from tasks.wording import counts, percent, shorten
+from tasks.wording import TextTable, counts, percent, shorten
 
 MOST_IDS = 10
 HARDNESS = ("easy", "medium", "hard", "extra")

@@ -2,8 +2,7 @@
 
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio, is_right
-from tasks.tables import TextTable
-from tasks.wording import counts, percent, shorten
+from tasks.wording import TextTable, counts, percent, shorten
 
 MOST_IDS = 10
 

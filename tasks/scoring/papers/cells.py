@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.scoring.report import Ratio, Value
-from tasks.tables import TextTable
-from tasks.wording import UNKNOWN
+from tasks.wording import UNKNOWN, TextTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from tasks.records import Call
+from tasks.outcome import Call
 from tasks.scoring.build_report import stage_names
 from tasks.scoring.linking import printed_recall, score_links
 from tasks.scoring.papers.cells import Cell, PaperTable, count, figure, share, table, text, unknown

@@ -7,10 +7,9 @@ from typing import Any
 from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
 from tasks.scoring.report import QuestionScore, Ratio, is_right_corrected
 from tasks.scoring.significance import PairedTest, compare_runs
-from tasks.tables import TextTable
 from tasks.tracking.comparison.ranking import ranked
 from tasks.tracking.warehouse.runs import StoredRun
-from tasks.wording import counts, percent
+from tasks.wording import TextTable, counts, percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from typing import Any
 
 from tasks.scoring.metric import METRICS, SHARE, Better, Metric
 from tasks.scoring.report import Ratio, Value
-from tasks.tables import TextTable
 from tasks.tracking.warehouse.runs import StoredRun
-from tasks.wording import DASH, MINUS, counted, counts, percent, points, signed
+from tasks.wording import DASH, MINUS, TextTable, counted, counts, percent, points, signed
 
 CAPTION = "over all scored questions of each run, and not tested against chance"
 DESCRIPTIVE = frozenset({"unit", "better"})

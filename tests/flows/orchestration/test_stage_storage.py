@@ -22,7 +22,8 @@ from flows.questions.demonstrations import QuestionExtras
 from flows.questions.pool import Restoring, restore_answers
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
 from tasks.errors import ConfigurationError, StoreError
-from tasks.records import Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import Question
 from tasks.settings.home import Home
 from tasks.settings.pipeline import CandidateSettings
 from tasks.stage import stage

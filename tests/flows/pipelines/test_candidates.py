@@ -21,7 +21,8 @@ from tasks import task_runs
 from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
 from tasks.database.database import Database
 from tasks.errors import ConfigurationError
-from tasks.records import Demonstration, Outcome, Question
+from tasks.outcome import Outcome
+from tasks.records import Demonstration, Question
 from tasks.scoring.candidates import is_candidate
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings

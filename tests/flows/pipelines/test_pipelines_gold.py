@@ -17,7 +17,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Outcome
+from tasks.outcome import Outcome
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf

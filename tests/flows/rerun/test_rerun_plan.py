@@ -9,7 +9,8 @@ import pytest
 from flows.questions.runner import RerunSpec
 from flows.rerun.plan import RerunPlan, plan_rerun
 from tasks.errors import CrosscheckError
-from tasks.records import Failure, Question
+from tasks.outcome import Failure
+from tasks.records import Question
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import RerunSettings

@@ -21,7 +21,7 @@ from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.cache.table import reply as reply_table
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.errors import ConfigurationError, CrosscheckError, StoreError
-from tasks.records import Call, Usage
+from tasks.outcome import Call, Usage
 from tests.support.postgres import new_database
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ from tasks.backbone.endpoint import pilots, retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.errors import BackboneError, ConfigurationError
-from tasks.records import Usage
+from tasks.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 from tests.support.fake_openai import (
     Behaviour,

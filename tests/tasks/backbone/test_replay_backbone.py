@@ -25,7 +25,7 @@ from tasks.backbone.recordings.file import Place, RecordedReply, Recording, writ
 from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.backbone.recordings.replay import Match, RecordedBackbone
 from tasks.errors import BackboneError, ConfigurationError
-from tasks.records import Call, Usage
+from tasks.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
 
 ORIGIN = Origin("717", "superhero", "forward_link")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.backbone.recordings.file import RecordedReply, check_writable, read_recording, write_recording
 from tasks.errors import ConfigurationError, CrosscheckError, DataError
-from tasks.records import Usage
+from tasks.outcome import Usage
 
 REPLY = RecordedReply(
     question="717",

@@ -10,7 +10,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Origin, Reply, Request
 from tasks.backbone.unreadable import UnreadableReplies
 from tasks.errors import BackboneError
-from tasks.records import Call, Usage
+from tasks.outcome import Call, Usage
 
 ASK = (Message("user", "Which tables?"),)
 

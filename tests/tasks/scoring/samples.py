@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from tasks.records import Call, Candidate, Failure, Link, Outcome, Question, StageRecord, Usage
+from tasks.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
+from tasks.records import Link, Question
 from tasks.scoring.report import QuestionScore, Verdict
 
 

@@ -8,7 +8,8 @@ from pydantic_core import to_jsonable_python
 
 from tasks.dac_records import Alignment, Entities, Oracle, ParsedSkeleton, Revision
 from tasks.database.schema import Column, Schema, Table
-from tasks.records import Candidate, ColumnName, Outcome, Question, StageRecord
+from tasks.outcome import Candidate, Outcome, StageRecord
+from tasks.records import ColumnName, Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.papers.dac_figures import dac_figures

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from tasks.database.schema import Column, Schema, Table
-from tasks.records import ColumnName, Failure, Link, StageRecord
+from tasks.outcome import Failure, StageRecord
+from tasks.records import ColumnName, Link
 from tasks.scoring.build_report import build_report
 from tasks.scoring.error_classes import ERROR_CLASSES
 from tasks.scoring.metric import METRICS, ScoredRun

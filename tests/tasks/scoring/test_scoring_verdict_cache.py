@@ -98,12 +98,12 @@ UNDECISIVE = {
     "tasks/database/urls.py": "reads where a database is",
     "tasks/errors.py": "declares errors",
     "tasks/files.py": "makes digests of files, which are part of the key",
+    "tasks/outcome.py": "declares records",
     "tasks/records.py": "declares records",
     "tasks/registry.py": "finds engines by name",
     "tasks/scoring/degradation.py": "counts what stages did not do",
     "tasks/scoring/report.py": "declares the verdict",
-    "tasks/tables.py": "declares tables of results",
-    "tasks/wording.py": "writes numbers",
+    "tasks/wording.py": "writes numbers and tables",
 }
 """Modules that judging imports and that decide no verdict, with the reason."""
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tasks.records import Call, Candidate, Outcome, Question, StageRecord, Usage
+from tasks.outcome import Call, Candidate, Outcome, StageRecord, Usage
+from tasks.records import Question
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.tracking.warehouse.runs import StoredRun
 from tests.tasks.tracking.samples import RULES, make_run

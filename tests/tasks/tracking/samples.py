@@ -4,7 +4,8 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.records import Call, Candidate, ColumnName, Failure, Link, Outcome, Question, StageRecord, Usage
+from tasks.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
+from tasks.records import ColumnName, Link, Question
 from tasks.scoring.report import Cost, LinkingScore, QuestionScore, Ratio, Report, StageScore, Verdict
 from tasks.tracking.evaluation import EvaluationRun
 

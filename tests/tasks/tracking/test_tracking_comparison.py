@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 from tasks.errors import ConfigurationError
-from tasks.records import Failure
+from tasks.outcome import Failure
 from tasks.scoring.report import Ratio, Verdict
 from tasks.tracking.comparison.as_json import as_object
 from tasks.tracking.comparison.comparability import left_out

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from tasks.errors import DataError
-from tasks.records import Failure, Usage
+from tasks.outcome import Failure, Usage
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows

@@ -1,0 +1,196 @@
+"""Records of what happened to a question: model calls, stages, the failure, the outcome. No I/O.
+
+Gold SQL of the evaluated split is in none of them: only `tasks.scoring` reads it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tasks.records import Link
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one model call as the API reported them; None where it did not report them (unknown is not zero).
+
+    Attributes:
+        input: tokens of the prompt.
+        cached_input: those of them that the provider read from its prompt cache.
+        output: tokens of the reply, reasoning included.
+        reasoning: those of them that were reasoning.
+        cache_write: tokens of the prompt that the provider wrote to its prompt cache.
+    """
+
+    input: int | None = None
+    cached_input: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    cache_write: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a backbone and its outcome, without its text.
+
+    Attributes:
+        request: sha256 of the canonical request: the key of the reply cache.
+        model: the model that answered, as the API names it.
+        usage: tokens.
+        cached: True when served from the reply cache, at no cost.
+        seconds: from sending to the full reply, retries included; 0.0 when cached.
+        retries: attempts beyond the first.
+        parse: how the reply was read: "json", "fenced", "repaired", "text" or "failed".
+        cost_usd: what this call cost: 0.0 when cached; None when unknown.
+        cost_source: "endpoint" where the endpoint reported the cost, "prices" where it follows from the prices of the
+            settings.
+        from_scratch_usd: what a cached call cost when it was paid; None for other calls, and when unknown.
+        round: index of the request within the stage's run, 0 for the first.
+    """
+
+    request: str
+    model: str
+    usage: Usage
+    cached: bool
+    seconds: float
+    retries: int = 0
+    parse: str = "text"
+    cost_usd: float | None = None
+    round: int = 0
+    cost_source: Literal["prices", "endpoint"] = "prices"
+    from_scratch_usd: float | None = None
+
+    @property
+    def uncached_cost_usd(self) -> float | None:
+        """What the call costs where no earlier reply is reused; None when unknown."""
+        return self.from_scratch_usd if self.cached else self.cost_usd
+
+
+FAILED_ATTEMPT = "failed_attempt"
+"""Stage that holds the calls of an attempt of a re-run that failed, beside the stages of the answer that was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """The record of one stage of one question.
+
+    Attributes:
+        stage: the stage's name, e.g. "forward_link".
+        label: the stage's name, numbered where it runs more than once ("self_correction 2"), with the candidate where
+            there are several ("initial_sql (candidate 3)").
+        value: what it returned, as plain JSON.
+        restored: True when the result came from the stage cache, so none of its calls was made now.
+        calls: its model calls; for a restored result, those of the run that made it.
+        notes: what was less than ideal: fallbacks, invented names, unreadable replies.
+        seconds: wall time of the stage when it ran.
+        error: why it failed, "" when it did not.
+        replies: replies that it needed; one that was requested twice counts once.
+        unreadable: those of them that could not be read, at the second request either.
+        fallback: what it used in place of the result that it is for, as a clause: "nothing was linked"; "" if nothing.
+        skipped: why it did not run, "" when it did.
+    """
+
+    stage: str
+    label: str
+    value: Any
+    restored: bool
+    calls: tuple[Call, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    error: str = ""
+    replies: int = 0
+    unreadable: int = 0
+    fallback: str = ""
+    skipped: str = ""
+
+    @property
+    def paid_calls(self) -> tuple[Call, ...]:
+        """The calls that this run paid for; a restored result and a cached reply were paid by an earlier one."""
+        return () if self.restored else tuple(call for call in self.calls if not call.cached)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The SQL after a stage, for the per-stage execution accuracy.
+
+    Attributes:
+        stage: name of the metric, e.g. "1_preliminary_sql".
+        sql: the SQL; None where the stage had none to give.
+    """
+
+    stage: str
+    sql: str | None
+
+
+FailureKind = Literal[
+    "backbone_error",
+    "missing_database",
+    "missing_gold",
+    "database_unavailable",
+    "store_error",
+    "configuration_error",
+    "extension_error",
+    "internal_error",
+]
+"""extension_error: an exception in the user's own pipeline or stage, which the message locates;
+missing_gold: parts of the gold SQL are to be given to the pipeline, and the question has none; internal_error: a bug
+of this program, whose traceback is in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a question has no answer.
+
+    Attributes:
+        kind: the reason.
+        stage: the stage in which it failed, "" when before the first.
+        message: one sentence for the user.
+        mendable: whether the failure is retryable, perhaps after the user has corrected its cause; the next run of the
+            same command asks the question again.
+        ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
+        passing: whether the cause may pass by itself (an endpoint that is down), with nothing for the user to change.
+    """
+
+    kind: FailureKind
+    stage: str
+    message: str
+    mendable: bool
+    ends_run: bool = False
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of one question in a pipeline.
+
+    Attributes:
+        question_id: id of the question.
+        sql: the final SQL; None when there is none.
+        candidates: the SQL after each stage that yields one, in order.
+        links: schema links by name ("forward", "backward", "both"), for the linking metrics.
+        stages: the records of its stages.
+        failure: why it has no answer, None when it has one.
+        notes: pipeline-level remarks ("selection wrote a third query").
+        attempts: how often the question was taken through the pipeline, in this run and those that it re-ran; a re-run
+            that restores every stage does not count. 0: the run was ended before.
+        samples: which samplings of the model its stages may come from, oldest first; 0 is the first.
+    """
+
+    question_id: str
+    sql: str | None
+    candidates: tuple[Candidate, ...] = ()
+    links: dict[str, Link] = field(default_factory=dict)
+    stages: tuple[StageRecord, ...] = ()
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    attempts: int = 1
+    samples: tuple[int, ...] = (0,)
+
+    @property
+    def mendable(self) -> bool:
+        """Whether it is without an answer for a reason that is retryable."""
+        return self.failure is not None and self.failure.mendable
+
+    @property
+    def paid_calls(self) -> tuple[Call, ...]:
+        """The paid calls of its stages."""
+        return tuple(call for record in self.stages for call in record.paid_calls)
