@@ -31,7 +31,6 @@ class RunIds(BaseModel):
         flow_run: Prefect's id of the innermost flow run.
         parent: of the deployed flow run around it.
         nightly: of the nightly flow run around it.
-        night: what earlier releases wrote for the last two.
         run: the run in the warehouse.
         mlflow_run: the run in MLflow.
         tracking_uri: MLflow's store.
@@ -42,7 +41,6 @@ class RunIds(BaseModel):
     flow_run: UUID | None = None
     parent: UUID | None = None
     nightly: UUID | None = None
-    night: UUID | None = None
     run: str | None = None
     mlflow_run: str | None = None
     tracking_uri: str | None = None
@@ -95,7 +93,7 @@ async def clear_leftovers(home: Home) -> int:
         left = _read(path)
         if left is None or not await _gone(left):
             continue
-        for flow_run in (left.flow_run, left.parent, left.nightly, left.night):
+        for flow_run in (left.flow_run, left.parent, left.nightly):
             if flow_run:
                 await crash_flow_run(flow_run, "Its process was killed. The same command continues it.")
         if left.flow_run:

@@ -25,7 +25,7 @@ class TrainingPair:
         sql: the preliminary SQL that the input shows.
         gold: the gold SQL.
         right: whether the preliminary SQL is right, so that the response repeats it.
-        benchmark: the training split that it is from; "" in files of earlier releases.
+        benchmark: the training split that it is from.
     """
 
     instruction: str

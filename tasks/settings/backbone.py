@@ -135,17 +135,6 @@ class BackboneSettings(Settings):
         """Limit of output tokens, under whichever name it is sent; None: the endpoint's own."""
         return self.max_tokens or self.max_completion_tokens
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_releases(cls, content: Any) -> Any:
-        # `max_tokens_field` named the limit; stored runs have it.
-        if not isinstance(content, Mapping) or "max_tokens_field" not in content:
-            return content
-        now = {name: value for name, value in content.items() if name != "max_tokens_field"}
-        if content["max_tokens_field"] == "max_completion_tokens":
-            now["max_completion_tokens"] = now.pop("max_tokens", None)
-        return now
-
     @model_validator(mode="after")
     def _one_limit(self) -> "BackboneSettings":
         if self.max_tokens is not None and self.max_completion_tokens is not None:

@@ -1,8 +1,8 @@
 """Settings of DAC's correction, for every pipeline that has one (arXiv 2408.08779)."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from tasks.settings.base import Settings
 
@@ -48,16 +48,6 @@ class DacCorrectionSettings(Settings):
     Without effect where the pipeline's prompt shows retrieved values."""
     oracle: OracleParts = "none"
     """Take entities or skeleton from the gold SQL: an analysis, tagged "oracle" and never ranked."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stored_earlier(cls, given: Any) -> Any:
-        """Read what the first release stored: it never linked in the evidence, and had a switch for skeletons only."""
-        if isinstance(given, dict) and "skeleton_evidence" in given:
-            kept = {key: value for key, value in given.items() if key != "skeleton_evidence"}
-            shown = "with_evidence" if given["skeleton_evidence"] else "question"
-            return {"question": shown, "alignments": "benchmark", **kept}
-        return given
 
     @property
     def with_evidence(self) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from tasks.benchmarks.files.readers import files_digest
 from tasks.tracking.parameters import redact, secrets_of
@@ -32,11 +32,6 @@ FINISHED = ("complete", "partial")
 """How a run ended that has a report: every question was asked, or not."""
 Unfinished = Literal["interrupted", "failed", "killed"]
 """How a run ended that has no report: the user stopped it, an error ended it, or its process was killed."""
-
-
-def _named(engine: str) -> str:
-    """Return an engine with its name; an earlier version kept the version of SQLite alone."""
-    return f"SQLite {engine}" if engine[:1].isdigit() else engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +70,7 @@ class EvaluationRun:
     started: datetime.datetime
     version: str | None = None
     git_commit: str | None = None
-    engine: Annotated[
-        str, Field(validation_alias=AliasChoices("engine", "sqlite_version")), AfterValidator(_named)
-    ] = ""
+    engine: str = ""
     questions_in_benchmark: int | None = None
     layout: str = "bird"
     user: str | None = None

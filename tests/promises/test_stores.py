@@ -228,7 +228,7 @@ def other_duckdb(path: Path) -> None:
 def newer_layout(path: Path) -> None:
     if path.suffix == ".duckdb":
         with duckdb.connect(str(path)) as connection:
-            connection.execute("INSERT INTO crosscheck_migrations VALUES ('m999_later', now())")
+            connection.execute("UPDATE crosscheck_schema SET version = 99")
     elif path.suffix in (".sqlite", ".db"):
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("PRAGMA user_version = 99")

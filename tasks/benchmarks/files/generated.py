@@ -33,14 +33,10 @@ class GeneratedColumn(BaseModel, frozen=True):
 
 
 class GeneratedFile(BaseModel, frozen=True):
-    """Descriptions of one database; its name is for the reader of the file.
-
-    `made_by` is of columns without their own, in files of earlier releases.
-    """
+    """Descriptions of one database; its name is for the reader of the file."""
 
     format: Literal[1] = 1
     database_id: str = ""
-    made_by: str = ""
     columns: tuple[GeneratedColumn, ...]
 
 
@@ -65,8 +61,7 @@ def read_generated(home: Path, digest: str) -> dict[tuple[str, str], GeneratedCo
             f"{path} is damaged, or of another version ({first_problem(error)}). "
             "Remove it and run `crosscheck prepare` again."
         ) from None
-    columns = (each.model_copy(update={"made_by": each.made_by or found.made_by}) for each in found.columns)
-    return {each.key: each for each in columns}
+    return {each.key: each for each in found.columns}
 
 
 def write_generated(home: Path, digest: str, columns: Iterable[GeneratedColumn], *, database_id: str) -> Path:

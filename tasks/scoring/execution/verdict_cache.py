@@ -206,7 +206,6 @@ def _opened(path: Path) -> sqlite3.Connection:
         use_wal(database, BUSY_TIMEOUT_S)
         database.execute("PRAGMA synchronous = OFF")
         database.execute(_CREATE)
-        add_use(database)
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             error = sqlite3.DatabaseError(" ".join(found.split()))
@@ -216,21 +215,6 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-def add_use(database: sqlite3.Connection) -> None:
-    """Add the day of the last use to a file of an earlier release: today."""
-    if "used" in _columns(database):
-        return
-    database.execute("BEGIN IMMEDIATE")
-    if "used" not in _columns(database):  # by another process
-        database.execute("ALTER TABLE verdict ADD COLUMN used INTEGER NOT NULL DEFAULT 0")
-        database.execute("UPDATE verdict SET used = ?", (_today(),))
-    database.execute("COMMIT")
-
-
-def _columns(database: sqlite3.Connection) -> set[str]:
-    return {row[1] for row in database.execute("PRAGMA table_info(verdict)")}
 
 
 def _today() -> int:

@@ -179,9 +179,7 @@ def _efficiency(run: PaperRun, key: str, grade: str) -> Cell:
     found = run.efficiency if grade == TOTAL else run.efficiency.get("by_difficulty", {}).get(grade, {})
     value: Any = found.get(key)
     if value is None:
-        return unknown(
-            "not in the run's summary: no question of this kind, or an earlier release measured it"
-        )
+        return unknown("not in the run's summary: no question of this kind")
     if isinstance(value, Mapping):
         return Cell(f"{value['mean']:.2f} ({value['low']:.2f}–{value['high']:.2f})", value["mean"])
     return figure(float(value))

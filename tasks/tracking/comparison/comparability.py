@@ -142,7 +142,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
     how_it_ended = {
         "running": "is still running: only what it has scored so far is compared.",
         **dict.fromkeys(
-            (*get_args(Unfinished), "abandoned"),
+            get_args(Unfinished),
             "was stopped before its end: only what it scored until then is compared.",
         ),
         "partial": "is partial: it stopped asking before its end, and what it did not ask counts as wrong.",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tasks.files import file_size
-from tasks.scoring.execution.verdict_cache import add_use
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.store import Holding, SqliteStore, Store, opened, removed_in_batches, size_of
 
@@ -22,15 +21,11 @@ class UsedRows(SqliteStore):
         super().__init__(name, path)
         self._counted, self._table, self._used = counted, table, used
 
-    def prepare(self, connection: sqlite3.Connection) -> None:
-        """Bring the table of an earlier release up to date."""
-
     def holding(self, retention: Retention) -> Holding:
         """Count the rows."""
         if not self.path.exists():
             return Holding(self.name, self.path, counts={self._counted: 0})
         with opened(self.path) as connection:
-            self.prepare(connection)
             condition, cutoff = self._unused(connection, retention)
             (count,) = connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()
             (old,) = connection.execute(
@@ -49,7 +44,6 @@ class UsedRows(SqliteStore):
         """Remove the rows that no kept run has used."""
         if self.path.exists():
             with opened(self.path) as connection:
-                self.prepare(connection)
                 condition, cutoff = self._unused(connection, retention)
                 removed_in_batches(connection, self._table, "key", condition, cutoff)
 
@@ -84,10 +78,6 @@ class Verdicts(UsedRows):
 
     def __init__(self, path: Path) -> None:
         super().__init__("verdicts", path, "verdicts", table="verdict", used="used")
-
-    def prepare(self, connection: sqlite3.Connection) -> None:
-        """Add the day of the last use."""
-        add_use(connection)
 
 
 class UsedFiles(Store):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.errors import CrosscheckError, DataError
-from tasks.tracking.warehouse.migrations import UnknownFileError, migrate, missing
+from tasks.tracking.warehouse.tables import UnknownFileError, create_tables, has_tables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -48,17 +48,17 @@ class WarehouseFile:
 
     @contextmanager
     def reading(self) -> "Iterator[DuckDBPyConnection]":
-        """Open an existing file for reading; a file of an earlier release is migrated first.
+        """Open an existing file for reading.
 
         Raises:
             WarehouseBusyError: another process writes to it for longer than `wait_s`.
-            DataError: a newer release wrote it, or it is not Crosscheck's.
+            DataError: another version wrote it, or it is not Crosscheck's.
         """
         with self._open(read_only=True) as connection:
-            outdated = missing(connection)
-            if not outdated:
+            empty = not has_tables(connection)
+            if not empty:
                 yield connection
-        if outdated:
+        if empty:
             with self.writing():
                 pass
             with self._open(read_only=True) as connection:
@@ -70,11 +70,12 @@ class WarehouseFile:
 
         Raises:
             WarehouseBusyError: another process has it for longer than `wait_s`.
-            DataError: a newer release wrote it, or it is not Crosscheck's.
+            DataError: another version wrote it, or it is not Crosscheck's.
         """
         with self._open(read_only=False) as connection:
-            migrate(connection)
             connection.begin()
+            if not has_tables(connection):
+                create_tables(connection)
             yield connection
             connection.commit()
 

@@ -19,7 +19,7 @@ from tasks.scoring.report import QuestionScore, Verdict
 Row = Mapping[str, Any]
 
 TABLES = ("questions", "candidates", "stages", "calls")
-"""The tables that hold the questions of a run; `migrations.py` has their columns."""
+"""The tables that hold the questions of a run; `tables.py` has their columns."""
 
 _USAGE = tuple(field.name for field in fields(Usage))
 

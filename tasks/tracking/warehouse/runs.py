@@ -12,8 +12,8 @@ from tasks.scoring.report import Opinion, QuestionScore, Report
 from tasks.tracking.evaluation import FINISHED, EvaluationRun, Unfinished, as_json, run_from_json
 from tasks.tracking.warehouse.bulk import insert_questions, read_questions, remove_questions, remove_run
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
-from tasks.tracking.warehouse.migrations import SET_ASKED
 from tasks.tracking.warehouse.rows import from_rows, to_rows
+from tasks.tracking.warehouse.tables import SET_ASKED
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -72,8 +72,7 @@ class StoredRun:
 
     Attributes:
         run: the evaluation.
-        status: "running", or how it ended: "complete", "partial", or one of `Unfinished`; earlier releases wrote
-            "abandoned" for these.
+        status: "running", or how it ended: "complete", "partial", or one of `Unfinished`.
         summary: the command line's JSON object; while it is not finished, what was noted of it, or {}.
         rows: the questions written so far, in benchmark order once finished.
     """
@@ -93,7 +92,7 @@ class Warehouse:
 
     Raises:
         WarehouseBusyError: by every method, when another process has it for longer.
-        DataError: by every method, when a newer release wrote the file, or it is not Crosscheck's.
+        DataError: by every method, when another version wrote the file, or it is not Crosscheck's.
     """
 
     def __init__(self, path: Path, wait_s: float = 30.0) -> None:

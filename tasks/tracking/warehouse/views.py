@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import ConfigurationError, DataError
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.meanings import MEANINGS
-from tasks.tracking.warehouse.migrations import MIGRATIONS, columns_of
+from tasks.tracking.warehouse.tables import columns_of, create_tables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -127,8 +127,7 @@ def schema() -> dict[str, list[Column]]:
     import duckdb
 
     with duckdb.connect() as connection:
-        for apply in MIGRATIONS.values():
-            apply(connection)
+        create_tables(connection)
         _make_views(connection)
         described = {name: connection.execute(f"DESCRIBE {name}").fetchall() for name in views()}
     return {

@@ -195,18 +195,6 @@ def test_what_is_no_reading_of_the_warehouse_is_refused(home: Path, sql: str) ->
     assert (home / "warehouse.duckdb").read_bytes() == before
 
 
-def test_a_file_of_an_earlier_release_says_that_every_question_was_asked_once(home: Path) -> None:
-    with duckdb.connect(str(home / "warehouse.duckdb")) as connection:
-        connection.execute("DROP TABLE crosscheck_migrations")
-        connection.execute("ALTER TABLE questions DROP COLUMN attempts")
-        connection.execute("ALTER TABLE questions DROP COLUMN samples")
-    assert rows(run("query", "SELECT DISTINCT attempts FROM questions", "--json")) == [{"attempts": 1}]
-    warehouse = Warehouse(home / "warehouse.duckdb")
-    again = replace(make_report(20).rows[0], outcome=replace(make_report(20).rows[0].outcome, attempts=3))
-    warehouse.append_questions("another", [again])
-    assert max(row["attempts"] for row in rows(run("query", "SELECT attempts FROM questions", "--json"))) == 3
-
-
 def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_told(
     home: Path, tmp_path: Path
 ) -> None:

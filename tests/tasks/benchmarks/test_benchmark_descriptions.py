@@ -1,6 +1,5 @@
 """Column descriptions survive their files' encodings, and which source wins is settled."""
 
-import json
 import re
 from pathlib import Path
 
@@ -167,14 +166,6 @@ def test_what_prompts_show_of_generated_descriptions_is_named_with_its_backbone_
     write_generated(home, digest, [other, shipped], database_id="shop")
     changed = generated_descriptions(benchmark, ["shop"], home)
     assert changed != both and changed.partition(" (")[0] == both.partition(" (")[0]
-
-
-def test_a_file_of_an_earlier_release_names_its_backbone_for_all_columns(home):
-    path = generated_path(home, "d1")
-    path.parent.mkdir(parents=True)
-    column = {"table": "a", "column": "b", "description": "c", "value_description": ""}
-    path.write_text(json.dumps({"format": 1, "database_id": "x", "made_by": "gpt-4o", "columns": [column]}))
-    assert read_generated(home, "d1")["a", "b"].made_by == "gpt-4o"
 
 
 def test_what_was_generated_is_read_back_and_belongs_to_one_content_of_the_database(home):

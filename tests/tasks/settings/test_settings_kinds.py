@@ -1,9 +1,7 @@
-"""Settings whose model follows from a name: built in, in a file or package, and as earlier releases stored them."""
+"""Settings whose model follows from a name: built in, in a file or package."""
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prefect.utilities.schema_tools.validation import validate
@@ -22,9 +20,6 @@ from tasks.settings.kinds import LAYOUTS, PIPELINES
 from tasks.settings.load import load_benchmark_settings, load_pipeline_settings
 
 CONF = find_conf()
-STORED = (
-    (Path(__file__).parent / "fixtures" / "settings_39ba542.jsonl").read_text(encoding="utf-8").splitlines()
-)
 VOTE = """
 from flows.pipelines.pipeline import pipeline
 from tasks.settings.pipeline import PipelineSettings
@@ -45,25 +40,6 @@ def vote(tmp_path: Path) -> Path:
     file = tmp_path / "vote.py"
     file.write_text(VOTE, encoding="utf-8")
     return file
-
-
-@pytest.mark.parametrize("line", STORED)
-def test_settings_that_an_earlier_release_stored_are_read_as_they_were_written(line: str) -> None:
-    settings = EvaluationSettings.model_validate_json(line)
-    stored = json.loads(line)
-    for kind in ("benchmark", "backbone", "pipeline"):
-        read = getattr(settings, kind).model_dump(mode="json")
-        stored[kind].pop("max_tokens_field", None)  # now `max_completion_tokens`
-        assert stored_part(read, stored[kind]) == stored[kind]
-
-
-def stored_part(read: Any, stored: Any) -> Any:
-    """Return what was read of the keys that were stored; DAC's switch for evidence has become part of another."""
-    if not isinstance(stored, dict) or not isinstance(read, dict):
-        return read
-    if "skeleton_evidence" in stored:
-        read = {**read, "skeleton_evidence": read["question"] == "with_evidence"}
-    return {key: stored_part(read[key], stored[key]) for key in stored}
 
 
 def test_a_pipeline_of_a_file_keeps_its_own_settings_through_json(vote: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def header(run_id: str, status: str = "complete", mlflow_run_id: str | None = No
 RUNS = (
     header("20261121-040000-aaaaaa", "running"),
     header("20261121-030000-bbbbbb", mlflow_run_id="9c" * 16),
-    header("20261121-020000-cccccc", "abandoned"),
+    header("20261121-020000-cccccc", "killed"),
     header("20261121-010000-dddddd", "partial", "9d" * 16),
 )
 

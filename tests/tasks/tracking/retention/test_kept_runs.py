@@ -47,7 +47,7 @@ def test_young_runs_running_ones_and_the_latest_of_each_combination_are_kept() -
         run("running", 90, status="running"),
         run("old", 40),
         run("latest-of-dac", 50, "dac"),
-        run("killed", 55, "dac", "abandoned"),
+        run("killed", 55, "dac", "killed"),
         run("older-dac", 60, "dac"),
     )
     assert found.kept == {"young", "running", "latest-of-dac"}

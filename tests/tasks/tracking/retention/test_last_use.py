@@ -49,16 +49,6 @@ def test_a_verdict_that_is_read_on_a_later_day_was_used_then(tmp_path: Path) -> 
     assert last_use(file, "SELECT used FROM verdict") > time.time() - 2 * 86_400
 
 
-def test_verdicts_of_an_earlier_release_count_as_used_today(tmp_path: Path) -> None:
-    file = tmp_path / "verdicts.sqlite"
-    with VerdictCache(file) as cache:
-        cache[KEY] = VERDICT
-    change(file, "ALTER TABLE verdict DROP COLUMN used")
-    with VerdictCache(file) as cache:
-        assert cache.get(KEY) == VERDICT
-    assert last_use(file, "SELECT used FROM verdict") > time.time() - 2 * 86_400
-
-
 def test_what_any_of_thousands_of_kept_runs_used_stays(tmp_path: Path) -> None:
     file = tmp_path / "verdicts.sqlite"
     keys = [KEY._replace(sql=f"SELECT {number}") for number in range(3)]
