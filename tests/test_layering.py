@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from flows.cli.program import COMMANDS
+from flows.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 

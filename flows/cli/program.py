@@ -8,10 +8,10 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
+from flows.cli.commands import COMMANDS, GROUPS
 from flows.report.exit_codes import ExitCode
 from flows.runtime.core_dumps import forbid_core_dumps
 from flows.runtime.fast_exit import FastExit
@@ -20,97 +20,6 @@ from tasks.errors import CrosscheckError
 
 LOOP = "Symlink loop"
 """Begins the message of the RuntimeError that `Path.resolve` raises for a link that leads back to itself."""
-
-
-class Command(NamedTuple):
-    """Entry of the command table.
-
-    Attributes:
-        module: dotted name of the module with the click command, in the variable `command`.
-        help: description in the list of commands.
-    """
-
-    module: str
-    help: str
-
-
-COMMANDS = {
-    "evaluate": Command("flows.evaluation.command", "Evaluate a pipeline on a benchmark."),
-    "sweep": Command(
-        "flows.sweep.command",
-        "Evaluate every backbone with every pipeline and every combination of settings.",
-    ),
-    "rerun": Command(
-        "flows.rerun.command", "Ask some questions of a run again and merge the answers into a new run."
-    ),
-    "answer": Command("flows.answer.command", "Answer one question on a database of your own."),
-    "score": Command("flows.scoring.command", "Score the predictions of any system."),
-    "verify-gold": Command(
-        "flows.gold.command",
-        "Run every gold query of a benchmark and list those that fail, are slow or return nothing.",
-    ),
-    "golds": Command(
-        "flows.gold.golds_command",
-        "List golds that may be wrong: models agree with each other and not with them.",
-    ),
-    "init-benchmark": Command(
-        "flows.benchmarks.command",
-        "Make a benchmark of your own from questions with their SQL and a database.",
-    ),
-    "load": Command(
-        "flows.benchmarks.load_command",
-        "Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.",
-    ),
-    "compare": Command(
-        "flows.results.compare_command",
-        "Test whether one run is better than another, and list the questions on which they differ.",
-    ),
-    "runs": Command("flows.results.runs_command", "List all runs."),
-    "leaderboard": Command("flows.leaderboard.command", "Rank the latest run of each backbone and pipeline."),
-    "show": Command("flows.show.command", "Show a run, or one of its questions with prompts, SQL and gold."),
-    "report": Command(
-        "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."
-    ),
-    "judge": Command(
-        "flows.judging.command",
-        "Ask a model whether the wrong answers of a run are wrong: a column beside the verdict, never a score.",
-    ),
-    "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
-    "baseline": Command(
-        "flows.nights.baseline_command", "Pin the run that nightly runs are compared with, or move it."
-    ),
-    "query": Command("flows.results.query_command", "Run SQL on the results of all runs."),
-    "tables": Command(
-        "flows.results.tables_command",
-        "Print the tables of RSL-SQL's, SEA-SQL's or DAC's paper for runs.",
-    ),
-    "export": Command(
-        "flows.results.export_command",
-        "Write the results of all runs to Parquet files, or the predictions of one for an official evaluator.",
-    ),
-    "list": Command("flows.cli.list_command", "List the available benchmarks, backbones and pipelines."),
-    "finetune": Command(
-        "flows.finetuning.command", "Train and evaluate the small model for bias elimination in SEA-SQL."
-    ),
-    "prepare": Command(
-        "flows.descriptions.command", "Prepare a benchmark for evaluations: descriptions, indexes, checks."
-    ),
-    "log": Command(
-        "flows.results.log_command", "Log a finished run to MLflow, if MLflow could not be reached before."
-    ),
-    "import": Command(
-        "flows.reproduction.import_command", "Convert released outputs of other systems into a recording."
-    ),
-    "reproduce": Command(
-        "flows.reproduction.command", "Compute published figures with Crosscheck and print both."
-    ),
-    "up": Command(
-        "flows.servers.command", "Run Prefect's server, MLflow's server and a worker for nightly runs."
-    ),
-    "status": Command("flows.storage.command", "Show what the working folder holds, and its size."),
-    "clean": Command("flows.storage.clean_command", "Remove what old runs have left in the working folder."),
-    "cache": Command("flows.storage.cache_command", "Show, remove or export cached model replies."),
-}
 
 
 class LazyGroup(click.Group):
@@ -129,9 +38,11 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+        """List the commands by group, without importing them."""
+        widest = max(map(len, COMMANDS))
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(widest), entry.help) for name, entry in commands.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

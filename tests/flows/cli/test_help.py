@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from flows.cli.program import COMMANDS, crosscheck
+from flows.cli.commands import COMMANDS
+from flows.cli.program import crosscheck
 from flows.report.exit_codes import ExitCode
 from flows.runtime.control import Interrupted
 from tasks.errors import BackboneError, CrosscheckError, DatabaseUnavailableError

@@ -1,0 +1,113 @@
+"""The commands by group, in the order of the help text."""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        module: dotted name of the module with the click command, in the variable `command`.
+        help: description in the list of commands.
+    """
+
+    module: str
+    help: str
+
+
+GROUPS = {
+    "Evaluate": {
+        "evaluate": Command("flows.evaluation.command", "Evaluate a pipeline on a benchmark."),
+        "sweep": Command(
+            "flows.sweep.command",
+            "Evaluate every backbone with every pipeline and every combination of settings.",
+        ),
+        "rerun": Command(
+            "flows.rerun.command",
+            "Evaluate some questions of a run again and merge the answers into a new run.",
+        ),
+        "answer": Command("flows.answer.command", "Answer one question on a database of your own."),
+        "score": Command("flows.scoring.command", "Score the predictions of any system."),
+    },
+    "Look at results": {
+        "runs": Command("flows.results.runs_command", "List all runs."),
+        "show": Command(
+            "flows.show.command", "Show a run, or one of its questions with prompts, SQL and gold."
+        ),
+        "report": Command(
+            "flows.show.report_command", "Write a run as an HTML page with every question, prompt and result."
+        ),
+        "query": Command("flows.results.query_command", "Run SQL on the results of all runs."),
+        "tables": Command(
+            "flows.results.tables_command", "Print the tables of the RSL-SQL, SEA-SQL or DAC paper for runs."
+        ),
+        "judge": Command(
+            "flows.judging.command",
+            "Ask a model whether the wrong answers of a run are wrong. The score stays the same.",
+        ),
+        "export": Command(
+            "flows.results.export_command",
+            "Write the results of all runs to Parquet files, or the predictions of one for an official evaluator.",
+        ),
+        "log": Command(
+            "flows.results.log_command",
+            "Log a finished run to MLflow, if MLflow could not be reached before.",
+        ),
+    },
+    "Compare": {
+        "compare": Command(
+            "flows.results.compare_command",
+            "Test whether one run is better than another, and list the questions on which they differ.",
+        ),
+        "leaderboard": Command(
+            "flows.leaderboard.command", "Rank the latest run of each backbone and pipeline."
+        ),
+        "night": Command("flows.nights.command", "Show a nightly run, or list all of them."),
+        "baseline": Command(
+            "flows.nights.baseline_command", "Pin the run that nightly runs are compared with, or move it."
+        ),
+        "reproduce": Command(
+            "flows.reproduction.command", "Compute published figures with Crosscheck and print both."
+        ),
+    },
+    "Benchmarks and models": {
+        "list": Command("flows.cli.list_command", "List the available benchmarks, backbones and pipelines."),
+        "init-benchmark": Command(
+            "flows.benchmarks.command",
+            "Make a benchmark of your own from questions, their SQL and a database.",
+        ),
+        "load": Command(
+            "flows.benchmarks.load_command",
+            "Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.",
+        ),
+        "prepare": Command(
+            "flows.descriptions.command",
+            "Prepare a benchmark for evaluations: descriptions, indexes, checks.",
+        ),
+        "verify-gold": Command(
+            "flows.gold.command",
+            "Run every gold SQL of a benchmark and list those that fail, are slow or return nothing.",
+        ),
+        "golds": Command(
+            "flows.gold.golds_command",
+            "List gold SQL that may be wrong: models agree with each other and not with it.",
+        ),
+        "import": Command(
+            "flows.reproduction.import_command", "Convert released outputs of other systems into a recording."
+        ),
+        "finetune": Command(
+            "flows.finetuning.command", "Train and evaluate the small model for bias elimination in SEA-SQL."
+        ),
+    },
+    "Operate": {
+        "up": Command(
+            "flows.servers.command", "Run Prefect's server, MLflow's server and a worker for nightly runs."
+        ),
+        "status": Command("flows.storage.command", "Show what the working folder holds, and its size."),
+        "cache": Command("flows.storage.cache_command", "Show, remove or export cached model replies."),
+        "clean": Command(
+            "flows.storage.clean_command", "Remove what old runs have left in the working folder."
+        ),
+    },
+}
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
