@@ -28,7 +28,8 @@ from tasks.records import (
     SqlPair,
 )
 from tasks.settings.home import find_conf
-from tasks.settings.pipeline import CorrectionTurns, PromptSettings, SelectionSettings
+from tasks.settings.pipeline import PromptSettings
+from tasks.settings.stages import CorrectionTurns, SelectionSettings
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.links import read_link
 from tasks.stages.rsl_sql.augmentation import (

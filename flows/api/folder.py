@@ -14,7 +14,8 @@ from tasks.settings.home import Home, find_home
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import EvaluationSettings
-    from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+    from tasks.tracking.warehouse.runs import Warehouse
+    from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass(frozen=True, kw_only=True)

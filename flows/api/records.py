@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flows.report.result import EvaluationResult
     from flows.sweep.cells import Sweep as Swept
     from tasks.tracking.comparison.run_comparison import RunComparison
-    from tasks.tracking.warehouse.runs import StoredRun
+    from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass(frozen=True)

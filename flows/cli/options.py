@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flows.runtime.folders import Folders
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import Home
-    from tasks.tracking.warehouse.runs import StoredRun
+    from tasks.tracking.warehouse.stored import StoredRun
 
 
 def _make_default(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

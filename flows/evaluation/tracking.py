@@ -30,7 +30,8 @@ from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.parameters import redact
 from tasks.tracking.retention.store import size_of
 from tasks.tracking.warehouse.run_names import run_before
-from tasks.tracking.warehouse.runs import RunHeader, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import RunHeader
 from tasks.wording import size
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.errors import ConfigurationError, did_you_mean, first_problem
+from tasks.finetuning.settings import FinetuningSettings
 from tasks.finetuning.splits import refuse_evaluated
 from tasks.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.finetuning import FinetuningSettings
 from tasks.settings.pipeline import SeaSqlSettings
 
 

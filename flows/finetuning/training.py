@@ -17,12 +17,12 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.finetuning.evaluation import RULE, EliminatorScore, judge_pairs
 from tasks.finetuning.pairs import TrainingPair, digest_of, read_pairs
+from tasks.finetuning.settings import FinetuningSettings
 from tasks.finetuning.splits import refuse_trained
 from tasks.finetuning.training import Trained, train
 from tasks.scoring.execution.accuracy import Judge
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.finetuning import FinetuningSettings
 from tasks.settings.home import Home
 from tasks.settings.stores import find_replies
 from tasks.tracking.mlflow.finetuning import FinetuningTracker

@@ -16,7 +16,7 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.home import Home
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 _Row = tuple[str, str, QuestionScore]
 """A question of a run: the run's backbone, the rule, and its score."""

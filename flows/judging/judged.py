@@ -6,12 +6,13 @@ from typing import Any
 
 from tasks.errors import BackboneError
 from tasks.outcome import Call, StageRecord
-from tasks.scoring.cost import total_cost
-from tasks.scoring.report import Cost, Opinion, QuestionScore, Ratio, is_right
+from tasks.scoring.cost import Cost, total_cost
+from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.tracker import log_values
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass

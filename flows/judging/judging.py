@@ -29,7 +29,7 @@ from tasks.settings.load import load_backbone_settings, parse_override
 from tasks.settings.stores import find_replies
 from tasks.stages.shown_results import Tried, show_result
 from tasks.tracking.evaluation import FINISHED
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 ROWS = 10
 """Rows of each result that the model is shown."""

@@ -34,8 +34,9 @@ from tasks.tracking.evaluation import NIGHT
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
+from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.markdown import markdown
-from tasks.tracking.night.night import Entry, Night, judge
+from tasks.tracking.night.night import Night, judge
 from tasks.tracking.night.night_file import all_nights, write
 from tasks.tracking.night.page import render
 from tasks.tracking.night.pins import current_pins, pin_history

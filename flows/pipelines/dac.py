@@ -22,8 +22,8 @@ from tasks.database.schema_view import SchemaView
 from tasks.errors import ConfigurationError
 from tasks.records import ColumnName, Link, Question
 from tasks.retrieval.alignment import GroundedDemonstration
-from tasks.settings.dac import DacCorrectionSettings
 from tasks.settings.pipeline import DacSettings
+from tasks.settings.stages import DacCorrectionSettings
 from tasks.sql.elements import Elements, resolved_elements
 from tasks.stages.dac.consistent_sql import consistent_sql
 from tasks.stages.dac.dac_correction import dac_correction

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
-from tasks.benchmarks.benchmark import Benchmark, check_files
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.expected_files import check_files
 from tasks.dac_records import Oracle
 from tasks.errors import DataError
 from tasks.records import Demonstration, Question

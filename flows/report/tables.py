@@ -9,8 +9,9 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
-from tasks.scoring.report import Cost, Ratio, StageScore
+from tasks.scoring.report import Ratio, StageScore
 from tasks.tracking.pages.text import visible
 from tasks.wording import TextTable, counts, money, number, percent, seconds, signed
 

@@ -24,7 +24,8 @@ from tasks.settings.night import PINNED
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
 from tasks.tracking.parameters import HIDDEN
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 
 HARMLESS = (
     "backbone.api_key_env",

@@ -9,7 +9,7 @@ from tasks.errors import CrosscheckError, DataError
 from tasks.scoring.papers.run import PaperRun
 from tasks.tracking.evaluation import FINISHED
 from tasks.tracking.parameters import flatten
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 
 def paper_runs(stored: Sequence[StoredRun], folders: Folders) -> tuple[PaperRun, ...]:

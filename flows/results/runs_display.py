@@ -7,7 +7,7 @@ from flows.report.tables import literal, open_console, show, table
 from tasks.scoring.report import Ratio
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.evaluation import ORACLE, REROLLED, TRANSLATED
-from tasks.tracking.warehouse.runs import RunHeader
+from tasks.tracking.warehouse.stored import RunHeader
 from tasks.wording import counts, percent
 
 NAMES = ("benchmark", "backbone", "pipeline")

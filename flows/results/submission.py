@@ -15,7 +15,7 @@ from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
 from tasks.tracking.submission import Prediction, changed_literals, submission_text
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 EVALUATORS: dict[Form, str] = {
     "bird": "BIRD's evaluator (bird/llm/src of github.com/AlibabaResearch/DAMO-ConvAI, with func-timeout)",

@@ -9,7 +9,7 @@ from tasks.settings.assemble import stored_benchmark
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass(frozen=True, slots=True)

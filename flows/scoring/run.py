@@ -25,9 +25,10 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.errors import DataError
 from tasks.outcome import Outcome
 from tasks.records import Link, Question
+from tasks.scoring.cost import Cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.scoring.report import Cost, Report
+from tasks.scoring.report import Report
 from tasks.stages.links import read_link
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.wording import counted

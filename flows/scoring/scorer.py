@@ -8,8 +8,6 @@ from flows.scoring.corrections import FINAL, Corrections
 from flows.scoring.translation import AnswerTranslation
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.database import Database
-from tasks.database.engine import engine_of
-from tasks.database.location import Location, unreadable
 from tasks.database.schema import Schema
 from tasks.database.urls import locate
 from tasks.errors import ConfigurationError, DatabaseUnavailableError
@@ -17,15 +15,15 @@ from tasks.outcome import Failure, Outcome
 from tasks.records import Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.candidate_bill import CandidateSetup
-from tasks.scoring.execution.accepted import read_accepted
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.golds import judge_golds
+from tasks.scoring.execution.golds import judge_golds, read_accepted
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.execution.rules import RULES
+from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
 from tasks.scoring.execution.subset import SubsetGold
+from tasks.scoring.execution.suite import open_like
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
-from tasks.scoring.metrics.efficiency import Measured, RightAnswer, measure_efficiency
 from tasks.scoring.metrics.test_suite import SuiteRun
 from tasks.scoring.report import NO_GOLD, QuestionScore, Report, Verdict, is_right
 
@@ -145,7 +143,7 @@ class Scorer:
         """Return a database and those of its test suite, which have its schema."""
         if database.id not in self._suites:
             further = (
-                _opened_like(database, locate(str(path)))
+                open_like(database, locate(str(path)))
                 for path in self._scorable.benchmark.suite_paths(database.id)
             )
             self._suites[database.id] = (database, *further)
@@ -211,11 +209,14 @@ class Scorer:
         answers = self.right_answers
         total = trials * len(answers)
 
-        def tell(done: int) -> None:
-            self._progress.step(f"Timing right answers against their gold: {done:,} of {total:,}")
-
         return await measure_efficiency(
-            self._judge.workers, answers, trials=trials, timeout_s=self._settings.timeout_s, on_measured=tell
+            self._judge.workers,
+            answers,
+            trials=trials,
+            timeout_s=self._settings.timeout_s,
+            on_measured=lambda done: self._progress.step(
+                f"Timing right answers against their gold: {done:,} of {total:,}"
+            ),
         )
 
     def report(
@@ -280,17 +281,6 @@ class Scorer:
                 f"judge its questions. Valid: {', '.join(known)}."
             )
         return {identity: read_accepted(results[identity]) for identity in wanted}
-
-
-def _opened_like(database: Database, location: Location) -> Database:
-    """Return a database of the same schema at another location."""
-    engine = engine_of(location)
-    try:
-        return replace(
-            database, location=location, state=engine.state(location), digest=engine.digest(location)
-        )
-    except OSError as error:
-        raise unreadable(location, error) from error
 
 
 def _without_gold_sql(rules: Sequence[str]) -> tuple[str, ...]:

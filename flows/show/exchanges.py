@@ -28,7 +28,7 @@ from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle
 from tasks.settings.stores import find_replies
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 from tasks.trail import Trail
 
 

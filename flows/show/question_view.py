@@ -19,7 +19,7 @@ from tasks.records import Execution
 from tasks.scoring.error_classes import classify
 from tasks.scoring.report import QuestionScore, Verdict, is_right, is_right_corrected
 from tasks.tracking.predictions import status
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 WORKERS = 2
 """SQLs that are executed at the same time."""

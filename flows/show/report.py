@@ -18,7 +18,8 @@ from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.tracker import log_page
 from tasks.tracking.night.baseline import compare_with, previous_run
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import RunHeader, StoredRun
 
 
 @dataclass(frozen=True)

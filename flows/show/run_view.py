@@ -9,16 +9,17 @@ from flows.runtime.folders import Folders
 from tasks.database.schema import Schema
 from tasks.errors import CrosscheckError
 from tasks.scoring.build_report import build_report
+from tasks.scoring.cost import Cost
 from tasks.scoring.error_classes import classify
 from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
-from tasks.scoring.report import Cost, QuestionScore, Ratio, Report, is_right
+from tasks.scoring.report import QuestionScore, Ratio, Report, is_right
 from tasks.scoring.significance import CONFIDENCE, wilson
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.tracking.evaluation import KINDS
 from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import status
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 UNKNOWN_DEFAULTS = "what differs from the defaults is unknown, the settings of these names cannot be read"
 

@@ -1,12 +1,13 @@
 """A benchmark's split as loaded: questions, gold, demonstrations, and where its databases are."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
+from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
 from tasks.benchmarks.files.ddl import schema_from_ddl
 from tasks.benchmarks.files.descriptions import Key, read_published
 from tasks.benchmarks.files.schemas import names_in_schema, read_ddl
@@ -19,7 +20,6 @@ from tasks.database.location import Location
 from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.urls import dialect_named, locate
 from tasks.errors import ConfigurationError, DataError
-from tasks.files import file_digest
 from tasks.records import Demonstration, Question
 from tasks.settings.benchmark import BenchmarkSettings
 
@@ -79,7 +79,7 @@ class Benchmark:
         if absent:
             raise DataError(
                 f"{self.settings.name}: the training questions are not at {absent[0]}. "
-                f"{_where_from(self.settings)} "
+                f"{where_from(self.settings)} "
                 'Or name another file ("--set benchmark.train=FILE"), or do without demonstrations '
                 '("--set pipeline.demonstrations.k=0").'
             )
@@ -188,7 +188,7 @@ class Benchmark:
     @property
     def where_from(self) -> str:
         """Where the files are to be had, and how to say where they are."""
-        return _where_from(self.settings)
+        return where_from(self.settings)
 
     @property
     def _database_folders(self) -> tuple[Path, ...]:
@@ -218,9 +218,9 @@ def load_benchmark(
     """
     layout = layout_of(settings.layout)
     folder = layout.folder(settings, Places(data, home, conf, progress))
-    files = _demand_files(settings, folder)
+    files = demand_files(settings, folder)
     split = layout.load(settings, folder, files)
-    other_revision = tuple(_other_revision(settings, folder))
+    other_revision = tuple(notes_on_revision(settings, folder))
     benchmark = Benchmark(
         settings=settings,
         layout=layout,
@@ -232,7 +232,7 @@ def load_benchmark(
         digest=split.digest,
         schemas=_schemas(layout, settings, folder),
         missing={},
-        notes=(*other_revision, *split.notes, *_notes(settings, folder)),
+        notes=(*other_revision, *split.notes, *notes_on_descriptions(settings, folder)),
         other_revision=other_revision,
         further_gold=split.further_gold,
         overlay=_overlay(settings, split),
@@ -262,78 +262,6 @@ def _overlay(settings: BenchmarkSettings, split: Split) -> Overlay | None:
     return read_overlay(Path(settings.golds), {question.id for question in split.questions}, split.gold)
 
 
-def check_files(settings: BenchmarkSettings, *, data: Path, home: Path, conf: Path) -> None:
-    """Check that a benchmark's files are there, without reading them.
-
-    Raises:
-        ConfigurationError: there is no such layout.
-        DataError: a file is missing.
-    """
-    _demand_files(settings, layout_of(settings.layout).folder(settings, Places(data, home, conf, None)))
-
-
 def _schemas(layout: Layout, settings: BenchmarkSettings, folder: Path) -> Mapping[str, Schema]:
     path = folder / settings.tables
     return layout.read_schemas(path) if settings.tables and (path.is_file() or not settings.url) else {}
-
-
-def _demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
-    """Return the question files, all files that are needed being there."""
-    named = settings.question_files
-    found = [sorted(folder.glob(name)) if "*" in name else [folder / name] for name in named]
-    # a server describes its databases itself
-    tables = [folder / settings.tables] if settings.tables and not settings.url else []
-    folders = [] if settings.url else [folder / name for name in settings.database_folders]
-    absent = [
-        name
-        for name, paths in zip(named, found, strict=True)
-        if not paths or not all(path.exists() for path in paths)
-    ]
-    absent += [path.name for path in (*tables, *folders) if not path.exists()]
-    if folder.is_dir() and not absent:
-        return tuple(dict.fromkeys(path for paths in found for path in paths))
-    wrong = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
-    names = ", ".join([*named, *([settings.tables] if settings.tables else []), *settings.database_folders])
-    no_tables = (
-        f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
-        if absent == [settings.tables]
-        else ""
-    )
-    raise DataError(f"{settings.name}: {wrong}. Looked there for {names}.{no_tables} {_where_from(settings)}")
-
-
-def _where_from(settings: BenchmarkSettings) -> str:
-    licence = f"Licence: {settings.licence}." if settings.licence else ""
-    details = " ".join(part for part in (settings.download, licence) if part)
-    source = f"Get them from {settings.source}" if settings.source else ""
-    if source and details:
-        get = f"{source}: {details} Then say"
-    elif source:
-        get = f"{source}, and say"
-    else:
-        get = f"{details} Say".lstrip()
-    if Path(settings.folder).is_absolute():
-        return f"{get} where they are with the benchmark's key `folder`."
-    return (
-        f"{get} where they are with --data FOLDER or CROSSCHECK_DATA: "
-        f'the folder that holds "{settings.folder}".'
-    )
-
-
-def _other_revision(settings: BenchmarkSettings, folder: Path) -> Iterator[str]:
-    for name, expected in settings.sha256.items():
-        path = folder / name
-        if path.is_file() and file_digest(path) != expected:
-            yield (
-                f"{path} is not the file of {settings.name}'s revision {settings.revision} (its sha256 differs): "
-                "figures are not comparable with those of that revision."
-            )
-
-
-def _notes(settings: BenchmarkSettings, folder: Path) -> Iterator[str]:
-    file = settings.column_descriptions
-    if file and not (folder / file).is_file():
-        yield (
-            f"{file} is not in {folder}: columns are described by the benchmark's own files alone, "
-            "so prompts differ from those made with it."
-        )

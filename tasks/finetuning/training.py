@@ -14,7 +14,7 @@ from tasks.finetuning.encoding import Encoded, encode
 from tasks.finetuning.libraries import require_libraries
 from tasks.finetuning.models import device, dtype_of, linear_modules, open_model, open_tokenizer
 from tasks.finetuning.pairs import TrainingPair, digest_of
-from tasks.settings.finetuning import FinetuningSettings
+from tasks.finetuning.settings import FinetuningSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Trainer

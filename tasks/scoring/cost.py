@@ -1,13 +1,55 @@
 """Cost of a run, from the calls of its stages; paid and cached calls are counted separately."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from tasks.outcome import FAILED_ATTEMPT, StageRecord
-from tasks.scoring.report import Cost
 from tasks.wording import money, number
 
 N = TypeVar("N", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cost of a run. Tokens and money are of paid calls only; cached calls are counted separately.
+
+    `Cost()` is that of predictions made elsewhere: all of it is unknown.
+
+    Attributes:
+        calls: calls paid for in this run; None if unknown.
+        cached_calls: calls answered from the reply cache, or part of a restored stage result; None if unknown.
+        retries: attempts beyond the first; None if unknown.
+        input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None if the API did not report them.
+        cost_usd: None when any paid call has no price, and where the calls are unknown.
+        by_endpoint: paid calls whose cost the endpoint reported; None if unknown.
+        from_scratch_usd: what the same answers cost with an empty reply cache; None if unknown for any call.
+        p50_s, p95_s: seconds per paid call; None without one.
+    """
+
+    calls: int | None = None
+    cached_calls: int | None = None
+    retries: int | None = None
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+    by_endpoint: int | None = None
+    from_scratch_usd: float | None = None
+    p50_s: float | None = None
+    p95_s: float | None = None
+
+    def as_object(self) -> dict[str, Any]:
+        """Return calls, tokens and money as plain JSON."""
+        return {
+            "calls": self.calls,
+            "cached_calls": self.cached_calls,
+            "tokens": {"input": self.input_tokens, "output": self.output_tokens},
+            "cost_usd": self.cost_usd,
+            "cost_by_endpoint": self.by_endpoint,
+            "from_scratch_usd": self.from_scratch_usd,
+        }
 
 
 def total_cost(stages: Sequence[StageRecord]) -> Cost:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from tasks.outcome import Outcome
 from tasks.records import Question
+from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
 from tasks.wording import TextTable
 
@@ -197,48 +198,6 @@ class LinkingScore:
     avg_columns: float
     reduction: float | None = None
     linked: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Cost of a run. Tokens and money are of paid calls only; cached calls are counted separately.
-
-    `Cost()` is that of predictions made elsewhere: all of it is unknown.
-
-    Attributes:
-        calls: calls paid for in this run; None if unknown.
-        cached_calls: calls answered from the reply cache, or part of a restored stage result; None if unknown.
-        retries: attempts beyond the first; None if unknown.
-        input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None if the API did not report them.
-        cost_usd: None when any paid call has no price, and where the calls are unknown.
-        by_endpoint: paid calls whose cost the endpoint reported; None if unknown.
-        from_scratch_usd: what the same answers cost with an empty reply cache; None if unknown for any call.
-        p50_s, p95_s: seconds per paid call; None without one.
-    """
-
-    calls: int | None = None
-    cached_calls: int | None = None
-    retries: int | None = None
-    input_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost_usd: float | None = None
-    by_endpoint: int | None = None
-    from_scratch_usd: float | None = None
-    p50_s: float | None = None
-    p95_s: float | None = None
-
-    def as_object(self) -> dict[str, Any]:
-        """Return calls, tokens and money as plain JSON."""
-        return {
-            "calls": self.calls,
-            "cached_calls": self.cached_calls,
-            "tokens": {"input": self.input_tokens, "output": self.output_tokens},
-            "cost_usd": self.cost_usd,
-            "cost_by_endpoint": self.by_endpoint,
-            "from_scratch_usd": self.from_scratch_usd,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tasks.settings.evaluation import TrackingSettings
 from tasks.settings.home import find_conf
 from tasks.settings.kinds import BACKBONE, BENCHMARK, PIPELINE, Kind
 from tasks.settings.pipeline import PipelineSettings
+from tasks.settings.yaml_files import load_yaml, read_yaml, yaml_problem
 
 KINDS: Mapping[str, Kind | None] = {
     "benchmark": BENCHMARK,
@@ -27,9 +28,6 @@ KINDS: Mapping[str, Kind | None] = {
 
 USER_FILES = {"benchmark": ("golds",)}
 """Settings that name a user's file, which does not lie among the benchmark's: their paths become absolute."""
-
-MOST_VALUES = 10_000
-"""Values of a YAML text, those behind aliases counted at each place."""
 
 
 def available(conf: Path, kind: str) -> dict[str, Path]:
@@ -88,7 +86,7 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     if chosen and name in offered(kind) and name not in available(conf, kind):
         return _validated(kind, Path(name), {chosen.key: name, "name": name}, overrides)
     path = _file_of(conf, kind, name)
-    content = _read_yaml(path)
+    content = read_yaml(path)
     if content.get("name") is None:
         content["name"] = path.stem
     return _validated(kind, path, content, overrides)
@@ -113,7 +111,7 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
     try:
         return kind, keys, load_yaml(value)
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"--set {text}: the value is not YAML: {_yaml_problem(error)}.") from None
+        raise ConfigurationError(f"--set {text}: the value is not YAML: {yaml_problem(error)}.") from None
 
 
 def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterable[str]) -> Any:
@@ -200,29 +198,6 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
     )
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        content = load_yaml(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{path} is not YAML: {_yaml_problem(error)}.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read as YAML: {error}") from None
-    if content is None:
-        raise ConfigurationError(f"{path} is empty. Write keys and values into it.")
-    if not isinstance(content, dict):
-        found = "a list" if isinstance(content, list) else "a single value"
-        raise ConfigurationError(f"{path} must hold keys and values, not {found}.")
-    return content
-
-
-def _yaml_problem(error: yaml.YAMLError) -> str:
-    """Return what is wrong and where, without PyYAML's name for a text that it did not read from a file."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-        mark = error.problem_mark
-        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-    return " ".join(str(error).replace(' in "<unicode string>",', " at").split())
-
-
 def _put(content: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
     *parents, last = keys
     for key in parents:
@@ -275,36 +250,3 @@ def _fields_at(model: type[BaseModel] | None, keys: list[str]) -> list[str]:
         candidates = [annotation, *get_args(annotation)]
         model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
     return list(model.model_fields) if model else []
-
-
-def load_yaml(text: str) -> Any:
-    """Return what a YAML text says.
-
-    Raises:
-        YAMLError: it is not YAML, an alias refers to what it stands in, or there are too many values.
-    """
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        if node is not None:
-            _values(node, {})
-        return yaml.safe_load(text)
-    except RecursionError:
-        raise yaml.YAMLError("it is nested too deeply") from None
-
-
-def _values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return how many values a node stands for; `known` has those of each node by its id, 0 while it is being read."""
-    if id(node) in known:
-        if not known[id(node)]:
-            raise yaml.MarkedYAMLError(
-                problem="an alias refers to what it stands in", problem_mark=node.start_mark
-            )
-        return known[id(node)]
-    known[id(node)] = 0
-    parts: list[Any] = node.value if isinstance(node, yaml.CollectionNode) else []
-    if isinstance(node, yaml.MappingNode):
-        parts = [part for pair in node.value for part in pair]
-    known[id(node)] = 1 + sum(_values(part, known) for part in parts)
-    if known[id(node)] > MOST_VALUES:
-        raise yaml.MarkedYAMLError(problem=f"more than {MOST_VALUES:,} values", problem_mark=node.start_mark)
-    return known[id(node)]

@@ -5,12 +5,18 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, model_validator
 
 from tasks.settings.base import Settings
-from tasks.settings.dac import DacCorrectionSettings
+from tasks.settings.stages import (
+    AugmentationSettings,
+    BiasEliminationSettings,
+    CorrectionSettings,
+    DacCorrectionSettings,
+    ExecutionAdjustmentSettings,
+    LinkingSettings,
+    SelectionSettings,
+)
 
 SchemaFormat = Literal["comment", "create_table", "m_schema", "values", "omnisql"]
 NativeLayout = Literal["omnisql", "arctic", "xiyan"]
-HintSource = Literal["evidence", "question", "both", "none"]
-Match = Literal["substring", "word", "parsed"]
 
 
 class DemonstrationSettings(Settings):
@@ -61,91 +67,6 @@ class PromptSettings(Settings):
     """Texts of a column, the best by BM25, among which the mentioned ones are looked for."""
 
 
-class ForwardLinkSettings(Settings):
-    """Forward link: the backbone names what the question needs (RSL-SQL, section 3.1)."""
-
-    hint_source: HintSource = "evidence"
-    """Where column names are looked for, to be added to what the backbone named: v1 evidence; acl both, since its
-    question contains the evidence."""
-    max_columns_per_table: int = Field(15, ge=1, le=1000)
-    """Columns per table that the prompt asks for at most."""
-
-
-class BackwardLinkSettings(Settings):
-    """Backward link: the columns that the preliminary SQL mentions (RSL-SQL, section 3.1)."""
-
-    match: Match = "substring"
-    """How a column is found in SQL1: v1 "substring", acl "parsed"; "word" is between the two."""
-
-
-class LinkingSettings(Settings):
-    """Bidirectional schema linking (RSL-SQL, section 3.1)."""
-
-    directions: Literal["both", "forward", "backward", "none", "gold"] = "both"
-    """Which links the reduced schema is made of; "none": no reduction; "gold": the tables and columns of the gold SQL,
-    an analysis, tagged "oracle" and never ranked."""
-    forward: ForwardLinkSettings = ForwardLinkSettings()
-    backward: BackwardLinkSettings = BackwardLinkSettings()
-    shown: Literal["named", "with_hints", "none"] = "named"
-    """What SQL1 is shown of the forward link: what the backbone named, the columns found in the hint source too, or
-    nothing (Spider)."""
-    descriptions: bool = False
-    """Show column descriptions to the forward link and SQL1 (acl)."""
-    keep_keys: bool = False
-    """Also keep the join keys of surviving tables (our extension)."""
-    iterations: int = Field(1, ge=1, le=100)
-    """Rounds of forward and backward linking; their links are united (acl: 3 on Spider 2.0)."""
-
-
-class AugmentationSettings(Settings):
-    """Contextual information augmentation (RSL-SQL, section 3.2): each part on or off."""
-
-    descriptions: bool = True
-    elements: bool = True
-    keywords: bool = True
-    conditions: bool = True
-
-
-class SelectionSettings(Settings):
-    """Binary selection (RSL-SQL, section 3.3)."""
-
-    enabled: bool = True
-    """Off: SQL2 goes on as it is."""
-    rows_shown: int = Field(5, ge=1, le=1000)
-    """Rows of each candidate's result in the prompt."""
-    counts: bool = True
-    """Say how many rows there are, as the paper does (section VI-B); the released code does not."""
-    demonstrations: bool = True
-    """Show the demonstrations (acl: off)."""
-    shortcut: bool = False
-    """Decide without a call where the results decide (acl)."""
-
-
-class CorrectionTurns(Settings):
-    """The conversation of self-correction: what the stage itself reads, and its results depend on."""
-
-    rounds: int = Field(5, ge=0, le=100)
-    """Rounds at most; 0: off. v1 5, acl 3."""
-    first_turn: Literal["informed", "blind"] = "informed"
-    """Whether the first turn shows the SQL and what it returned. "blind" is what v1's code did."""
-    when: Literal["error", "error_or_empty"] = "error_or_empty"
-    """What calls for a correction (acl and Spider: an error only)."""
-
-
-class CorrectionSettings(CorrectionTurns):
-    """Multi-turn self-correction (RSL-SQL, section 3.4)."""
-
-    augmentation: bool = True
-    """Show the keywords and the conditions of the augmentation, as the released code does."""
-    before_selection: bool = False
-    """Correct SQL1 and SQL2 each before selecting (acl, Spider 2.0)."""
-
-    @property
-    def turns(self) -> CorrectionTurns:
-        """These settings without what only the pipeline reads."""
-        return CorrectionTurns(**{name: getattr(self, name) for name in CorrectionTurns.model_fields})
-
-
 class CandidateSettings(Settings):
     """Candidates: several runs of the pipeline for each question, of whose answers one is selected."""
 
@@ -189,24 +110,6 @@ class FewShotSettings(PipelineSettings):
     name: str = "few-shot"
     descriptions: bool = False
     """Show column descriptions."""
-
-
-class BiasEliminationSettings(Settings):
-    """Adaptive bias elimination (SEA-SQL, section 3)."""
-
-    enabled: bool = True
-    """Off: the preliminary SQL goes on as it is, as it does without an eliminator."""
-    rows_shown: int = Field(10, ge=1, le=1000)
-    """Rows of the result in the prompt; training pairs are written with the same number."""
-    after_adjustment: bool = False
-    """Eliminate bias after the execution adjustment instead of before it (Table 8)."""
-
-
-class ExecutionAdjustmentSettings(Settings):
-    """Dynamic execution adjustment (SEA-SQL, section 4)."""
-
-    rounds: int = Field(10, ge=0, le=100)
-    """Rounds of reflection and correction at most; 0: off."""
 
 
 class RslSqlSettings(PipelineSettings):

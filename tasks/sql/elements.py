@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tasks.database.schema import Schema
 from tasks.records import ColumnName
-from tasks.settings.pipeline import Match
+from tasks.settings.stages import Match
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import Home, resolve
 

@@ -42,7 +42,8 @@ from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.trace_choice import choose
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.night.baseline import Baselines, compared
-from tasks.tracking.night.night import Entry, Night, judge
+from tasks.tracking.night.entry import Entry
+from tasks.tracking.night.night import Night, judge
 from tasks.tracking.night.night_file import all_nights, write
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.samples import make_report, make_run

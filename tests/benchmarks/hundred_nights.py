@@ -25,12 +25,14 @@ from tasks.settings.home import Home
 from tasks.settings.night import Gate
 from tasks.tracking.evaluation import NIGHT
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
-from tasks.tracking.night.night import Entry, Night, judge
+from tasks.tracking.night.entry import Entry
+from tasks.tracking.night.night import Night, judge
 from tasks.tracking.night.night_file import all_nights, write
 from tasks.tracking.night.page import render
 from tasks.tracking.night.pins import Pin, current_pins, pin_history, write_pin
 from tasks.tracking.summary import summary
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import FINAL, score
 from tests.tasks.tracking.samples import make_run
 

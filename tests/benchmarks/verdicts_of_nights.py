@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tasks.scoring.significance import compare_runs
 from tasks.scoring.trend import trend_of
 from tasks.settings.night import Gate
-from tasks.tracking.night.night import AMBER, WORSE, Entry, judge
+from tasks.tracking.night.entry import Entry
+from tasks.tracking.night.night import AMBER, WORSE, judge
 
 GATE = Gate()
 QUIET = 30

@@ -203,7 +203,7 @@ NESTED = "\n".join(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("evaluate", "--backbone", "own.yaml"), "refers to what it stands in"),
+        (("evaluate", "--backbone", "own.yaml"), "refers to a value that contains it"),
         (("evaluate", "--backbone", "nested.yaml"), "more than 10,000 values"),
         (("evaluate", "--backbone", "deep.yaml"), "nested too deeply"),
         (("runs", "--home", "loop"), "loop of symbolic links"),

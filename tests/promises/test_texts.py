@@ -37,10 +37,11 @@ from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import check, find_store
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.night import page as night
+from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.markdown import markdown
-from tasks.tracking.night.night import Entry
 from tasks.tracking.predictions import table
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 from tasks.wording import storable
 from tests.support.contents import contents
 from tests.support.counting import Count

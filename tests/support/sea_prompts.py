@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from tasks.database.schema_view import SchemaView
 from tasks.records import ColumnName, ColumnValues, Demonstration, FewShotQuestion, Question
-from tasks.settings.pipeline import BiasEliminationSettings, PromptSettings, SemanticPromptSettings
+from tasks.settings.pipeline import PromptSettings, SemanticPromptSettings
+from tasks.settings.stages import BiasEliminationSettings
 from tasks.stages.sea_sql.bias_elimination import bias_elimination
 from tasks.stages.sea_sql.execution_adjustment import NO_QUERY, Mistake, correct, reflect
 from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql

@@ -30,7 +30,7 @@ from tasks.records import (
     SqlPair,
 )
 from tasks.settings.backbone import BackboneSettings
-from tasks.settings.pipeline import CorrectionTurns, SelectionSettings
+from tasks.settings.stages import CorrectionTurns, SelectionSettings
 from tasks.stages.rsl_sql.binary_selection import binary_selection
 from tasks.stages.rsl_sql.self_correction import self_correction
 from tasks.trail import Trail, on_trail

@@ -1,11 +1,14 @@
-"""Several golds of one question: a prediction is right if its result is that of any of them."""
+"""Golds of one question: a prediction is right if its result is that of any gold SQL, or an accepted one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tasks.benchmarks.files.readers import read_text
+from tasks.benchmarks.layouts.base import GoldResults
 from tasks.database.database import Database
+from tasks.errors import DataError
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.subset import SubsetGold
+from tasks.scoring.execution.subset import AcceptedResult, SubsetGold, read_gold_csv
 from tasks.scoring.execution.suite import SuiteVerdicts, judge_suite
 from tasks.scoring.report import Verdict
 
@@ -40,3 +43,24 @@ def either(one: Verdict, other: Verdict) -> Verdict:
     correct = {rule: one.correct.get(rule, False) or other.correct.get(rule, False) for rule in rules}
     gold_status = one.gold_status if other.gold_status != "ok" else "ok"
     return replace(one, correct=correct, gold_status=gold_status)
+
+
+def read_accepted(results: GoldResults) -> SubsetGold:
+    """Read the accepted results of one question.
+
+    Raises:
+        DataError: a file cannot be read, is empty, or has fewer columns than are asked for.
+    """
+    accepted = []
+    for path, columns in zip(results.files, results.columns, strict=True):
+        text = read_text(path)
+        if not text.strip():
+            raise DataError(f"{path} is empty: a result has at least a line with its columns.")
+        rows = read_gold_csv(text)
+        width = min((len(row) for row in rows), default=max(columns, default=0) + 1)
+        if columns and max(columns) >= width:
+            raise DataError(
+                f"{path} has {width} columns, but column {max(columns)} (from 0) is asked for in condition_cols."
+            )
+        accepted.append(AcceptedResult(rows, columns))
+    return SubsetGold(tuple(accepted), results.ignore_order)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tasks.database.database import Database
+from tasks.database.engine import engine_of
+from tasks.database.location import Location, unreadable
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.report import Verdict
@@ -58,3 +60,14 @@ def _both(before: Verdict, now: Verdict) -> Verdict:
     correct = {rule: right and now.correct.get(rule, False) for rule, right in before.correct.items()}
     gold_status = before.gold_status if before.gold_status != "ok" else now.gold_status
     return replace(before, correct=correct, gold_status=gold_status)
+
+
+def open_like(database: Database, location: Location) -> Database:
+    """Return a database of the same schema at another location."""
+    engine = engine_of(location)
+    try:
+        return replace(
+            database, location=location, state=engine.state(location), digest=engine.digest(location)
+        )
+    except OSError as error:
+        raise unreadable(location, error) from error

@@ -1,47 +1,19 @@
-"""How fast right answers are: VES, R-VES, and `ves_steps`, their deterministic companion.
+"""How fast right answers are: VES, R-VES, and `ves_steps`, their deterministic companion."""
 
-The measuring half runs inside a sandboxed worker, so nothing heavy is imported.
-"""
-
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 from statistics import fmean, median, pstdev
-from typing import TYPE_CHECKING
 
+from tasks.scoring.execution.run_times import Measured, Timings, Trials
+from tasks.scoring.grades import by_grade
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Value
 
-if TYPE_CHECKING:
-    from tasks.database.database import Database
-    from tasks.database.sandbox.session import Session
-    from tasks.database.sandbox.workers import SqlWorkers
-
 REWARDS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5))
 SLOWEST_REWARD = 0.25
-Trials = tuple[tuple[float, ...], ...]
-LEAST_REPEATS = 10
-ENOUGH_S = 3.0
-"""Seconds per question after which its measurements end, once there are so many as LEAST_REPEATS."""
 BUSY = 0.7
 """Load per processor from which timings are not to be trusted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """Measurements of one right answer against its gold.
-
-    Attributes:
-        fetched: t_gold / t_predicted of executing and fetching, one tuple per trial, one ratio per repetition.
-        executed: the same of executing alone, up to the first row.
-        step_ratio: virtual-machine steps of gold over prediction; None where either was not counted.
-    """
-
-    fetched: Trials
-    executed: Trials
-    step_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +50,6 @@ class Efficiency:
     r_ves_median: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Measurements of a run.
-
-    Attributes:
-        timings: of the right answers that could be timed, by question id.
-        load: the machine's highest load average per processor meanwhile; None where it is not known.
-    """
-
-    timings: Mapping[str, Timings]
-    load: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RightAnswer:
-    """A right answer to be timed."""
-
-    question_id: str
-    database: "Database"
-    gold_sql: str
-    sql: str
-
-
 def ves_of(ratios: Sequence[float]) -> float:
     """Return sqrt of the mean ratio, after dropping ratios 3 σ from the mean; without spread all are kept.
 
@@ -129,8 +78,6 @@ def r_ves_of(ratios: Sequence[float]) -> float:
 @metric("Efficiency", unit="points", needs=("measured:efficiency",), order=70)
 def efficiency(run: ScoredRun) -> Measurement:
     """Report VES, R-VES and their variants, each as 100 times its mean over all questions, and by difficulty."""
-    from tasks.scoring.grades import by_grade  # imports a parser, which the workers do without
-
     measured: Measured = run.measured["efficiency"]
 
     def score(rows: Sequence[QuestionScore]) -> Efficiency:
@@ -224,103 +171,6 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
         of_medians(fetched, ves_of),
         of_medians(fetched, r_ves_of),
     )
-
-
-def measure(session: "Session", gold_sql: str, sql: str, repeats: int, timeout_s: float) -> Timings | None:
-    """Time gold and prediction in turns inside one worker, and count their steps; None if either fails.
-
-    Each is timed on a connection of its own, as in BIRD's evaluator: the first query of a connection reads the schema.
-    """
-
-    def timed(query: str) -> tuple[float, float] | None:
-        session.close()
-        result = session.run(query, timeout_s=timeout_s, keep_rows=0)
-        return (max(result.executing, 1e-9), max(result.seconds, 1e-9)) if result.ok else None
-
-    if timed(gold_sql) is None or timed(sql) is None:  # warms the page cache, too
-        return None
-    executed, fetched = [], []
-    began = time.monotonic()
-    for repeat in range(repeats):
-        if repeat >= LEAST_REPEATS and time.monotonic() - began > ENOUGH_S:
-            break
-        # the second one finds a warmer cache, so they take turns
-        first, second = (gold_sql, sql) if repeat % 2 == 0 else (sql, gold_sql)
-        one, other = timed(first), timed(second)
-        if one is None or other is None:
-            return None
-        gold, predicted = (one, other) if repeat % 2 == 0 else (other, one)
-        executed.append(gold[0] / predicted[0])
-        fetched.append(gold[1] / predicted[1])
-    steps = [
-        session.run(q, timeout_s=timeout_s, keep_rows=0, count_steps=True).steps for q in (gold_sql, sql)
-    ]
-    ratio = steps[0] / steps[1] if steps[0] and steps[1] else None
-    return Timings((tuple(fetched),), (tuple(executed),), ratio)
-
-
-async def measure_efficiency(
-    workers: "SqlWorkers",
-    answers: Sequence[RightAnswer],
-    *,
-    trials: int = 3,
-    repeats: int = 34,
-    timeout_s: float,
-    on_measured: Callable[[int], None] | None = None,
-) -> Measured:
-    """Time right answers one after the other; one that cannot be timed is left out, and so counts as wrong.
-
-    Every trial measures all answers before the next one begins: their spread then contains drift of the machine.
-    BIRD's evaluator repeats 100 times, as three trials do here; of ten ratios none can be 3 σ from their mean.
-    Nothing else should run on the pool meanwhile. `on_measured` is called with the number of measured answers, over all
-    trials.
-    """
-    trialled: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
-    load, done = _load(), 0
-    for _ in range(trials):
-        for answer in answers:
-            timing = await _measure(workers, answer, repeats, timeout_s)
-            if timing is not None:
-                trialled[answer.question_id].append(timing)
-            done += 1
-            if on_measured:
-                on_measured(done)
-        load = max(filter(None, (load, _load())), default=None)
-    return Measured(
-        {
-            name: Timings(
-                tuple(each.fetched[0] for each in timings),
-                tuple(each.executed[0] for each in timings),
-                timings[0].step_ratio,
-            )
-            for name, timings in trialled.items()
-            if len(timings) == trials
-        },
-        load,
-    )
-
-
-async def _measure(
-    workers: "SqlWorkers", answer: RightAnswer, repeats: int, timeout_s: float
-) -> Timings | None:
-    from tasks.database.sandbox.workers import WorkerLost
-
-    budget = timeout_s * 2 * (repeats + 2)
-    try:
-        found: Timings | None = await workers.call(
-            measure, answer.database, answer.gold_sql, answer.sql, repeats, timeout_s, timeout_s=budget
-        )
-    except WorkerLost:
-        return None
-    return found
-
-
-def _load() -> float | None:
-    """Return the load average of the last minute per processor; None where the system has none."""
-    try:
-        return os.getloadavg()[0] / (os.cpu_count() or 1)
-    except OSError:
-        return None
 
 
 def _robust_mean(ratios: Sequence[float]) -> float:

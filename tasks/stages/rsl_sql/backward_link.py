@@ -2,7 +2,7 @@
 
 from tasks.database.schema import Schema
 from tasks.records import Link
-from tasks.settings.pipeline import BackwardLinkSettings
+from tasks.settings.stages import BackwardLinkSettings
 from tasks.sql.elements import columns_mentioned
 from tasks.stage import stage
 from tasks.stages.links import make_link

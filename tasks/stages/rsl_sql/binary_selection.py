@@ -7,7 +7,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.records import Execution, FewShotQuestion, Selection, SqlPair
-from tasks.settings.pipeline import SelectionSettings
+from tasks.settings.stages import SelectionSettings
 from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
 from tasks.stages.replies import SqlReply

@@ -5,7 +5,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
 from tasks.records import Link, Question
-from tasks.settings.pipeline import HintSource
+from tasks.settings.stages import HintSource
 from tasks.stage import stage
 from tasks.stages.links import hinted, make_link, read_link, shown_columns
 from tasks.stages.replies import LinkReply

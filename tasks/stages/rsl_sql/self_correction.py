@@ -8,7 +8,7 @@ from tasks.backbone.protocol import Message
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.records import Correction, CorrectionCase, Execution
-from tasks.settings.pipeline import CorrectionTurns
+from tasks.settings.stages import CorrectionTurns
 from tasks.stage import stage
 from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import Tried, outcome_of, show_result

@@ -7,7 +7,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError
 from tasks.records import Elimination, Question
-from tasks.settings.pipeline import BiasEliminationSettings
+from tasks.settings.stages import BiasEliminationSettings
 from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
 from tasks.stages.sea_sql.elimination_prompt import TEMPLATE, elimination_prompt

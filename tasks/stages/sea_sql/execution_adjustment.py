@@ -9,7 +9,7 @@ from tasks.backbone.protocol import Message
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.records import Correction, Question
-from tasks.settings.pipeline import ExecutionAdjustmentSettings
+from tasks.settings.stages import ExecutionAdjustmentSettings
 from tasks.sql.normalise import normalise_sql
 from tasks.stage import stage
 from tasks.stages.replies import SqlReply

@@ -8,7 +8,7 @@ from tasks.scoring.degradation import find_degradation
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison
 from tasks.tracking.evaluation import REROLLED, Unfinished
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 from tasks.wording import counted, shorten
 
 _NAMED = 5

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Literal
 
 from tasks.errors import ConfigurationError
-from tasks.scoring.cost import total_cost
-from tasks.scoring.report import Cost, QuestionScore, Ratio, is_right
+from tasks.scoring.cost import Cost, total_cost
+from tasks.scoring.report import QuestionScore, Ratio, is_right
 from tasks.scoring.significance import CONFIDENCE, PairedTest, compare_runs, wilson
 from tasks.tracking.comparison.comparability import common_rule, warnings
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
@@ -17,7 +17,7 @@ from tasks.tracking.comparison.run_comparison import Pair, RunComparison, Settin
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
 from tasks.tracking.pages.candidate_curve import candidate_chart
 from tasks.tracking.parameters import flatten
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 _PROSE = {"description", "source"}
 

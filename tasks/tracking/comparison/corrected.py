@@ -8,7 +8,7 @@ from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
 from tasks.scoring.report import QuestionScore, Ratio, is_right_corrected
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.tracking.comparison.ranking import ranked
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 from tasks.wording import TextTable, counts, percent
 
 

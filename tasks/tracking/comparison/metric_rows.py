@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.scoring.metric import METRICS, SHARE, Better, Metric
 from tasks.scoring.report import Ratio, Value
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 from tasks.wording import DASH, MINUS, TextTable, counted, counts, percent, points, signed
 
 CAPTION = "over all scored questions of each run, and not tested against chance"

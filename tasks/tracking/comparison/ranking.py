@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tasks.scoring.report import QuestionScore
 from tasks.scoring.significance import PairedTest
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 from tasks.wording import counted
 
 

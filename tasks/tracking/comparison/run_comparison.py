@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tasks.records import Question
-from tasks.scoring.report import Cost, QuestionScore, Ratio
+from tasks.scoring.cost import Cost
+from tasks.scoring.report import QuestionScore, Ratio
 from tasks.scoring.significance import PairedTest
 from tasks.tracking.comparison.corrected import CorrectedComparison
 from tasks.tracking.comparison.metric_rows import MetricRow

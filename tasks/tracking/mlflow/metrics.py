@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.scoring.report import Cost, Ratio, Report, Value
+from tasks.scoring.cost import Cost
+from tasks.scoring.report import Ratio, Report, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@ from tasks.scoring.trend import Trend, trend_of
 from tasks.settings.night import Gate
 from tasks.tracking.comparison.comparability import common_rule
 from tasks.tracking.evaluation import NIGHT, ORACLE, REROLLED
-from tasks.tracking.night.night import Entry, Night, Past
+from tasks.tracking.night.entry import Entry, Past
+from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.runs import RunHeader, StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import RunHeader, StoredRun
 
 TREND = 100
 """How many scores a trend shows at most."""

@@ -9,7 +9,8 @@ from tasks.scoring.report import QuestionScore, Ratio
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison
 from tasks.tracking.night.night import Judged
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass(frozen=True, slots=True)

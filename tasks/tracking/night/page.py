@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from tasks.scoring.significance import CONFIDENCE, wilson
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail, details
-from tasks.tracking.night.night import WORSE, Judged, Night, Past
+from tasks.tracking.night.entry import Past
+from tasks.tracking.night.night import WORSE, Judged, Night
 from tasks.tracking.night.tables import efficiencies, measured
 from tasks.tracking.pages.template import Scale, fill
 from tasks.tracking.warehouse.runs import Warehouse

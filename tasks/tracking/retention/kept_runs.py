@@ -10,7 +10,7 @@ from tasks.settings.night import PINNED, Keep, age
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.runs import RunHeader
+from tasks.tracking.warehouse.stored import RunHeader
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tasks.errors import DataError, did_you_mean
 from tasks.scoring.report import Ratio
-from tasks.tracking.warehouse.runs import RunHeader
+from tasks.tracking.warehouse.stored import RunHeader
 from tasks.wording import percent_and_counts
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")

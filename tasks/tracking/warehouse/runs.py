@@ -3,7 +3,7 @@
 import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from tasks.tracking.evaluation import FINISHED, EvaluationRun, Unfinished, as_js
 from tasks.tracking.warehouse.bulk import insert_questions, read_questions, remove_questions, remove_run
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.rows import from_rows, to_rows
+from tasks.tracking.warehouse.stored import RunHeader, StoredRun
 from tasks.tracking.warehouse.tables import SET_ASKED
 
 if TYPE_CHECKING:
@@ -20,67 +21,6 @@ if TYPE_CHECKING:
 
 QUESTIONS_AT_A_TIME = 250
 """Questions whose rows are in memory at a time: of nine stages and eleven calls each, they take 20 KB a question."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunHeader:
-    """One run in a list of runs; what is known only at its end is None before, times are UTC without zone.
-
-    `rows_removed` is when `crosscheck clean` removed its questions; None: they are there. `asked` is the same for runs
-    that asked the same questions of one file; its own id where that is unknown. `failures` is JSON: scored questions
-    without an answer, by kind.
-    """
-
-    run_id: str
-    benchmark: str
-    backbone: str
-    pipeline: str
-    started: datetime.datetime
-    status: str
-    ex_correct: float | None
-    ex_total: float | None
-    rule: str = ""
-    revision: str = ""
-    questions: int | None = None
-    scored: int | None = None
-    seconds: float | None = None
-    rows_removed: datetime.datetime | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
-    mlflow_run_id: str | None = None
-    asked: str = ""
-    failures: str | None = None
-
-    @property
-    def unanswered(self) -> int:
-        """Scored questions without an answer; 0 where unknown."""
-        return sum(json.loads(self.failures or "{}").values())
-
-    @property
-    def finished(self) -> bool:
-        """Whether it came to its end, with or without an answer to every question."""
-        return self.status in FINISHED
-
-    @property
-    def combination(self) -> tuple[str, ...]:
-        """Its benchmark, backbone, pipeline and questions."""
-        return (self.benchmark, self.backbone, self.pipeline, self.revision, self.asked)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run as the warehouse has it.
-
-    Attributes:
-        run: the evaluation.
-        status: "running", or how it ended: "complete", "partial", or one of `Unfinished`.
-        summary: the command line's JSON object; while it is not finished, what was noted of it, or {}.
-        rows: the questions written so far, in benchmark order once finished.
-    """
-
-    run: EvaluationRun
-    status: str
-    summary: Mapping[str, Any]
-    rows: tuple[QuestionScore, ...]
 
 
 class Warehouse:

@@ -13,7 +13,8 @@ from tasks.tracking.leaderboard.page import render, write_leaderboard
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.summary import summary
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 from tests.support.in_process import run
 from tests.tasks.tracking.comparison_samples import FINAL, score, stored
 from tests.tasks.tracking.night_samples import keep, unanswered

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tasks.settings.home import Home
-from tasks.tracking.night.night import Entry, Night
+from tasks.tracking.night.entry import Entry
+from tasks.tracking.night.night import Night
 from tasks.tracking.night.night_file import all_nights, as_object, write
 from tasks.tracking.night.page import render
 from tasks.tracking.night.sentences import overdue

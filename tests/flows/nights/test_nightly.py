@@ -20,7 +20,8 @@ from tasks.errors import CrosscheckError
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
 from tasks.tracking.night.baseline import Baselines, compared
-from tasks.tracking.night.night import Entry, judge
+from tasks.tracking.night.entry import Entry
+from tasks.tracking.night.night import judge
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.flows.conftest import only_sql
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized

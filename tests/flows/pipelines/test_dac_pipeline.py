@@ -10,8 +10,8 @@ from flows.pipelines.dac import decompose
 from tasks.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.errors import BackboneError, ConfigurationError
 from tasks.records import ColumnName, Question
-from tasks.settings.dac import DacCorrectionSettings
 from tasks.settings.pipeline import FewShotSettings
+from tasks.settings.stages import DacCorrectionSettings
 from tasks.trail import Trail, on_trail
 from tests.support.dac_prompts import GROUNDED
 from tests.support.fake_openai import Body, dropped, reply

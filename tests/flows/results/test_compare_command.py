@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tasks.tracking.summary import Tracked, summary
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 from tests.support.command_line import ROOT, CommandLine
 from tests.support.in_process import run
 from tests.tasks.tracking.comparison_samples import FINAL, two_runs, with_row

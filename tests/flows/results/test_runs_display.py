@@ -9,7 +9,8 @@ import pytest
 
 from flows.nights.display import print_night, print_nights
 from flows.results.runs_display import print_runs
-from tasks.tracking.warehouse.runs import RunHeader, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import RunHeader
 from tests.tasks.tracking.comparison_samples import two_runs
 from tests.tasks.tracking.night_samples import a_night
 

@@ -13,8 +13,8 @@ from tasks.finetuning.local import LocalEliminator
 from tasks.finetuning.merging import merge
 from tasks.finetuning.models import open_tokenizer
 from tasks.finetuning.serving import transformers_merged, vllm_merged, vllm_with_adapter
+from tasks.finetuning.settings import FinetuningSettings
 from tasks.finetuning.training import Trained, train
-from tasks.settings.finetuning import FinetuningSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_backbone_settings
 from tests.tasks.finetuning.conftest import TEMPLATE, pair

@@ -15,8 +15,8 @@ from tasks.finetuning.encoding import IGNORED, encode, encode_prompt
 from tasks.finetuning.local import LocalEliminator
 from tasks.finetuning.models import linear_modules, open_model, open_tokenizer
 from tasks.finetuning.pairs import TrainingPair
+from tasks.finetuning.settings import FinetuningSettings
 from tasks.finetuning.training import Trained, last_checkpoint, train
-from tasks.settings.finetuning import FinetuningSettings
 from tests.tasks.finetuning.conftest import TEMPLATE, pair
 
 PAIRS = tuple(pair(number) for number in range(16))

@@ -15,8 +15,8 @@ from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.papers.dac_figures import dac_figures
 from tasks.scoring.papers.dac_oracle import make_oracle
 from tasks.scoring.report import QuestionScore, Ratio, Verdict
-from tasks.settings.dac import DacCorrectionSettings
-from tasks.settings.pipeline import DacSettings, LinkingSettings, RslSqlSettings, oracle_settings
+from tasks.settings.pipeline import DacSettings, RslSqlSettings, oracle_settings
+from tasks.settings.stages import DacCorrectionSettings, LinkingSettings
 
 SCHEMA = Schema(
     "shop",

@@ -10,18 +10,9 @@ from hypothesis import strategies as st
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.build_report import build_report
+from tasks.scoring.execution.run_times import Measured, RightAnswer, Timings, measure_efficiency
 from tasks.scoring.metric import ScoredRun
-from tasks.scoring.metrics.efficiency import (
-    Measured,
-    RightAnswer,
-    Spread,
-    Timings,
-    efficiency,
-    measure_efficiency,
-    reward_of,
-    score_efficiency,
-    ves_of,
-)
+from tasks.scoring.metrics.efficiency import Spread, efficiency, reward_of, score_efficiency, ves_of
 from tests.tasks.scoring.samples import score
 
 GRADES = {"a": "simple", "b": "moderate", "c": "moderate"}

@@ -101,6 +101,7 @@ UNDECISIVE = {
     "tasks/outcome.py": "declares records",
     "tasks/records.py": "declares records",
     "tasks/registry.py": "finds engines by name",
+    "tasks/scoring/cost.py": "adds up what was paid",
     "tasks/scoring/degradation.py": "counts what stages did not do",
     "tasks/scoring/report.py": "declares the verdict",
     "tasks/wording.py": "writes numbers and tables",

@@ -13,10 +13,10 @@ HEAVY = {"sqlglot", "pydantic", "numpy", "pandas", "prefect", "mlflow", "asyncio
     [
         "execution.judge_job",
         "execution.rules",
+        "execution.run_times",
         "execution.subset",
         "execution.result_metrics",
         "metrics.soft_f1",
-        "metrics.efficiency",
     ],
 )
 def test_worker_modules_import_nothing_heavy(module: str) -> None:

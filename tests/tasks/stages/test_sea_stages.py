@@ -9,12 +9,8 @@ from tasks.database.schema_view import SchemaView
 from tasks.errors import BackboneError
 from tasks.records import Answer, Correction, Elimination, FewShotQuestion
 from tasks.retrieval.values.index import DatabaseValues
-from tasks.settings.pipeline import (
-    BiasEliminationSettings,
-    ExecutionAdjustmentSettings,
-    PromptSettings,
-    SemanticPromptSettings,
-)
+from tasks.settings.pipeline import PromptSettings, SemanticPromptSettings
+from tasks.settings.stages import BiasEliminationSettings, ExecutionAdjustmentSettings
 from tasks.stages.sea_sql.bias_elimination import bias_elimination
 from tasks.stages.sea_sql.elimination_prompt import elimination_prompt
 from tasks.stages.sea_sql.execution_adjustment import LONGEST_REASON, NO_REASON, execution_adjustment

@@ -19,12 +19,7 @@ from tasks.database.urls import locate
 from tasks.records import Augmentation, ColumnName, CorrectionCase, FewShotQuestion, Link, SqlPair
 from tasks.settings.backbone import Prices
 from tasks.settings.home import find_conf
-from tasks.settings.pipeline import (
-    BackwardLinkSettings,
-    CorrectionSettings,
-    CorrectionTurns,
-    SelectionSettings,
-)
+from tasks.settings.stages import BackwardLinkSettings, CorrectionSettings, CorrectionTurns, SelectionSettings
 from tasks.stage import Stage, code_of
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.rsl_sql.augmentation import (

@@ -7,7 +7,7 @@ from typing import Any
 from tasks.outcome import Call, Candidate, Outcome, StageRecord, Usage
 from tasks.records import Question
 from tasks.scoring.report import QuestionScore, Verdict
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.samples import RULES, make_run
 
 GRADES = ("simple", "moderate", "challenging")

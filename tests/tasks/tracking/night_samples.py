@@ -10,9 +10,11 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.report import Report
 from tasks.settings.night import Gate
 from tasks.tracking.night.baseline import Baselines, compared
-from tasks.tracking.night.night import Entry, Night, judge
+from tasks.tracking.night.entry import Entry
+from tasks.tracking.night.night import Night, judge
 from tasks.tracking.summary import summary
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import with_row
 
 START = datetime.datetime(2026, 11, 21, 1, 30, tzinfo=datetime.UTC)

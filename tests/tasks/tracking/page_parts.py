@@ -3,7 +3,7 @@
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import two_runs, with_row
 
 VOID = {"meta", "input", "link", "img", "br", "hr"}

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tasks.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
 from tasks.records import ColumnName, Link, Question
-from tasks.scoring.report import Cost, LinkingScore, QuestionScore, Ratio, Report, StageScore, Verdict
+from tasks.scoring.cost import Cost
+from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, Report, StageScore, Verdict
 from tasks.tracking.evaluation import EvaluationRun
 
 STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")

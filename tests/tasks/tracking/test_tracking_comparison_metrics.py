@@ -9,7 +9,7 @@ from tasks.scoring.metric import METRICS
 from tasks.tracking.comparison.as_json import as_object
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.metric_rows import as_table, metric_rows
-from tasks.tracking.warehouse.runs import StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import two_runs
 
 SHARE = {"correct": 6, "total": 20, "value": 0.3}

@@ -3,8 +3,8 @@
 import json
 from dataclasses import replace
 
+from tasks.scoring.execution.run_times import Measured, Timings
 from tasks.scoring.metric import ScoredRun, measure
-from tasks.scoring.metrics.efficiency import Measured, Timings
 from tasks.scoring.report import Report
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table

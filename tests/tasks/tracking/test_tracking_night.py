@@ -23,7 +23,8 @@ from tasks.tracking.night.sentences import decline, facts
 from tasks.tracking.pages.text import visible
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 from tasks.wording import duration
 from tests.support.disk import Disk, disk
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs

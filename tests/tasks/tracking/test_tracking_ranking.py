@@ -13,7 +13,8 @@ from tasks.tracking.comparison.page import render
 from tasks.tracking.night.baseline import named_run, previous_run
 from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.runs import StoredRun, Warehouse
+from tasks.tracking.warehouse.runs import Warehouse
+from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import FINAL, two_runs, with_benchmark
 from tests.tasks.tracking.night_samples import unanswered
 from tests.tasks.tracking.samples import make_run, report_of

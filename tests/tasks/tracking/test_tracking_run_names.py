@@ -8,7 +8,7 @@ import pytest
 
 from tasks.errors import DataError
 from tasks.tracking.warehouse.run_names import find_run, run_before
-from tasks.tracking.warehouse.runs import RunHeader
+from tasks.tracking.warehouse.stored import RunHeader
 
 DAY = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 

@@ -4,7 +4,8 @@ import itertools
 import json
 from dataclasses import replace
 
-from tasks.scoring.report import Cost, Ratio
+from tasks.scoring.cost import Cost
+from tasks.scoring.report import Ratio
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.summary import TaskRunCounts, Tracked, markdown, summary
 from tests.tasks.tracking.samples import STAGES, make_report, make_run, report_of

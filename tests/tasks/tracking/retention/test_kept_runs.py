@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tasks.settings.night import Gate, Keep, age
-from tasks.tracking.night.night import Entry, Judged, Night
+from tasks.tracking.night.entry import Entry
+from tasks.tracking.night.night import Judged, Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.retention.kept_runs import Retention, retention
-from tasks.tracking.warehouse.runs import RunHeader
+from tasks.tracking.warehouse.stored import RunHeader
 
 NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
 KEEP = Keep(age="30d", runs=1)

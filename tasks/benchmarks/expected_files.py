@@ -1,0 +1,88 @@
+"""The files that a benchmark's settings name: whether they are there, of which revision, and where to get them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.benchmarks.layouts.base import Places, layout_of
+from tasks.errors import DataError
+from tasks.files import file_digest
+from tasks.settings.benchmark import BenchmarkSettings
+
+
+def check_files(settings: BenchmarkSettings, *, data: Path, home: Path, conf: Path) -> None:
+    """Check that a benchmark's files are there, without reading them.
+
+    Raises:
+        ConfigurationError: there is no such layout.
+        DataError: a file is missing.
+    """
+    demand_files(settings, layout_of(settings.layout).folder(settings, Places(data, home, conf, None)))
+
+
+def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
+    """Return the question files, after checking that every needed file exists.
+
+    Raises:
+        DataError: a file is missing.
+    """
+    named = settings.question_files
+    found = [sorted(folder.glob(name)) if "*" in name else [folder / name] for name in named]
+    # a server describes its databases itself
+    tables = [folder / settings.tables] if settings.tables and not settings.url else []
+    folders = [] if settings.url else [folder / name for name in settings.database_folders]
+    absent = [
+        name
+        for name, paths in zip(named, found, strict=True)
+        if not paths or not all(path.exists() for path in paths)
+    ]
+    absent += [path.name for path in (*tables, *folders) if not path.exists()]
+    if folder.is_dir() and not absent:
+        return tuple(dict.fromkeys(path for paths in found for path in paths))
+    wrong = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
+    names = ", ".join([*named, *([settings.tables] if settings.tables else []), *settings.database_folders])
+    no_tables = (
+        f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
+        if absent == [settings.tables]
+        else ""
+    )
+    raise DataError(f"{settings.name}: {wrong}. Looked there for {names}.{no_tables} {where_from(settings)}")
+
+
+def where_from(settings: BenchmarkSettings) -> str:
+    """Return where to get the files, and how to say where they are."""
+    licence = f"Licence: {settings.licence}." if settings.licence else ""
+    details = " ".join(part for part in (settings.download, licence) if part)
+    source = f"Get them from {settings.source}" if settings.source else ""
+    if source and details:
+        get = f"{source}: {details} Then say"
+    elif source:
+        get = f"{source}, and say"
+    else:
+        get = f"{details} Say".lstrip()
+    if Path(settings.folder).is_absolute():
+        return f"{get} where they are with the benchmark's key `folder`."
+    return (
+        f"{get} where they are with --data FOLDER or CROSSCHECK_DATA: "
+        f'the folder that holds "{settings.folder}".'
+    )
+
+
+def notes_on_revision(settings: BenchmarkSettings, folder: Path) -> Iterator[str]:
+    """Yield a note for each file that differs from the stated revision."""
+    for name, expected in settings.sha256.items():
+        path = folder / name
+        if path.is_file() and file_digest(path) != expected:
+            yield (
+                f"{path} is not the file of {settings.name}'s revision {settings.revision} (its sha256 differs): "
+                "figures are not comparable with those of that revision."
+            )
+
+
+def notes_on_descriptions(settings: BenchmarkSettings, folder: Path) -> Iterator[str]:
+    """Yield a note if the generated column descriptions are missing."""
+    file = settings.column_descriptions
+    if file and not (folder / file).is_file():
+        yield (
+            f"{file} is not in {folder}: columns are described by the benchmark's own files alone, "
+            "so prompts differ from those made with it."
+        )
