@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from flows.questions.demonstrations import QuestionExtras, demonstrations_for, most_demonstrations
 from flows.questions.eliminator import eliminator_settings
@@ -10,6 +11,7 @@ from flows.questions.session import Session
 from flows.questions.writers import check_candidates
 from flows.report.exit_codes import ExitCode
 from flows.runtime.control import Control, Progress
+from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone
@@ -20,6 +22,7 @@ from tasks.errors import ConfigurationError
 from tasks.outcome import Outcome
 from tasks.records import Execution, Question
 from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle, oracle_settings
 from tasks.trail import Trail
 from tasks.wording import storable
@@ -110,6 +113,13 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
         raise ConfigurationError("The question is empty: write what you want to know, in quotes.")
     database = _open(settings, asked.database, progress)
     question = Question("1", storable(asked.text), database.id, storable(asked.evidence))
+    with watched(Home(Path(settings.home))):
+        return await _answer(settings, question, database, asked.rows, progress)
+
+
+async def _answer(
+    settings: EvaluationSettings, question: Question, database: Database, rows: int, progress: Progress
+) -> Answered:
     extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
     if most_demonstrations(settings.pipeline):
         benchmark = Folders.of(settings).benchmark(settings.benchmark, progress)
@@ -123,7 +133,7 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
         execution = None
         if outcome.sql:
             execution = await session.tools.workers.execute(
-                database, outcome.sql, rows=asked.rows, timeout_s=settings.benchmark.timeout_s
+                database, outcome.sql, rows=rows, timeout_s=settings.benchmark.timeout_s
             )
     offline = settings.backbone.kind == "offline"
     return Answered(question, outcome, execution, NO_MODEL if offline else "")

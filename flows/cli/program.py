@@ -121,6 +121,10 @@ def run(arguments: Sequence[str]) -> int:
             log = _log(error)
             _say(f"{described(error)}.{f' The traceback is at the end of {log}.' if log else ''}")
             code = ExitCode.BAD_INPUT
+        elif problem := _no_room():
+            _log(error)
+            _say(problem)
+            code = ExitCode.TRY_AGAIN
         else:
             _say(_internal_error_message(error))
             code = ExitCode.INTERNAL_ERROR
@@ -134,6 +138,17 @@ def _say(message: str) -> None:
     # Of a name of thousands of characters the ends are enough.
     short = re.sub(r"\S{301,}+", lambda name: f"{name[0][:150]}...{name[0][-50:]}", visible(message))
     click.echo(f"crosscheck: {short}", err=True)
+
+
+def _no_room() -> str:
+    """Return that the working folder is on a full or read-only disk; "" if it is not."""
+    from tasks.backbone.cache.room import LEAST, Folder
+    from tasks.settings.home import find_home
+
+    try:
+        return Folder(find_home(make=False).path).problem(LEAST)
+    except (OSError, CrosscheckError):
+        return ""
 
 
 def _internal_error_message(error: Exception) -> str:

@@ -20,6 +20,7 @@ from flows.orchestration.storage import use_stage_storage
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.core_dumps import forbid_core_dumps
+from flows.runtime.folder_use import watched
 from flows.runtime.garbage import collect_garbage_seldom
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
@@ -82,8 +83,12 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
         control: progress and stop requests of the evaluations in the block.
         ids: flow runs to mark as crashed if this process is killed: `nightly` of a nightly run, `parent` of
             another flow run around the evaluation, `flow_run` of one that asks questions itself.
+
+    Raises:
+        NoRoomError: the disk of the working folder is full or read-only, or the folder is gone.
     """
     with (
+        watched(home),
         logging_to(home),
         stopping_on_signals(control, asyncio.get_running_loop()),
         registered(home, control) as file,

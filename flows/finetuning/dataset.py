@@ -10,6 +10,7 @@ from flows.finetuning.settings import Evaluated
 from flows.orchestration.server import LocalServer
 from flows.questions.launch import launched
 from flows.runtime.control import Control
+from flows.runtime.folder_use import watched
 from flows.runtime.logs import logging_to
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -35,7 +36,7 @@ def run_dataset(
     """
     home = Home(Path(splits[0].home))
     made: list[SplitPairs] = []
-    with logging_to(home), LocalServer(home) as server:
+    with watched(home), logging_to(home), LocalServer(home) as server:
         for place, settings in enumerate(splits, 1):
             with open_progress(sys.stderr) as progress:
                 progress.step(f"{place} of {len(splits)}: {settings.benchmark.name}")

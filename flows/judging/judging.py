@@ -10,6 +10,7 @@ from flows.judging.judged import Judged
 from flows.judging.opinion import ask_opinion
 from flows.runtime.budget import Budget, with_budget
 from flows.runtime.control import Control, Interrupted
+from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.cache.store import open_reply_cache
@@ -116,7 +117,11 @@ def judge_run(
         )
     databases = {name: open_benchmark_database(benchmark, name, 0) for name in names}
     judged = Judged(stored, settings.backbone.name, tuple(rows), benchmark.settings.timeout_s)
-    with asyncio.Runner() as loop, stopping_on_signals(control, loop.get_loop()):
+    with (
+        watched(settings.folders.home),
+        asyncio.Runner() as loop,
+        stopping_on_signals(control, loop.get_loop()),
+    ):
         loop.run(_judge(judged, databases, settings, control))
     if control.stop.is_set():
         raise Interrupted("stopped. The replies so far are kept: the same command continues.")

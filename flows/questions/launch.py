@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +12,12 @@ from flows.orchestration.flow_runs import check_shards
 from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
-from flows.runtime.control import Control, Interrupted
+from flows.runtime.control import Control
+from flows.runtime.folder_use import watched
 from flows.runtime.garbage import importing
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
-from tasks.backbone.cache.room import LEAST, NEEDED, RESERVE, Folder, NoRoomError
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.errors import BackboneError, DatabaseUnavailableError
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 
@@ -76,31 +75,6 @@ def launched(
             loop.run(clear_leftovers(home))
             with stopping_on_signals(control, loop.get_loop()), registered(home, control):
                 yield Launched(preparation, loop)
-
-
-@contextmanager
-def watched(home: Home) -> Iterator[None]:
-    """Check the room of a working folder before a run, and that the folder is still there at its end.
-
-    What fails within for want of room, in whatever library, is raised as that.
-
-    Raises:
-        NoRoomError: the disk is full or read-only, or the folder is gone.
-    """
-    with closing(Folder(home.path)) as folder:
-        if problem := folder.problem(NEEDED):
-            raise NoRoomError(problem)
-        try:
-            yield
-        except Exception as error:
-            unrelated = isinstance(error, BackboneError | DatabaseUnavailableError | Interrupted)
-            if not unrelated and (
-                problem := folder.problem(2 * RESERVE)
-            ):  # the run's own reserve is released
-                raise NoRoomError(problem) from error
-            raise
-        if problem := folder.problem(LEAST):
-            raise NoRoomError(problem)
 
 
 def _use_stage_storage(home: Home) -> None:

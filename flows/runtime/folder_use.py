@@ -1,14 +1,55 @@
-"""Lock on the use of a working folder: `crosscheck clean` shrinks its files only while no other process uses them."""
+"""Use of a working folder: its room and presence while a command runs, and a lock.
+
+`crosscheck clean` shrinks files only while no other process has the lock.
+"""
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import IO
 
 import click
 
-from tasks.errors import ConfigurationError
+from flows.runtime.control import Interrupted
+from tasks.backbone.cache.room import LEAST, NEEDED, RESERVE, Folder, NoRoomError
+from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
 from tasks.settings.home import Home
+
+_UNRELATED = (BackboneError, DatabaseUnavailableError, Interrupted)
+"""Errors that have nothing to do with the disk of the working folder."""
+
+
+def require_room(home: Home) -> None:
+    """Check that a working folder can be written and has room.
+
+    Raises:
+        NoRoomError: the disk is full or read-only.
+    """
+    with closing(Folder(home.path)) as folder:
+        if problem := folder.problem(NEEDED):
+            raise NoRoomError(problem)
+
+
+@contextmanager
+def watched(home: Home) -> Iterator[None]:
+    """Check the room of a working folder before a command's work, and that the folder is still there at its end.
+
+    What fails within for want of room, in whatever library, is raised as that.
+
+    Raises:
+        NoRoomError: the disk is full or read-only, or the folder is gone.
+    """
+    require_room(home)
+    with closing(Folder(home.path)) as folder:
+        try:
+            yield
+        except Exception as error:
+            # the reserve of the reply cache is released by now
+            if not isinstance(error, _UNRELATED) and (problem := folder.problem(2 * RESERVE)):
+                raise NoRoomError(problem) from error
+            raise
+        if problem := folder.problem(LEAST):
+            raise NoRoomError(problem)
 
 
 class FolderUse:

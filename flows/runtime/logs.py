@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tasks.backbone.cache.room import lost
 from tasks.database.sqlite import damage
 from tasks.settings.home import Home
 
@@ -24,10 +25,11 @@ class _LogFile(logging.FileHandler):
 
 @contextmanager
 def logging_to(home: Home) -> Iterator[None]:
-    """Write warnings of this project and its libraries to the log file; on the terminal only what `set_aside` says."""
+    """Write warnings to the log file, and what is set aside or lost to the terminal as well."""
     terminal = logging.StreamHandler()
     terminal.setFormatter(logging.Formatter("crosscheck: %(message)s"))
-    damage.log.addHandler(terminal)
+    for shown in (damage.log, lost):
+        shown.addHandler(terminal)
     handler = _LogFile(log_file(home), delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.setLevel(logging.WARNING)
@@ -42,5 +44,6 @@ def logging_to(home: Home) -> Iterator[None]:
         logging.raiseExceptions = raise_exceptions
         logging.captureWarnings(False)
         root.removeHandler(handler)
-        damage.log.removeHandler(terminal)
+        for shown in (damage.log, lost):
+            shown.removeHandler(terminal)
         handler.close()

@@ -98,7 +98,7 @@ class ScoreOptions(
     "  predictions.json   the artifact of an earlier run in MLflow\n"
     "\b\nQuestions without a prediction count as wrong and are listed. Without ids, a file needs a line per question.\n"
     "Objects without ids need --by-position.\n"
-    "\b\nExit codes: 0 scored; 2 bad input or configuration.",
+    "\b\nExit codes: 0 scored; 2 bad input or configuration; 3 the disk of the working folder is full or read-only.",
 )
 @options.record(ScoreOptions)
 def command(given: ScoreOptions) -> int:

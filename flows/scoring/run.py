@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Progress
+from flows.runtime.folder_use import watched
 from flows.runtime.imports import import_in_background
 from flows.scoring.corrections import check_corrections
 from flows.scoring.remarks import about_same_failure
@@ -53,6 +54,11 @@ def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
     Raises:
         CrosscheckError: bad input or configuration; the message says what to change.
     """
+    with watched(settings.folders.home):
+        return _run(settings, progress)
+
+
+def _run(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
     started = time.monotonic()
     import_in_background()
     progress.step(f"Reading {settings.benchmark.name}")

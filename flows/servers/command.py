@@ -38,7 +38,8 @@ class UpOptions(options.Output):
     "  crosscheck up --check\n"
     "\b\ndeployments/prefect.yaml defines the nightly runs; deployments/README.md explains how to operate them.\n"
     "\b\nExit codes: 0 stopped, or with --check: all three are running; 1 one of them keeps ending, or with\n"
-    "--check: one is not running; 2 bad input: a port is in use, or `crosscheck up` already runs for this folder.",
+    "--check: one is not running; 2 bad input: a port is in use, or `crosscheck up` already runs for this folder;\n"
+    "3 the disk of the working folder is full or read-only.",
 )
 @options.record(UpOptions)
 def command(given: UpOptions) -> int:

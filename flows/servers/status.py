@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from flows.orchestration.notifications import find_webhook
 from flows.runtime.addresses import Addresses
+from flows.runtime.folder_use import require_room
 from flows.runtime.running_servers import RunningServers, exclusive_servers, find_running_servers
 from flows.runtime.signals import stopped_by_signals
 from flows.servers.services import answers, check_ports, services, worker_is_online
@@ -61,10 +62,12 @@ def run_servers(
         report: receives one sentence per event.
 
     Raises:
+        NoRoomError: the disk of the working folder is full or read-only.
         ConfigurationError: a port is in use, CROSSCHECK_NOTIFY has no address, or another `crosscheck up` runs for the
             working folder.
         ServiceFailedError: a service ended too often right after its start.
     """
+    require_room(home)
     with exclusive_servers(home, addresses):
         check_ports(addresses)
         find_webhook()

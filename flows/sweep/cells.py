@@ -13,6 +13,7 @@ from flows.report.exit_codes import ExitCode
 from flows.report.result import EvaluationResult
 from flows.runtime.budget import Budget
 from flows.runtime.control import Control, Interrupted, Progress
+from flows.runtime.folder_use import watched
 from flows.runtime.logs import logging_to
 from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
@@ -129,7 +130,7 @@ def run_sweep(
     budget = None if start.budget_usd is None else Budget(start.budget_usd)
     home = Home(Path(cells[0].settings.home))
     done: list[Done] = []
-    with logging_to(home), LocalServer(home) as server:
+    with watched(home), logging_to(home), LocalServer(home) as server:
         server.wait()
         for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
             with opened(f"{place} of {len(cells)}") as control:

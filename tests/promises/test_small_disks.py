@@ -1,14 +1,20 @@
 """Disks that are small, fill in mid-run or vanish: no answered request is bought twice, and what to do is said."""
 
+import os
 import shutil
+import signal
+import sqlite3
+import subprocess
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.flows.conftest import backbone_file, model
+from tests.support import in_process
 from tests.support.command_line import CommandLine, finish, served
-from tests.support.disk import Disk, mounted
+from tests.support.disk import Disk, ext4, mounted
 from tests.support.fake_openai import FakeOpenAI
 
 __all__ = ["backbone_file", "model"]
@@ -97,6 +103,127 @@ def fills(
     bought = Counter(str(received.body["messages"]) for received in model.requests)
     assert len(bought) == QUESTIONS
     assert [text[-80:] for text, times in bought.items() if times > 1] == []
+
+
+@pytest.mark.parametrize(
+    "own_server", [False, True], ids=["a Prefect server elsewhere", "its own Prefect server"]
+)
+def test_a_disk_that_turns_read_only_ends_the_run_and_what_is_lost_is_said(
+    tmp_path: Path,
+    built_demo: Path,
+    prefect_server: str,
+    backbone_file: str,
+    model: FakeOpenAI,
+    *,
+    own_server: bool,
+) -> None:
+    model.latency = 0.5
+    with ext4(tmp_path / "disk", 96) as disk:
+        home = disk.folder / "home"
+        shutil.copytree(built_demo, home)
+        line = CommandLine(home) if own_server else served(home, prefect_server)
+        process = line.start(*arguments(backbone_file))
+        model.wait_for(14)
+        process.send_signal(signal.SIGSTOP)
+        disk.abort()
+        before = len(model.requests)
+        process.send_signal(signal.SIGCONT)
+        ran = finish(process)
+        sent = len(model.requests)
+        disk.repair()
+        assert ran.code == 3 and "Traceback" not in ran.err and "internal error" not in ran.err, ran.err
+        said = [text for text in ran.err.splitlines() if text.startswith("crosscheck: ")]
+        assert "Read-only file system" in said[-1] and "the same command continues" in said[-1]
+        assert sent <= before + IN_FLIGHT
+        assert line.run(*arguments(backbone_file)).code == 0
+    bought = Counter(str(received.body["messages"]) for received in model.requests)
+    twice = sum(times > 1 for times in bought.values())
+    assert len(bought) == QUESTIONS and max(bought.values()) <= 2 and twice <= IN_FLIGHT
+    noun = "request" if twice == 1 else "requests"
+    assert (f"The replies to {twice} paid {noun} could not be stored" in said[0]) == (twice > 0), said
+
+
+def test_a_folder_that_may_not_be_written_any_more_ends_the_run(
+    tmp_path: Path, built_demo: Path, prefect_server: str, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.latency = 0.2
+    home = tmp_path / "home"
+    shutil.copytree(built_demo, home)
+    line = served(home, prefect_server)
+    # Root may write everything, unless it gives up that right.
+    without = (
+        ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override") if os.geteuid() == 0 else ()
+    )
+    if without and not shutil.which("setpriv"):
+        pytest.skip("root cannot give up its right to write everything here")
+    process = subprocess.Popen(
+        [*without, *line.command(*arguments(backbone_file))],
+        cwd=line.cwd, env=line.all_of_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    model.wait_for(3)
+    folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    ran = finish(process)
+    for folder in folders:
+        folder.chmod(0o755)
+    assert ran.code == 3 and "Traceback" not in ran.err, ran.err
+    said = [text for text in ran.err.splitlines() if text.startswith("crosscheck: ")]
+    assert len(said) == 1 and str(home) in said[0] and "Permission denied" in said[0], ran.err
+    assert line.run(*arguments(backbone_file)).code == 0
+    bought = Counter(str(received.body["messages"]) for received in model.requests)
+    assert len(bought) == QUESTIONS == len(model.requests)
+
+
+def test_no_command_ends_with_an_internal_error_on_a_full_disk(
+    tmp_path: Path,
+    built_demo: Path,
+    prefect_server: str,
+    backbone_file: str,
+    model: FakeOpenAI,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backbone = ("--backbone", backbone_file, "--pipeline", "zero-shot")
+    database, predictions = str(tmp_path / "a.sqlite"), tmp_path / "p.csv"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE a (b)")
+    predictions.write_text("question_id,sql\n1,SELECT 1\n", encoding="utf-8")
+    need_room = (
+        ("score", "--predictions", str(predictions)), ("answer", "How many?", "--database", database, *backbone),
+        ("judge", "latest", "--backbone", backbone_file), ("prepare", "--backbone", backbone_file), ("up",),
+        ("sweep", "--backbones", backbone_file, "--pipelines", "zero-shot", "--limit", "9"),
+    )  # fmt: skip
+    others = (
+        ("rerun", "latest"), ("runs",), ("show", "latest"), ("status",), ("report", "latest"), ("cache", "list"),
+        ("query", "SELECT count(*) FROM runs"), ("cache", "export", "replies.jsonl"), ("cache", "prune", "--damaged"),
+        ("baseline", "latest", "--reason", "it is good"), ("leaderboard",), ("night",), ("export", "tables"),
+        ("export", "latest", "--submission", "s.json"), ("compare", "latest", "latest"),
+        ("clean", "--keep", "1d", "--yes"), ("clean", "--rows", "--yes"),
+    )  # fmt: skip
+    with mounted(tmp_path / "disk", 65536) as disk:
+        home = disk.folder / "home"
+        shutil.copytree(built_demo, home)
+        line = served(home, prefect_server)
+        assert line.run("evaluate", "--limit", "8", *backbone).code == 0
+        paid = len(model.requests)
+        monkeypatch.chdir(disk.folder)
+        for name, value in {**line.environment, "CROSSCHECK_HOME": str(home)}.items():
+            monkeypatch.setenv(name, value)
+        with disk.full():
+            for command in need_room:
+                ran = in_process.run(*command)
+                said = [text for text in ran.err.splitlines() if text.startswith("crosscheck: ")]
+                assert ran.code == 3 and len(said) == 1, ran.err
+                assert str(home) in said[0] and "24 MB free" in said[0] and "Traceback" not in ran.err, (
+                    ran.err
+                )
+            for command in others:
+                ran = in_process.run(*command)
+                assert ran.code in (0, 2, 3) and "Traceback" not in ran.err, (
+                    f"{command}: {ran.code} {ran.err}"
+                )
+                assert ran.code == 0 or "crosscheck: " in ran.err or ran.out, f"{command}: {ran.err}"
+        assert len(model.requests) == paid
 
 
 def test_a_working_folder_that_vanishes_is_said(

@@ -1,5 +1,6 @@
 """A small disk of its own, where this process may mount one: full, or read-only, for as long as a block lasts."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,47 @@ def mounted(folder: Path, size_kb: int) -> Iterator[Disk]:
         pytest.skip(f"no disk can be mounted here: {error}")
     try:
         yield Disk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+class DamagedDisk(Disk):
+    """Disk with a file system that can turn read-only at any moment, as Linux makes one after an error of the disk.
+
+    Attributes:
+        image: file that it is in.
+    """
+
+    def __init__(self, folder: Path, image: Path) -> None:
+        super().__init__(folder)
+        self.image = image
+
+    def abort(self) -> None:
+        """Let no further write succeed, also of files that are open; what was written before stays."""
+        os.sync()
+        _mount("-o", "remount,abort", str(self.folder))
+
+    def repair(self) -> None:
+        """Unmount the disk, repair the file system and mount it again."""
+        subprocess.run(["umount", str(self.folder)], check=True)
+        subprocess.run(["e2fsck", "-p", str(self.image)], capture_output=True, check=False)
+        _mount("-o", "loop", str(self.image), str(self.folder))
+
+
+@contextmanager
+def ext4(folder: Path, size_mb: int) -> Iterator[DamagedDisk]:
+    """Mount a disk with ext4 on a folder while the block runs; skips where none may be mounted."""
+    folder.mkdir()
+    image = folder.with_name(f"{folder.name}.img")
+    try:
+        with image.open("wb") as file:
+            file.truncate(size_mb << 20)
+        subprocess.run(["mkfs.ext4", "-q", str(image)], check=True, capture_output=True)
+        _mount("-o", "loop", str(image), str(folder))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no disk can be mounted here: {error}")
+    try:
+        yield DamagedDisk(folder, image)
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 

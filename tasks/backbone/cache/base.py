@@ -21,11 +21,12 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry, reply_of, row_of
-from tasks.backbone.cache.room import NoRoomError
+from tasks.backbone.cache.room import NoRoomError, lost
 from tasks.backbone.cache.stored import StoredReplies
 from tasks.backbone.cache.table import reply as table
 from tasks.backbone.protocol import Reply, Request
 from tasks.errors import CrosscheckError
+from tasks.wording import counted
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,12 @@ class ReplyCache(StoredReplies):
         try:
             self._with_retry(self._save)
         except DBAPIError as error:
-            log.warning("%d paid replies are lost: %s: %s", len(self._unsaved), self.place, error.orig)
+            lost.warning(
+                "The replies to %s could not be stored in %s (%s): the same command pays for them again.",
+                counted(len(self._unsaved), "paid request"),
+                self.place,
+                " ".join(str(error.orig).split()).rstrip("."),
+            )
         self._engine.dispose()
 
     def stop_on_failure(self, stop: Callable[[], object]) -> None:

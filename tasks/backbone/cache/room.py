@@ -1,6 +1,7 @@
 """Room on the disk of the working folder: what a run needs to begin, and a reserve for the replies in flight."""
 
 import errno
+import logging
 import os
 import shutil
 import tempfile
@@ -8,6 +9,9 @@ from pathlib import Path
 from typing import IO
 
 from tasks.errors import StoreError
+
+lost = logging.getLogger(f"{__name__}.lost")
+"""Its warnings, of paid replies that are lost, are printed on the terminal, too: the log may be on the same disk."""
 
 MB = 1_000_000
 RESERVE = 4 * MB
@@ -50,8 +54,8 @@ class Reserve:
 def no_room(place: Path, why: str | None) -> str:
     """Return the message for a disk that takes nothing more."""
     return (
-        f"{place} cannot be written ({why}), so no further request is sent; replies that were paid for are kept. Make "
-        f"the disk writable, with {NEEDED // MB} MB free; then the same command continues."
+        f"{place} cannot be written ({why}), so no further request is sent; stored replies are kept. Make the "
+        f"disk writable, with {NEEDED // MB} MB free; then the same command continues."
     )
 
 

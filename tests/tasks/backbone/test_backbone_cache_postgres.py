@@ -190,7 +190,7 @@ def test_replies_that_are_lost_in_the_end_are_counted(
     put(through, "q")
     put(through, "r")
     through.close()
-    assert "2 paid replies are lost" in caplog.text
+    assert "The replies to 2 paid requests could not be stored" in caplog.text
     gateway.open()
 
 
