@@ -14,7 +14,7 @@ from prefect.runtime import flow_run
 from flows.orchestration.task_runs import RecorderBackpressure
 from flows.questions.runner import QuestionRunner
 from flows.runtime.control import Control, Interrupted, Progress
-from tasks.outcome import Failure, Outcome
+from tasks.outcome import Failure, FailureKind, Outcome
 from tasks.records import Question
 from tasks.trail import Stopped
 
@@ -146,10 +146,8 @@ class _Pool:
         self._control = control
         self._answers = answers
         self._scored = scored
-        self._dead_endpoint = DeadEndpointDetector(max(runner.settings.backbone.concurrency, DEAD_AFTER))
-        self._broken_extension = BrokenExtensionDetector(
-            max(runner.settings.backbone.concurrency, DEAD_AFTER)
-        )
+        most = max(runner.settings.backbone.concurrency, DEAD_AFTER)
+        self._detectors = (dead_endpoint(most), broken_extension(most))
         self._backpressure = RecorderBackpressure(UUID(flow_run.id))
 
     async def work(self) -> None:
@@ -171,60 +169,54 @@ class _Pool:
 
     def _add(self, question: Question, outcome: Outcome) -> None:
         self._answers.outcomes[question.id] = outcome
-        self._dead_endpoint.count(outcome)
-        self._broken_extension.count(outcome)
-        failing = self._dead_endpoint.is_dead or self._broken_extension.is_broken
-        if outcome.failure and (outcome.failure.ends_run or failing):
+        for detector in self._detectors:
+            detector.count(outcome)
+        permanent = any(detector.permanent for detector in self._detectors)
+        if outcome.failure and (outcome.failure.ends_run or permanent):
             self._answers.fatal = outcome.failure.message
         _show(self._control.progress, outcome)
         self._scored(question, outcome)
 
 
-class DeadEndpointDetector:
-    """Detector of an endpoint that does not answer, which would take hours of retries for all questions.
+class FailureDetector:
+    """Detector of a cause that fails every question, so that not all of them have to be tried and paid for.
 
     Args:
-        most: number of failures without a single reply at which the endpoint counts as dead.
+        kind: kind of the failures that it counts.
+        most: number of failures, without any success, at which the cause counts as permanent.
+        succeeded: whether an outcome shows that the cause does not hold.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, kind: FailureKind, most: int, succeeded: Callable[[Outcome], bool]) -> None:
+        self._kind = kind
         self._most = most
-        self._failed = 0
-        self._replied = False
+        self._succeeded = succeeded
+        self._failures = 0
+        self._successes = 0
 
     def count(self, outcome: Outcome) -> None:
         """Count a question's outcome."""
-        self._replied = self._replied or any(record.calls for record in outcome.stages)
-        self._failed += outcome.failure is not None and outcome.failure.kind == "backbone_error"
+        self._failures += outcome.failure is not None and outcome.failure.kind == self._kind
+        self._successes += self._succeeded(outcome)
 
     @property
-    def is_dead(self) -> bool:
-        """Whether as many questions as can be in flight have failed without a single reply."""
-        return not self._replied and self._failed >= self._most
+    def permanent(self) -> bool:
+        """Whether the counted questions failed, as many as can be in flight, and none succeeded."""
+        return not self._successes and self._failures >= self._most
 
 
-class BrokenExtensionDetector:
-    """Detector of a user's own pipeline that fails every question, each of which may be paid for before it fails.
+def dead_endpoint(most: int) -> FailureDetector:
+    """Return a detector of an endpoint that has not sent a single reply: retries would take hours."""
+    return FailureDetector("backbone_error", most, lambda outcome: any(each.calls for each in outcome.stages))
 
-    Args:
-        most: number of first questions that all fail at which the pipeline counts as broken.
-    """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._failed = 0
-        self._works = False
-
-    def count(self, outcome: Outcome) -> None:
-        """Count a question's outcome."""
-        failed = outcome.failure is not None and outcome.failure.kind == "extension_error"
-        self._failed += failed
-        self._works = self._works or not failed
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether as many questions as can be in flight have failed in the user's own code, and none has not."""
-        return not self._works and self._failed >= self._most
+def broken_extension(most: int) -> FailureDetector:
+    """Return a detector of a user's own code that fails every question, after its calls were paid for."""
+    return FailureDetector(
+        "extension_error",
+        most,
+        lambda outcome: outcome.failure is None or outcome.failure.kind != "extension_error",
+    )
 
 
 async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Control) -> None:
