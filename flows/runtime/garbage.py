@@ -4,6 +4,7 @@ What a module defines stays, and searching it for garbage is a quarter of the ti
 import. Objects without references are removed at once as always; this is about circles of references only.
 """
 
+import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ are searched too, and searches of those before all objects are."""
 def collect_garbage_seldom() -> None:
     """Search for garbage seldom in this process, which belongs to Crosscheck."""
     gc.set_threshold(*SELDOM)
+    # At its end Python removes what is garbage then. DuckDB prints what is left of it as leaks.
+    atexit.register(gc.unfreeze)
 
 
 @contextmanager

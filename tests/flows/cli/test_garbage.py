@@ -63,3 +63,15 @@ def test_mlflow_is_imported_without_a_search_in_a_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"] * 4
+
+
+def test_a_process_that_ends_as_usual_prints_no_leaks_of_duckdb() -> None:
+    script = (
+        "from flows.runtime.garbage import collect_garbage_seldom, importing\n"
+        "collect_garbage_seldom()\n"
+        "with importing():\n"
+        "    import duckdb\n"
+        "duckdb.connect().execute('SELECT 1').fetchall()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("", "")
