@@ -28,7 +28,7 @@ from tasks.trail import Trail
 from tasks.wording import storable
 
 NO_MODEL = (
-    "No model was asked: the backbone offline is a rule-based baseline, and its SQL is often wrong. "
+    'No model was used: the backbone "offline" is a rule-based baseline, and its SQL is often wrong. '
     "Name a model with --backbone."
 )
 
@@ -58,7 +58,7 @@ class Answered:
         question: the question.
         outcome: results of the pipeline's stages, with the final SQL.
         execution: result of the SQL; None if there is no SQL.
-        remark: what a reader must know before using the answer; "" for nothing.
+        remark: warning about the answer; "" if there is none.
     """
 
     question: Question

@@ -103,7 +103,7 @@ class Crosscheck(Results):
                 None: "errors", and with `from_stage` every question that went through that stage.
             questions: these instead, as in `evaluate`.
             from_stage: run this stage and the later ones again; None: only stages without a result.
-            fresh: whether the model is asked anew, and paid again, where its replies are cached.
+            fresh: whether requests are sent, and paid for, again although their replies are cached.
             settings: of `backbone.concurrency` and others that do not influence the score.
 
         Returns:

@@ -28,8 +28,8 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
     reader: str | None = options.option(
         "--reader",
         metavar="ROLE",
-        help="Let this role read the copies, and make it where there is none, with the password in "
-        "CROSSCHECK_READER_PASSWORD: evaluations need a role that only reads.",
+        help="Grant this role read access to the copies. A role that does not exist is created with the password in "
+        "CROSSCHECK_READER_PASSWORD. Evaluations need a read-only role.",
     )
     invalid: str = options.option(
         "--invalid",

@@ -19,7 +19,7 @@ from flows.runtime.garbage import collect_garbage_seldom
 from tasks.errors import CrosscheckError
 
 LOOP = "Symlink loop"
-"""Begins the message of the RuntimeError that `Path.resolve` raises for a link that leads back to itself."""
+"""Start of the message of the RuntimeError that `Path.resolve` raises for a link that points to itself."""
 
 
 class LazyGroup(click.Group):
@@ -115,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
         from tasks.registry import described, extension_place
 
         if str(error).startswith(LOOP):
-            _say(f"{error}: this link leads back to itself. Name another path.")
+            _say(f"{error}: the link points to itself. Name another path.")
             code = ExitCode.BAD_INPUT
         elif extension_place(error):
             log = _log(error)
@@ -135,7 +135,7 @@ def _say(message: str) -> None:
     """Print why the command ended; a message may quote a model, a database or a file."""
     from tasks.tracking.pages.text import visible
 
-    # Of a name of thousands of characters the ends are enough.
+    # Names of thousands of characters are shortened.
     short = re.sub(r"\S{301,}+", lambda name: f"{name[0][:150]}...{name[0][-50:]}", visible(message))
     click.echo(f"crosscheck: {short}", err=True)
 

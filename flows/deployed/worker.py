@@ -99,7 +99,7 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
 
 
 UNANSWERED = "Unanswered"
-"""Name of the state of a flow run that came to its end and left questions without an answer."""
+"""Name of the state of a completed flow run with unanswered questions."""
 
 
 def completed(result: EvaluationResult) -> State[Any]:

@@ -50,7 +50,7 @@ def command(given: options.Evaluation) -> int:
         click.echo(
             f"  Written by {visible(settings.backbone.name)}. Prompts of every model that is evaluated in this working "
             "folder show them, and its runs say so; "
-            f"without {given.folder.path / 'descriptions'} they are written anew.",
+            f"without {given.folder.path / 'descriptions'} they are written again.",
             err=True,
         )
     if prepared.left_out:

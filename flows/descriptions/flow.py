@@ -116,7 +116,7 @@ class _Describer:
         schema = Schema(database.id, (table,), dialect=database.dialect)
         view = SchemaView(schema, descriptions=True)
         texts: Mapping[str, str] = {}
-        failure = f"not asked, because: {self.fatal}" if self.fatal else ""
+        failure = f"not sent, because: {self.fatal}" if self.fatal else ""
         if not failure:
             try:
                 with on_trail(trail):

@@ -15,8 +15,8 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
     record: str | None = options.option(
         "--record",
         metavar="FILE",
-        help="Write all replies of the model to FILE at the end of the run, for `--backbone replay`. A file that is "
-        "there already is written anew only by the evaluation that it is of.",
+        help="Write all replies of the model to FILE at the end of the run, for `--backbone replay`. An "
+        "existing file is replaced only by the evaluation that wrote it.",
     )
     shards: int = options.option(
         "--shards",

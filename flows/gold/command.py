@@ -55,7 +55,7 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.F
     "--set benchmark.golds=corrections.json has a second score on them beside the official one.\n"
     "\b\nExit codes: 0 all queries were run; 1 with --strict: a gold query failed, was stopped, or returned too\n"
     "large a result; 2 bad input or configuration, and with --overlay anything that is wrong with the file;\n"
-    "3 a database cannot be read: run the command again.",
+    "3 a database cannot be read; run the command again.",
 )
 @options.record(VerifyGoldOptions)
 def command(given: VerifyGoldOptions) -> int:

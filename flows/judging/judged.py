@@ -27,7 +27,7 @@ class Judged:
         opinions: by question id.
         failures: why there is no opinion, by question id.
         calls: every call.
-        fatal: error that ended asking; None if all answers were asked about.
+        fatal: error that ended the judging; None if all answers were sent.
     """
 
     run: StoredRun

@@ -165,7 +165,7 @@ async def _ask(
 ) -> None:
     """Run both SQLs and ask about them; a failure is kept, and one that all others will meet ends the asking."""
     if judged.fatal:
-        judged.failures[row.question.id] = f"not asked, because: {judged.fatal}"
+        judged.failures[row.question.id] = f"not sent, because: {judged.fatal}"
         return
     shown = []
     fresh = backbone.fresh()

@@ -118,14 +118,14 @@ async def _nightly(
 
 
 def _state(found: Night) -> State[Any]:
-    """Return how the flow run ends: its name is the colour, or says that nothing was compared."""
+    """Return the final state of the flow run, named after its colour, or "No baseline yet"."""
     if found.colour == "Red":
         return Failed(message=found.verdict, name=found.colour)
     return Completed(message=found.verdict, name="Completed" if found.colour == "Green" else found.colour)
 
 
 async def _notify(found: Night) -> None:
-    """Call the webhook if the nightly run is red or amber; a webhook that cannot be called is no failure of it."""
+    """Call the webhook if the nightly run is red or amber; a failed call is logged and does not fail the run."""
     if found.colour not in ("Red", "Amber"):
         return
     text = f"{found.colour}: nightly run {found.name}. {found.verdict}"

@@ -1,7 +1,7 @@
-"""Notifications of nightly runs: a webhook that is called once for each nightly run that goes wrong.
+"""Notifications of nightly runs: a webhook is called once for each nightly run that is red or amber, or fails.
 
-A nightly run that is red or amber calls it itself, with its verdict. One that cannot (its process was killed, it ended
-with an error, or it never started) is noticed by an automation of Prefect's server, which calls the same webhook.
+A nightly run that is red or amber calls it itself, with its verdict. If it cannot (its process was killed, it ended
+with an error, or it never started), an automation of Prefect's server calls the same webhook.
 
 `python -m flows.orchestration.notifications [COMMAND ...]` creates the automation and then executes COMMAND: one that a
 nightly run creates comes too late for a first run that is late, or whose process ends at its start.

@@ -270,5 +270,5 @@ def _is_restored(outcome: Outcome) -> bool:
 
 
 def _not_asked(question: Question, why: str) -> Outcome:
-    failure = Failure("backbone_error", "", f"not asked, because: {why}", mendable=True)
+    failure = Failure("backbone_error", "", f"not evaluated, because: {why}", mendable=True)
     return Outcome(question.id, None, failure=failure, attempts=0)

@@ -156,9 +156,8 @@ def check_record(settings: EvaluationSettings, asked: Collection[str]) -> None:
         )
     if path.exists() and not _is_own(path, settings, asked):
         raise ConfigurationError(
-            f"--record {path}: the file is there already. Only an evaluation with the settings that it was recorded "
-            "with, in this working folder and with its questions among those asked, writes it anew. Name another "
-            "file, or remove this one."
+            f"--record {path}: the file exists. Only an evaluation in the same working folder, with the same settings "
+            "and with at least the same questions, may replace it. Name another file, or remove this one."
         )
 
 

@@ -104,7 +104,7 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
         _check_stage(wanted.from_stage, parent)
     if wanted.fresh and kind_of(settings.backbone).replays:
         raise ConfigurationError(
-            "--fresh: a recording answers as it was recorded; only a model can be asked anew."
+            "--fresh: a recording always returns the recorded replies; only a model can give new ones."
         )
     attempt = _fresh_attempt(wanted, parent.run, warehouse) if wanted.fresh else 0
     return RerunPlan(
@@ -126,14 +126,14 @@ def check_data(run: EvaluationRun, benchmark: Benchmark, databases: Mapping[str,
     if benchmark.digest != run.question_sha256:
         raise DataError(
             f"The questions {benchmark.question_files[0]} are not those of run {run.run_id} (their sha256 differs). "
-            "Give --data the folder that they were read from, or evaluate anew."
+            "Name the folder that they were read from with --data, or evaluate again."
         )
     digests = digests_of(databases)
     for name, digest in run.databases.items():
         if digests.get(name, digest) != digest:
             raise DataError(
-                f'The database "{name}" has changed since run {run.run_id} (its sha256 differs): answers judged on '
-                "different data would be merged. Evaluate anew with the same command: paid replies are reused."
+                f'The database "{name}" has changed since run {run.run_id} (its sha256 differs), so a merged '
+                "score would mix two states of the data. Evaluate again with the same command: paid replies are reused."
             )
 
 
@@ -150,13 +150,13 @@ def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
         if key not in HARMLESS:
             raise ConfigurationError(
                 f"--set {override}: a re-run keeps the settings of its run, or its score would mean something else. "
-                f"It may change {', '.join(HARMLESS)}; for all else, evaluate anew."
+                f"It may change {', '.join(HARMLESS)}. To change another setting, evaluate again."
             )
         stored.setdefault(kind, {})[keys[0]] = value
     if HIDDEN in json.dumps(stored):
         raise DataError(
-            f"The settings of run {name} held a secret, which was not stored. Evaluate anew with the same command: "
-            "what was answered is not paid for again."
+            f"The settings of run {name} held a secret, which was not stored. Evaluate again with the same command: "
+            "paid replies are reused."
         )
     whole = len(parent.rows) == parent.run.questions_in_benchmark
     ids = None if whole else ",".join(row.question.id for row in parent.rows)

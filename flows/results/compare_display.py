@@ -137,7 +137,7 @@ def _bill(comparison: RunComparison) -> Table:
         cells = cost_cells(side.cost, side.input_tokens, side.output_tokens)
         table.add_row(f"{side.letter}  {literal(side.name)}", *cells)
     table.caption = (
-        "tokens: with what the cache served; paid: what this run paid; from scratch: with an empty cache"
+        "tokens: including cached replies; paid: cost of this run; from scratch: cost with an empty cache"
     )
     return table
 

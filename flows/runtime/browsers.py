@@ -1,7 +1,7 @@
-"""Prefect's application, closed to the pages of other sites.
+"""Prefect's application, which refuses requests of other sites' pages.
 
-By default Prefect has no authentication and answers every origin. Each page that a user visits could then create a
-deployment, whose steps are shell commands, and start it on the user's worker.
+By default Prefect has no authentication and answers every origin. Any page that a user visits could then create a
+deployment, whose steps are shell commands, and run it on the user's worker.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -41,8 +41,8 @@ def prefect_app(**options: Any) -> "ASGIApp":
 class OwnPages:
     """ASGI middleware that refuses the requests of other sites' pages.
 
-    An `Origin` that is not allowed is another site's page. A `Host` that is neither that of an allowed origin nor this
-    machine is a name that was made to point here (DNS rebinding). Programs send no `Origin`.
+    A request with an `Origin` that is not allowed comes from a page of another site. A request with a `Host` that is
+    neither that of an allowed origin nor of this machine may be DNS rebinding. Programs send no `Origin`.
 
     Args:
         app: the application.

@@ -1,4 +1,4 @@
-"""Prefect's server for `crosscheck up` and the team's containers: `prefect server start`, closed to other sites' pages.
+"""Prefect's server for `crosscheck up` and the team's containers: it refuses requests of other sites' pages.
 
 `python -m flows.servers.prefect_server [HOST] PORT`.
 """

@@ -78,7 +78,7 @@ def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: 
     return Exchanges(
         found,
         f"{missing:,} of {len(wanted):,} prompts and replies are not stored: {why}. "
-        f'"crosscheck rerun {stored.run.run_id} --questions {ids} --fresh" asks them anew.',
+        f'"crosscheck rerun {stored.run.run_id} --questions {ids} --fresh" sends their requests again.',
     )
 
 

@@ -76,7 +76,7 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
         failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0
         if failed:
             console.print(
-                f"[red]✗[/] {literal(done.cell.name)}: {counted(failed, 'question')} without an answer, wrong"
+                f"[red]✗[/] {literal(done.cell.name)}: {counted(failed, 'question')} without an answer (wrong)"
             )
         if done.problem:
             console.print(f"[red]✗[/] {literal(done.cell.name)}: {literal(done.problem)}")

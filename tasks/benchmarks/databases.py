@@ -36,7 +36,7 @@ def open_benchmark_database(
 
 
 def other_content(benchmark: Benchmark, databases: Mapping[str, Database]) -> tuple[str, ...]:
-    """Say which databases are not those that the benchmark's `database_sha256` states, in sentences."""
+    """Yield a sentence for each database that differs from the benchmark's `database_sha256`."""
     published = benchmark.settings.database_sha256
     return tuple(
         f"{database.location} is not the published database (its sha256 is {database.digest}, not {published[name]}): "

@@ -1,4 +1,4 @@
-"""Stages that did not do what they are for: replies that could not be read, fallbacks, failures, skipped stages.
+"""Stages that were not fully effective: unreadable replies, fallbacks, failures and skipped stages.
 
 A question whose stage fell back still has an answer, and the score counts it. So the score may be that of a simpler
 pipeline than the one that it is published for.
@@ -15,7 +15,7 @@ from tasks.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class DegradedStage:
-    """One stage that did less than it is for.
+    """A stage that was not fully effective.
 
     Attributes:
         stage: its name.
@@ -23,9 +23,9 @@ class DegradedStage:
         affected: those of them with an unreadable reply, a fallback or a failure.
         replies: replies that it needed; one that was requested twice counts once.
         unreadable: those of them that could not be read.
-        fallbacks: questions in which it fell back or failed although its replies could be read.
+        fallbacks: questions in which it fell back or failed with readable replies.
         skipped: questions in which it did not run, because of the settings.
-        instead: what it most often used in place of its result, as a clause; "" if unknown.
+        instead: most frequent fallback, as a clause; "" if unknown.
         reason: why it most often fell back or failed with readable replies, or was skipped; "" if it did not.
     """
 
@@ -63,7 +63,7 @@ class DegradedStage:
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """Everything that a run's stages did not do.
+    """Stages of a run that were not fully effective.
 
     Attributes:
         stages: the stages concerned, in the order of the pipeline.
@@ -110,7 +110,7 @@ class Degradation:
 
 
 def find_degradation(outcomes: Iterable[Outcome]) -> Degradation:
-    """Count what the stages of answered questions did not do; questions without an answer are failures already."""
+    """Count degraded stages of answered questions; questions without an answer are counted as failures elsewhere."""
     answered = [outcome for outcome in outcomes if outcome.failure is None]
     by_stage: dict[str, dict[str, list[StageRecord]]] = defaultdict(lambda: defaultdict(list))
     for outcome in answered:

@@ -53,8 +53,8 @@ class Prices(Settings):
     cached_input: float | None = Field(None, ge=0, le=MOST_USD)
     """USD per million input tokens that the provider served from its own prompt cache; None: as `input`."""
     cache_write: float | None = Field(None, ge=0, le=MOST_USD)
-    """USD per million input tokens that the provider wrote to its own prompt cache; None: unknown, as is then the cost
-    of a call that wrote any."""
+    """USD per million input tokens that the provider wrote to its own prompt cache; None: unknown, and so is the cost
+    of every call that wrote some."""
     output: float = Field(ge=0, le=MOST_USD)
     """USD per million output tokens, reasoning included."""
     model: str | None = None
@@ -120,7 +120,7 @@ class BackboneSettings(Settings):
     max_wait_s: float = Field(60.0, ge=0, le=86_400)
     """Longest pause between two attempts, unless the endpoint's Retry-After asks for more."""
     unreadable_limit: int = Field(20, ge=0, le=1_000_000)
-    """The run stops when so many first replies of a stage all cannot be read, before it pays for more; 0: never."""
+    """The run stops if this many first replies of a stage are all unreadable; 0: never."""
     prices: Prices | None = None
     """None: money is reported as unknown."""
     epoch: str | None = None

@@ -80,7 +80,7 @@ class BenchmarkSettings(Settings):
     sha256: Mapping[str, str] = Field(default_factory=dict)
     """Checksums of files of this revision; a file that differs is noted."""
     database_sha256: Mapping[str, str] = Field(default_factory=dict)
-    """Published checksums of database files, by database; one that differs is noted."""
+    """Published checksums of database files, by database; a file that differs is reported."""
     timeout_s: float = Field(30.0, gt=0, le=86_400)
     """Seconds after which a query is stopped."""
     golds: str | None = None

@@ -32,7 +32,7 @@ class Gate(Settings):
     trend_level: float = Field(0.01, gt=0, lt=1)
     """Amber, declining: level of the Mann-Kendall test; p-values are adjusted for the number of tests (Holm)."""
     degraded_share: float = Field(0.05, gt=0, le=1)
-    """Amber, degraded: share of the questions with a stage whose replies could not be read, or that fell back."""
+    """A run is amber (degraded) from this share of questions with an unreadable reply or a stage that fell back."""
     tolerated_failures: float = Field(0.01, ge=0, le=1)
     """Largest share of questions without an answer after a retryable failure that does not fail the nightly run."""
 

@@ -40,7 +40,7 @@ def yaml_problem(error: yaml.YAMLError) -> str:
 
 
 def load_yaml(text: str) -> Any:
-    """Return what a YAML text says.
+    """Return the value of a YAML text.
 
     Raises:
         YAMLError: it is not YAML, an alias refers to a value that contains it, or there are too many values.
@@ -55,7 +55,7 @@ def load_yaml(text: str) -> Any:
 
 
 def _values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return how many values a node stands for; `known` has those of each node by its id, 0 while it is being read."""
+    """Return the number of values of a node; `known` holds those of each node by its id, 0 while it is being read."""
     if id(node) in known:
         if not known[id(node)]:
             raise yaml.MarkedYAMLError(

@@ -64,7 +64,7 @@ PROMISES: dict[str, Promise] = {
     ),
     "stores": Promise(
         "Each store cut, overwritten, emptied, replaced by another program's file or by one of a newer release is "
-        "set aside and made anew, or named in one message; replies in an intact store stay",
+        "set aside and recreated, or named in one message; replies in an intact store stay",
         87,
         "promises/test_stores.py",
         answers=True,

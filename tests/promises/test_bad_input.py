@@ -207,7 +207,7 @@ NESTED = "\n".join(
         (("evaluate", "--backbone", "nested.yaml"), "more than 10,000 values"),
         (("evaluate", "--backbone", "deep.yaml"), "nested too deeply"),
         (("runs", "--home", "loop"), "loop of symbolic links"),
-        (("evaluate", "--data", "loop"), "leads back to itself"),
+        (("evaluate", "--data", "loop"), "the link points to itself"),
         (("runs", "--home", "h" * 3000), "File name too long"),
         (("answer", "How many?", "--database", "d" * 5000), "File name too long"),
         (("score", "--predictions", "p" * 5000), "File name too long"),

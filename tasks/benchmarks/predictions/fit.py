@@ -1,4 +1,4 @@
-"""Whether predictions were paired with their questions: by how much their words are those of the gold SQL."""
+"""Check that predictions are paired with their questions, by the words that they share with the gold SQL."""
 
 import re
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.formats import PredictionFile
 
 FEWEST = 5
-"""Predictions from which on their pairing is doubted."""
+"""Fewest predictions for which the pairing is checked."""
 BETTER = 0.15
-"""Share of common words by which another pairing must be better; for right pairings the share is about 0.6."""
+"""Margin by which another pairing must share more words; correct pairings share about 0.6."""
 
 
 def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
-    """Say where the ids, or else the positions, of a file would fit the questions better than what was read."""
+    """Return a warning if another pairing, by id or by position, fits the questions better."""
     found = _likeness(sqls, benchmark.gold)
     advice = {
         "question id": "Leave out --by-position."
@@ -25,8 +25,8 @@ def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmar
     for way, other in (("question id", _by_id(file)), ("position", _by_position(file, benchmark))):
         if (like := _likeness(other, benchmark.gold)) > found + BETTER:
             return (
-                f"The predictions seem to be paired with other questions than theirs: paired by {way}, they have "
-                f"{like:.0%} of their words in common with the gold SQL, as they were read {found:.0%}. {advice[way]}",
+                f"The predictions seem to be paired with the wrong questions. Paired by {way}, they share "
+                f"{like:.0%} of their words with the gold SQL; as they were read, {found:.0%}. {advice[way]}",
             )
     return ()
 

@@ -35,7 +35,7 @@ def unwrapped(sql: str) -> str:
 
 
 def about_wrapping(sqls: Iterable[str], how: str) -> tuple[str, ...]:
-    """Say how many predictions stand within something else; `how` it was taken out, "" where it was not."""
+    """Return a remark on the number of wrapped predictions; `how`: in which way they were unwrapped, "" if not."""
     found = [wrapping(sql) for sql in sqls]
     notes = []
     for kind in dict.fromkeys(one for one in found if one):

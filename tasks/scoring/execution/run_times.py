@@ -22,7 +22,7 @@ LEAST_REPEATS = 10
 
 
 ENOUGH_S = 3.0
-"""Seconds per question after which its measurements end, once there are so many as LEAST_REPEATS."""
+"""Seconds per question after which no further repetition begins, provided that there are at least LEAST_REPEATS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ _NAMED = 5
 
 
 def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
-    """Return the rule by which two runs are compared, after checking that they asked the same questions.
+    """Return the rule by which two runs are compared, after checking that they have the same questions.
 
     It is the wanted one, or else the headline rule that both runs share.
 
@@ -31,8 +31,8 @@ def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
             f"({_named(changed)}).\n"
             f"  {a.run.run_id} ({a.run.name}): sha256 {a.run.databases[changed[0]]}\n"
             f"  {b.run.run_id} ({b.run.name}): sha256 {b.run.databases[changed[0]]}\n"
-            "A difference of their scores would be a difference of the data. Evaluate both on the same databases: the "
-            "same command reuses the replies that were paid for."
+            "Their scores would differ because the data differ. Evaluate both on the same databases: paid replies "
+            "are reused."
         )
     known = [rule for rule in _rules(a) if rule in _rules(b)]
     if wanted is not None:

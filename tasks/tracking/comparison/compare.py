@@ -82,7 +82,7 @@ def compare(
 
 
 def _names(a: EvaluationRun, b: EvaluationRun) -> tuple[str, str]:
-    """Return what tells two runs apart: their backbones, pipelines or both; their letters if these are equal."""
+    """Return what distinguishes two runs: their backbones, pipelines or both; their letters if these are equal."""
     if (a.backbone, a.pipeline) == (b.backbone, b.pipeline):
         return "A", "B"
     if a.pipeline == b.pipeline:

@@ -67,8 +67,8 @@ class Board:
         of: how many the benchmark has; None where unknown.
         ranked: the best first.
         not_ranked: the newest first.
-        apart: what tells it from boards of the same benchmark, revision, rule and number of questions; "" where there
-            are none.
+        apart: what distinguishes it from boards with the same benchmark, revision, rule and number of questions; "" if
+            there are none.
     """
 
     benchmark: str
@@ -82,7 +82,7 @@ class Board:
 
     @property
     def title(self) -> str:
-        """Benchmark, revision, rule, how many of its questions, and which where there are other boards like it."""
+        """Benchmark, revision, rule, number of questions, and what distinguishes it from similar boards."""
         part = f" of {self.of:,}" if self.of and self.of != self.questions else ""
         asked = f"{self.questions:,}{part} questions" if part else counted(self.questions, "question")
         apart = f" ({self.apart})" if self.apart else ""
@@ -119,16 +119,18 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
         databases = tuple(sorted(run.databases.items()))
         key = (run.benchmark, run.revision, run.rule, asked.get(run.run_id, run.run_id), databases)
         groups.setdefault(key, []).append(stored)
-    boards = _told_apart([(_board(members), members[0].run) for members in groups.values()], asked, warehouse)
+    boards = _distinguished(
+        [(_board(members), members[0].run) for members in groups.values()], asked, warehouse
+    )
     return tuple(
         sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))
     )
 
 
-def _told_apart(
+def _distinguished(
     boards: Sequence[tuple[Board, EvaluationRun]], asked: Mapping[str, str], warehouse: Warehouse
 ) -> list[Board]:
-    """Say of boards with the same title in what they differ: question file, questions, databases."""
+    """Add to boards with the same title what distinguishes them: question file, questions or databases."""
     alike: dict[str, list[EvaluationRun]] = {}
     for board, run in boards:
         alike.setdefault(board.title, []).append(run)

@@ -108,7 +108,7 @@ class Entry:
 
     @property
     def model_and_pipeline(self) -> str:
-        """What tells evaluations of one benchmark apart."""
+        """What distinguishes evaluations of one benchmark."""
         return f"{self.pipeline} with {self.backbone}"
 
     @property

@@ -83,13 +83,16 @@ def todo(night: Night) -> Iterator[tuple[str, str]]:
     for judged in sorted(night.entries, key=lambda each: each.verdict != "infrastructure"):
         entry = judged.entry
         if entry.continue_with and judged.verdict == "infrastructure":
-            yield (
-                f"{'Ask the rest of' if entry.run_id else 'Mend and repeat'} {entry.model_and_pipeline}:",
-                entry.continue_with,
+            name = entry.model_and_pipeline
+            todo = (
+                f"Answer the remaining questions of {name}:"
+                if entry.run_id
+                else f"Fix it, then evaluate {name}:"
             )
+            yield todo, entry.continue_with
         elif judged.verdict == "regression":
             yield f"See what {entry.model_and_pipeline} broke:", compare_command(entry)
-            yield "Mend it, or accept it:", f"crosscheck baseline {entry.run_id} --reason TEXT"
+            yield "Fix it, or accept the loss:", f"crosscheck baseline {entry.run_id} --reason TEXT"
         elif judged.verdict == "possibly worse":
             yield (
                 f"Not proven for {entry.model_and_pipeline}: the next night is compared with the same baseline.",

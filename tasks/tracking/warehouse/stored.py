@@ -14,9 +14,9 @@ from tasks.tracking.evaluation import FINISHED, EvaluationRun
 class RunHeader:
     """One run in a list of runs; what is known only at its end is None before, times are UTC without zone.
 
-    `rows_removed` is when `crosscheck clean` removed its questions; None: they are there. `asked` is the same for runs
-    that asked the same questions of one file; its own id where that is unknown. `failures` is JSON: scored questions
-    without an answer, by kind.
+    `rows_removed` is when `crosscheck clean` removed its questions; None: they are there. `asked` is equal for runs
+    with the same questions of one file; it is the run's own id where that is unknown. `failures` is JSON: scored
+    questions without an answer, by kind.
     """
 
     run_id: str

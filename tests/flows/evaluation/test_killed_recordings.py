@@ -37,7 +37,7 @@ def completed(demo: CommandLine, recording: Path, *command: str) -> None:
 def others_are_refused(demo: CommandLine, recording: Path, *command: str) -> None:
     before = recording.read_bytes()
     refused = demo.run(*command, "--set", "backbone.temperature=0.5")
-    assert refused.code == 2 and "the file is there already" in refused.err, refused.err
+    assert refused.code == 2 and "the file exists" in refused.err, refused.err
     assert recording.read_bytes() == before
 
 

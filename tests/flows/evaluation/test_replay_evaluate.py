@@ -207,7 +207,7 @@ def test_a_recording_is_completed_by_its_own_evaluation_and_kept_from_any_other(
 def refuses_to_replace(path: Path, demo: CommandLine, model: FakeOpenAI, *command: str) -> None:
     before, asked = path.read_bytes(), len(model.requests)
     ran = demo.run(*command)
-    assert ran.code == 2 and f"--record {path}: the file is there already" in ran.err, ran.err
+    assert ran.code == 2 and f"--record {path}: the file exists" in ran.err, ran.err
     assert path.read_bytes() == before and len(model.requests) == asked
 
 

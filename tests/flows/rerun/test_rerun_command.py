@@ -367,7 +367,7 @@ def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("rerun", "latest", "--set", "pipeline.selection.shortcut=true"), "evaluate anew"),
+        (("rerun", "latest", "--set", "pipeline.selection.shortcut=true"), "evaluate again"),
         (("rerun", "latest", "--set", "backbone.concurrency=none"), "backbone.concurrency"),
         (("rerun", "latest", "--from", "binary_selektion"), 'Did you mean "binary_selection"?'),
         (("rerun", "nosuchrun"), "crosscheck runs"),

@@ -134,7 +134,7 @@ def test_the_settings_are_the_parents_over_all_of_its_questions(night: Night) ->
     ],
 )
 def test_what_changes_the_meaning_of_the_score_cannot_be_overridden(night: Night, override: str) -> None:
-    with pytest.raises(CrosscheckError, match="evaluate anew"):
+    with pytest.raises(CrosscheckError, match="evaluate again"):
         night.plan(overrides=(override,))
 
 

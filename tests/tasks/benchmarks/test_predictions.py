@@ -133,7 +133,7 @@ def test_predictions_of_other_questions_by_position_or_by_id_are_remarked_on(
 
     ids = [10 + n for n in range(8)]
     assert notes(ids, gold) == notes(ids, gold, by_position=True) == ""
-    assert "paired by question id, they have 79%" in notes(ids[::-1], gold[::-1], by_position=True)
+    assert "Paired by question id, they share 79%" in notes(ids[::-1], gold[::-1], by_position=True)
     assert "--by-position reads them so" in notes(ids[::-1], gold)
 
 
