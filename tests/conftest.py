@@ -30,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
     folder = tempfile.TemporaryDirectory(prefix="crosscheck-tests-", ignore_cleanup_errors=True)
     config.add_cleanup(folder.cleanup)
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers inherit it
+        os.environ["XDG_CACHE_HOME"] = str(Path(folder.name) / "cache")
     os.environ["CROSSCHECK_HOME"] = str(Path(folder.name) / "home")
     os.environ["PREFECT_HOME"] = str(Path(folder.name) / "prefect")
     os.environ["DO_NOT_TRACK"] = "1"

@@ -1,39 +1,41 @@
-"""Prefect's SQLite database without content.
-
-`python -m flows.orchestration.empty_database` writes the copy of its schema for the installed release.
-"""
+"""Prefect's SQLite database without content."""
 
 import asyncio
-import os
-import tempfile
 from pathlib import Path
 
-from tasks.database.sqlite.schema_copy import SchemaCopy
+from tasks.database.sqlite.template import Template
 from tasks.files import atomic_create
 
-SCHEMA = SchemaCopy("prefect", Path(__file__).parent)
+TEMPLATE = Template("prefect")
+
+
+class NoTemplate(Exception):  # noqa: N818 - a signal, not an error
+    """Signal that the installed release of Prefect has not made a database yet."""
 
 
 def create_database(path: Path) -> bool:
-    """Create Prefect's database if there is none and its schema is known; return whether there is one now.
+    """Create Prefect's database from the template if there is none; return whether there is one now.
 
     If another process creates it meanwhile, that one stays; one that is killed leaves none.
     """
-    if not path.exists() and SCHEMA.file.exists():
-        with atomic_create(path) as draft:
-            SCHEMA.apply(draft)
-    return path.exists()
+    if not path.exists():
+        try:
+            with atomic_create(path) as draft:
+                if not TEMPLATE.copy(draft):
+                    raise NoTemplate
+        except NoTemplate:
+            return False
+    return True
 
 
-def migrate(folder: Path) -> Path:
-    """Have the installed release of Prefect make its database in a folder; return its file."""
-    os.environ["PREFECT_HOME"] = str(folder)
-    from prefect.server.database import provide_database_interface
+def migrate(path: Path) -> None:
+    """Create the database by Prefect's migrations if there is none, and keep the template.
 
-    asyncio.run(provide_database_interface().create_db())
-    return folder / "prefect.db"
+    Args:
+        path: the file that Prefect's settings name.
+    """
+    if not path.exists():
+        from prefect.server.database import provide_database_interface
 
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
-        SCHEMA.write(migrate(Path(temporary)))
+        asyncio.run(provide_database_interface().create_db())
+        TEMPLATE.keep(path)

@@ -16,11 +16,12 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 from urllib.request import urlopen
 
-from flows.orchestration.empty_database import create_database
+from flows.orchestration.empty_database import create_database, migrate
 from flows.orchestration.settings import OWN_SERVER, apply, local_settings
 from flows.runtime.browsers import local_origins, prefect_app
 from flows.runtime.folder_use import FolderUse
@@ -46,6 +47,7 @@ class LocalServer:
 
     def __init__(self, home: Home) -> None:
         self.log = home.prefect / "server.log"
+        self._database = home.prefect / "prefect.db"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_file: IO[bytes] | None = None
         self._was_healthy = False
@@ -62,11 +64,10 @@ class LocalServer:
             self._start()
 
     def _start(self) -> None:
-        database = self.log.with_name("prefect.db")
         renew_if_damaged(
-            database, "it lacks the task runs of earlier evaluations; scores and replies are elsewhere"
+            self._database, "it lacks the task runs of earlier evaluations; scores and replies are elsewhere"
         )
-        create_database(database)
+        create_database(self._database)
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}/api"
         self._log_file = self.log.open("wb")
@@ -77,7 +78,7 @@ class LocalServer:
 
     def _launch(self, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(  # noqa: S603 - a module of this project, a port that it chose
-            [sys.executable, "-P", "-m", "flows.orchestration.server", str(port)],
+            [sys.executable, "-P", "-m", "flows.orchestration.server", str(port), str(self._database)],
             stdin=subprocess.PIPE,
             stdout=self._log_file,
             stderr=subprocess.STDOUT,
@@ -217,7 +218,7 @@ def _free_port() -> int:
         return port
 
 
-def _serve(port: int) -> None:
+def _serve(port: int, database: Path) -> None:
     """Serve Prefect's API until standard input closes, which the parent process closes, or its end."""
     server: Server | None = None
 
@@ -235,6 +236,7 @@ def _serve(port: int) -> None:
         import uvicorn
 
         app = prefect_app()
+    migrate(database)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
     server.run()
     # Everything is written. Taking the interpreter apart would take seconds, for which the evaluation waits.
@@ -242,4 +244,4 @@ def _serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    _serve(int(sys.argv[1]), Path(sys.argv[2]))

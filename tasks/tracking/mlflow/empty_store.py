@@ -1,33 +1,25 @@
-"""MLflow's SQLite store without runs.
-
-`python -m tasks.tracking.mlflow.empty_store` writes the copy of its schema for the installed release.
-"""
+"""MLflow's SQLite store without runs."""
 
 import sqlite3
-import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from tasks.database.sqlite.schema_copy import SchemaCopy
+from tasks.database.sqlite.template import Template
 from tasks.files import atomic_create
 
-SCHEMA = SchemaCopy("mlflow", Path(__file__).parent)
+TEMPLATE = Template("mlflow")
 
 
 def create_store(path: Path) -> None:
     """Create MLflow's SQLite store; if another process creates it meanwhile, that one stays."""
+    artifacts = path.parent / "mlartifacts"
     with atomic_create(path) as draft:
-        SCHEMA.apply(draft)
-        _open(draft, path.parent / "mlartifacts")
-
-
-def migrate(folder: Path) -> Path:
-    """Have the installed release of MLflow make its store in a folder; return its file, without experiments."""
-    path = folder / "mlflow.db"
-    _open(path, folder / "mlartifacts")
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DELETE FROM experiments")
-    return path
+        if not TEMPLATE.copy(draft):
+            _open(draft, artifacts)
+            with closing(sqlite3.connect(draft)) as connection, connection:
+                connection.execute("DELETE FROM experiments")  # the default one names its folder of artifacts
+            TEMPLATE.keep(draft)
+        _open(draft, artifacts)
 
 
 def _open(path: Path, artifacts: Path) -> None:
@@ -36,8 +28,3 @@ def _open(path: Path, artifacts: Path) -> None:
 
     store = SqlAlchemyStore(f"sqlite:///{path}", artifacts.as_uri())  # type: ignore[no-untyped-call]
     store.engine.dispose()
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
-        SCHEMA.write(migrate(Path(temporary)))
