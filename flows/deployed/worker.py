@@ -65,13 +65,17 @@ async def open_home() -> Home:
 
 
 async def as_prefect_state(work: Awaitable[State[Any]]) -> State[Any]:
-    """Await a deployed flow's work and return its state; a `CrosscheckError` becomes its message, without traceback."""
+    """Await a deployed flow's work and return its state; errors of users and disks become a message."""
     try:
         return await work
     except Interrupted as signal:
         return Cancelled(message=str(signal))
     except CrosscheckError as error:
         return Failed(message=str(error), data=error)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        advice = "Check that the disk has space and can be written; then run it again."
+        return Failed(message=f"{error.strerror or error}{where}. {advice}", data=error)
 
 
 @contextmanager

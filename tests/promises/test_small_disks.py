@@ -5,6 +5,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -224,6 +225,44 @@ def test_no_command_ends_with_an_internal_error_on_a_full_disk(
                 )
                 assert ran.code == 0 or "crosscheck: " in ran.err or ran.out, f"{command}: {ran.err}"
         assert len(model.requests) == paid
+
+
+NIGHT = """
+import asyncio, sys
+from flows.orchestration.settings import CLIENT, apply
+apply(CLIENT)
+from flows.deployed.forms import Matrix
+from flows.nights.flow import nightly
+matrix = Matrix(backbones=[sys.argv[1]], pipelines=["zero-shot"], limit=24)
+state = asyncio.run(nightly(matrix, night="night", return_state=True))
+print(state.type.value, state.message)
+"""
+
+
+def test_a_night_on_a_disk_that_fills_fails_with_one_message(
+    tmp_path: Path, built_demo: Path, prefect_server: str, backbone_file: str, long_replies: FakeOpenAI
+) -> None:
+    with mounted(tmp_path / "disk", 65536) as disk:
+        home = disk.folder / "home"
+        shutil.copytree(built_demo, home)
+        line = served(home, prefect_server)
+
+        def start() -> "subprocess.Popen[str]":
+            return subprocess.Popen(
+                [sys.executable, "-c", NIGHT, backbone_file],
+                cwd=line.cwd, env=line.all_of_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+
+        process = start()
+        long_replies.wait_for(8)
+        with disk.full():
+            ran = finish(process)
+        assert "FAILED " in ran.out and "No space left on device" in ran.out, ran.out + ran.err
+        assert "Traceback" not in ran.out + ran.err
+        again = finish(start())
+        assert "COMPLETED " in again.out, again.out + again.err
+    bought = Counter(str(received.body["messages"]) for received in long_replies.requests)
+    assert len(bought) == QUESTIONS == len(long_replies.requests)
 
 
 def test_a_working_folder_that_vanishes_is_said(
