@@ -1,24 +1,27 @@
 """Regular expressions: linear on the worst text that can be made of their own characters, or on bounded texts."""
 
+import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from signal import SIGINT
 
-from tasks.backbone.endpoint.failures import MOST_SAID
+from tasks.backbone.offline.clauses import comparing
 from tasks.backbone.replies.sql_text import LONGEST_SELECT
 from tests.flows.conftest import backbone_file, model
 from tests.support.command_line import CommandLine, end
 from tests.support.fake_openai import FakeOpenAI
+from tests.support.patterns import Use, _give_up, is_linear
 
 __all__ = ["backbone_file", "model"]
 
 BOUNDED = {
+    "tasks.backbone.offline.clauses.comparing:_operator": comparing._NEAR,
     "tasks.backbone.replies.sql_text:_FROM": LONGEST_SELECT,
-    "tasks.backbone.endpoint.failures": MOST_SAID,
 }
-"""Patterns, or all of a module, whose texts are cut to so many characters before."""
+"""Patterns, by name or by the function that writes them, whose texts are cut to so many characters before."""
 REPLY = 15 * 1024 * 1024
 """Bytes of a long reply; the limit is 16 MiB."""
 
@@ -31,8 +34,15 @@ def test_every_pattern_is_linear() -> None:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
-    assert len(lines) > 170
+    assert len(lines) > 230
     assert [line for line in lines if not line.endswith(" linear")] == []
+
+
+def test_growth_tells_linear_patterns_from_others() -> None:
+    signal.signal(signal.SIGPROF, _give_up)
+    for pattern, linear in {r"\w+\d": False, r"\s+$": False, r"\w+": True, r"(?<!\s)\s++$": True}.items():
+        use = Use("", re.compile(pattern), "search")
+        assert all(is_linear(use, f"-{sign * 500}-", f"-{sign * 8000}-") for sign in " a") is linear, pattern
 
 
 def test_a_run_with_endless_replies_ends(

@@ -5,25 +5,31 @@ Run as a program it prints a line for each use of a pattern: "linear", or what i
 
 import ast
 import importlib
+import math
 import re
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import permutations
+from functools import cache
+from itertools import permutations, product
 from pathlib import Path
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
+from tests.support.built_patterns import BUILT
+
 ROOT = Path(__file__).parents[2]
-SHORT = 8_000
-"""Characters on which a quadratic pattern is already far slower than a linear one."""
+SHORT = 500
 LONG = 1_000_000
-SHORT_SECONDS = 0.1
-LONG_SECONDS = 10.0
+LONGER = 16
+ATTEMPTS = 5
+SHORTEST_S = 0.005
+"""Seconds below which a longer text is not compared."""
+WORST = 2
+"""How many of the slowest short texts are repeated to `LONG` characters."""
 METHODS = ("search", "match", "fullmatch", "sub", "findall", "finditer", "split")
 
 
@@ -48,7 +54,7 @@ def uses(bounds: dict[str, int]) -> Iterator[Use]:
     """Yield every use of every pattern.
 
     Args:
-        bounds: `module:name` of a pattern, or `module` for all of a module, to the longest text that it is given.
+        bounds: `module:name` of a pattern, or of the function that writes it, to the longest text that it is given.
     """
     trees = {
         path: ast.parse(path.read_text())
@@ -75,42 +81,44 @@ def uses(bounds: dict[str, int]) -> Iterator[Use]:
         module = importlib.import_module(name)
         for variable, value in vars(module).items():
             if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
-                longest = bounds.get(f"{name}:{variable}", bounds.get(name, LONG))
+                longest = bounds.get(f"{name}:{variable}", LONG)
                 for method in sorted(
                     called.get(f"{path}:{variable}" if variable.startswith("_") else variable, ())
                 ):
                     yield Use(f"{name}:{variable}", value, method, longest)
-        for node in ast.walk(tree):
-            if not (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in METHODS
-            ):
-                continue
-            if ast.unparse(node.func.value) != "re":
-                continue
-            try:
-                text = eval(ast.unparse(node.args[0]), vars(module))
-                flags = next(
-                    (
-                        eval(ast.unparse(word.value), vars(module))
-                        for word in node.keywords
-                        if word.arg == "flags"
-                    ),
-                    0,
-                )
-                if (
-                    not flags
-                    and node.func.attr in ("search", "match", "fullmatch", "findall", "finditer")
-                    and len(node.args) > 2
-                ):
-                    flags = eval(ast.unparse(node.args[2]), vars(module))
-            except NameError:
-                continue
+        for function, node in _calls(tree, ""):
             place = f"{name}:{node.lineno}"
-            yield Use(
-                place, re.compile(text, flags), node.func.attr, bounds.get(place, bounds.get(name, LONG))
-            )
+            for text, flags in _evaluated(node, vars(module), f"{name}:{function}"):
+                method = "search" if node.func.attr == "compile" else node.func.attr  # type: ignore[attr-defined]
+                longest = bounds.get(f"{name}:{function}", LONG)
+                yield Use(place, re.compile(text, flags), method, longest)
+
+
+def _calls(tree: ast.AST, function: str) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the calls of `re` with the name of their function, without what a module compiles when imported."""
+    for node in ast.iter_child_nodes(tree):
+        inner = node.name if isinstance(node, ast.FunctionDef) else function
+        called = node.func if isinstance(node, ast.Call) else None
+        of_re = isinstance(called, ast.Attribute) and ast.unparse(called.value) == "re"
+        if of_re and (called.attr in METHODS or (called.attr == "compile" and inner)):  # type: ignore[union-attr]
+            yield inner, node  # type: ignore[misc]
+        yield from _calls(node, inner)
+
+
+def _evaluated(node: ast.Call, known: dict[str, Any], place: str) -> Iterator[tuple[str, int]]:
+    """Yield the patterns of a call of `re` and their flags; those that are built, with all values of `BUILT`.
+
+    Raises:
+        NameError: `BUILT` lacks a variable of the function.
+    """
+    positional = {"compile": 1, "sub": 4, "split": 3}.get(node.func.attr, 2)  # type: ignore[attr-defined]
+    written = [word.value for word in node.keywords if word.arg == "flags"] or node.args[positional:]
+    flags = eval(ast.unparse(written[0]), known) if written else 0
+    used = {part.id for part in ast.walk(node.args[0]) if isinstance(part, ast.Name)}
+    variables = {name: values for name, values in BUILT.get(place, {}).items() if name in used}
+    for values in product(*variables.values()):
+        here = {**known, **dict(zip(variables, values, strict=True))}
+        yield eval(ast.unparse(node.args[0]), here), flags
 
 
 def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
@@ -224,11 +232,14 @@ def _alternatives(tree: Any) -> list[str]:
     return [one for one in [_sample(tree)] if one]
 
 
-def seconds(use: Use, text: str) -> float:
-    """Return the processor time that a use takes on a text."""
-    began = time.process_time()
-    signal.setitimer(signal.ITIMER_VIRTUAL, LONG_SECONDS if len(text) >= LONG // 2 else 2.0)
-    with suppress(TimeoutError):
+def seconds(use: Use, text: str, within: float | None = None) -> float:
+    """Return the processor time of this thread that a use takes on a text, infinity beyond `within`.
+
+    The time of the process is not used: while a timer runs, Linux updates it once per tick.
+    """
+    began = time.thread_time()
+    signal.setitimer(signal.ITIMER_PROF, within or 0.0)
+    try:
         if use.method == "sub":
             use.pattern.sub("", text)
         elif use.method == "finditer":
@@ -236,35 +247,77 @@ def seconds(use: Use, text: str) -> float:
                 pass
         else:
             getattr(use.pattern, use.method)(text)
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    return time.process_time() - began
+    except TimeoutError:
+        return math.inf
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return time.thread_time() - began
+
+
+def is_linear(use: Use, shorter: str, longer: str) -> bool:
+    """Return whether a use grows with its text: n times as long takes less than n ** 1.5 times as long.
+
+    A quadratic one takes n ** 2 times as long. Time that a busy machine takes from a measurement makes it longer, so
+    the best of several counts.
+    """
+    allowed = (len(longer) / max(len(shorter), 1)) ** 1.5
+    for _ in range(ATTEMPTS):
+        most = allowed * min(seconds(use, shorter, within=1.0) for _ in range(ATTEMPTS))
+        if most == math.inf:
+            return False
+        if seconds(use, longer, within=most + SHORTEST_S) < max(most, SHORTEST_S):
+            return True
+    return False
+
+
+def slow(use: Use) -> str | None:
+    """Return what a use is slow on; None where it is not.
+
+    A part that is repeated at most 300 times makes a pattern look quadratic on short texts: longer ones decide.
+    """
+    if use.longest < LONG:
+        return _slow_within(use)
+    lengths = (SHORT, SHORT * LONGER, SHORT * LONGER**2)
+    taken = []
+    for place, (shorter, longer) in enumerate(_pairs(use, *lengths[:2])):
+        took = seconds(use, longer, within=1.0)
+        if took >= SHORTEST_S and not is_linear(use, shorter, longer):
+            longest = _pairs(use, *lengths[1:])[place][1]
+            if not is_linear(use, longer, longest):
+                return f"more than linear time for {len(longest):,} characters like {longer[:40]!r}"
+        taken.append((took, place))
+    for _, place in sorted(taken, reverse=True)[:WORST]:
+        longer, longest = _pairs(use, LONG // LONGER**2, LONG)[place]
+        if not is_linear(use, longer, longest):
+            return f"more than linear time for {len(longest):,} characters like {longer[:40]!r}"
+    return None
+
+
+def _slow_within(use: Use) -> str | None:
+    """Return what a use of bounded texts takes longer on than a linear pattern takes for 1 MB."""
+    for text in dict.fromkeys(texts(use.pattern, use.longest)):
+        if all(seconds(use, text) > _words() for _ in range(ATTEMPTS)):
+            return f"longer than 1 MB of words for {len(text):,} characters like {text[:40]!r}"
+    return None
+
+
+@cache
+def _words() -> float:
+    return min(
+        seconds(Use("", re.compile(r"\w+ "), "findall"), "word " * (LONG // 5)) for _ in range(ATTEMPTS)
+    )
+
+
+def _pairs(use: Use, short: int, long: int) -> list[tuple[str, str]]:
+    return list(zip(texts(use.pattern, short), texts(use.pattern, long), strict=True))
 
 
 def _give_up(signum: int, frame: object) -> None:
     raise TimeoutError
 
 
-def slow(use: Use) -> str | None:
-    """Return what a use is slow on; None where it is not."""
-    allowed = SHORT_SECONDS * (25 if use.longest < LONG else 1)
-    taken: list[tuple[float, str]] = []
-    for length in sorted({min(one, use.longest) for one in (SHORT // 16, SHORT // 4, SHORT)}):
-        taken = []
-        for text in dict.fromkeys(texts(use.pattern, length)):
-            took = seconds(use, text)
-            if took > allowed and (took > 1 or min(took, seconds(use, text)) > allowed):
-                return f"{took:.2f} s for {len(text):,} characters like {text[:24]!r}"
-            taken.append((took, text))
-    if use.longest >= LONG:
-        for _, text in sorted(taken, reverse=True)[:2]:
-            took = seconds(use, text * (LONG // max(len(text), 1)))
-            if took > LONG_SECONDS * 0.9:
-                return f"{took:.2f} s for 1 MB of {text[:24]!r}"
-    return None
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGVTALRM, _give_up)
+    signal.signal(signal.SIGPROF, _give_up)
     known = dict(argument.split("=") for argument in sys.argv[1:])
     for one in uses({name: int(longest) for name, longest in known.items()}):
         sys.stdout.write(f"{one.place} {one.method} ")

@@ -234,13 +234,14 @@ def _refused_parameter(
 def _names(message: str, parameter: str) -> bool:
     """Return whether a message names a parameter as one, and not as a word of the prompt that it quotes."""
     name = re.escape(parameter)
-    patterns = (
-        rf"[`'\"]{name}[`'\"]",
-        rf"\b(?:parameters?|arguments?|fields?|options?|propert(?:y|ies))\W{{1,3}}{name}\b",
-        rf"\b{name} (?:parameter|argument|field|option|is|are|must|should|cannot|does|has)\b",
-        rf"(?:^|[:,] ){name}\b",
+    found = re.search(
+        rf"[`'\"]{name}[`'\"]"
+        rf"|\b(?:parameters?|arguments?|fields?|options?|propert(?:y|ies))\W{{1,3}}{name}\b"
+        rf"|\b{name} (?:parameter|argument|field|option|is|are|must|should|cannot|does|has)\b"
+        rf"|(?:^|[:,] ){name}\b",
+        message,
     )
-    return any(re.search(pattern, message) for pattern in patterns)
+    return found is not None
 
 
 def _error_of(body: str) -> dict[str, Any]:

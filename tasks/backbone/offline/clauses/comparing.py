@@ -11,6 +11,8 @@ from tasks.backbone.offline.sql.query import Expression, compare, plain, text_li
 from tasks.records import ColumnName
 
 _TAIL = r"(?: (?:the|a|an|year|years|age|of|in|that|to|\$|value|amount|date|day|month|score))*$"
+_NEAR = 500
+"""Characters before a value in which its operator is looked for."""
 _MORE = "more|greater|larger|higher|older|later|longer|bigger|heavier|taller|better|faster|farther|further"
 _LESS = "less|fewer|lower|smaller|younger|shorter|lighter|cheaper|earlier|slower|worse"
 _OPERATORS = {
@@ -51,6 +53,7 @@ def _operator(text: QuestionText, value: Value, choice: Choice) -> str:
         lead = text.between(choice.mention.start - 3, choice.mention.start)
         negated = re.search(r"not(?: have| has)?(?: the| a| an)?$", lead)
         before = ("not " if negated else "") + (text.between(choice.mention.end, value.start) or "is")
+    before = before[-_NEAR:]
     said = [op for op, words in _OPERATORS.items() if re.search(rf"(?:{words}){_TAIL}", before)]
     return said[0] if said else "="
 

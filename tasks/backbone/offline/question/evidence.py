@@ -101,8 +101,12 @@ def _with_quotes(text: str, schema: PromptSchema) -> str:
     odd = (column.name.column for column in schema.columns if re.search(r"\W|_", column.name.column))
     names = {name.replace("_", " ").lower(): f"`{name}`" for name in odd}
     for words in sorted((words for words in names if words in text.lower()), key=len, reverse=True):
-        pattern = rf"(?<![\w`\"']){re.escape(words)}(?![\w`\"'])"
-        text = re.sub(pattern, lambda found: names[found[0].lower()], text, flags=re.IGNORECASE)
+        text = re.sub(
+            rf"(?<![\w`\"']){re.escape(words)}(?![\w`\"'])",
+            lambda found: names[found[0].lower()],
+            text,
+            flags=re.IGNORECASE,
+        )
     return _BARE_TEXT.sub(r" '\1'", re.sub(r"(?<=\d)\s?%", "", text))
 
 

@@ -54,9 +54,9 @@ class QuestionText:
 
     def find(self, pattern: str) -> Iterator[Found]:
         """Yield the places of a pattern that begin and end between tokens, from left to right."""
-        plain = self.plain
+        plain, start, place = self.plain, 0, 0
         for match in re.finditer(rf"(?:(?<= )|^)(?:{pattern})(?= |$)", plain):
-            start = plain.count(" ", 0, match.start())
+            start, place = start + plain.count(" ", place, match.start()), match.start()
             yield Found(start, start + len(match[0].split()), match)
 
     def use(self, start: int, end: int) -> None:
