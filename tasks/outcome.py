@@ -83,9 +83,9 @@ class StageRecord:
         notes: what was less than ideal: fallbacks, invented names, unreadable replies.
         seconds: wall time of the stage when it ran.
         error: why it failed, "" when it did not.
-        replies: replies that it needed; one that was requested twice counts once.
-        unreadable: those of them that could not be read, at the second request either.
-        fallback: what it used in place of the result that it is for, as a clause: "nothing was linked"; "" if nothing.
+        replies: replies that it needed; a repeated request counts once.
+        unreadable: those that could not be read, even after a second request.
+        fallback: its fallback, as a clause, e.g. "nothing was linked"; "" if there was none.
         skipped: why it did not run, "" when it did.
     """
 

@@ -88,7 +88,7 @@ class LocalServer:
         )
 
     def _restart(self, port: int, environment: Mapping[str, str]) -> None:
-        """Start the server again when it was killed or stopped: each event of a task run would wait for it."""
+        """Restart the server if it was killed or stopped; otherwise each event of a task run would wait for it."""
         import psutil
 
         restarts = 0

@@ -63,7 +63,7 @@ def _no_training_questions(settings: EvaluationSettings) -> DataError:
         without += ["pipeline.dac.shots=0", "pipeline.dac.correction_shots=0"]
     return DataError(
         f"{settings.benchmark.name} has no training questions to demonstrate with. "
-        f'Do without: {" ".join(f"--set {setting}" for setting in without)}. Or write "demonstrations: false" in it.'
+        f'Turn off: {" ".join(f"--set {setting}" for setting in without)}. Or write "demonstrations: false" in it.'
     )
 
 

@@ -32,7 +32,7 @@ from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on
 log = logging.getLogger(__name__)
 
 _NOT_RESTORED = ("extension_error", "internal_error", "missing_gold")
-"""Failures of a question that cannot be restored: it is asked, and the failure is reported then."""
+"""Failures that prevent restoring a question: it is evaluated again, and the failure is reported then."""
 
 
 class MissingGold(Exception):  # noqa: N818 - a signal, not an error

@@ -104,7 +104,7 @@ def show_all(console: Console, tables: Iterable[TextTable]) -> None:
 
 
 def degradation_lines(found: Degradation) -> Iterator[str]:
-    """Yield the sentences on stages that fell back, in red where a stage had no effect at all."""
+    """Yield the sentences on degraded stages, in red if a stage had no effect."""
     colour = "red" if any(each.without_effect for each in found.stages) else "yellow"
     yield from (f"[{colour}]![/] {literal(sentence)}" for sentence in found.sentences)
 

@@ -119,7 +119,7 @@ class MeteredBackbone:
         self.notes.append(text)
 
     def fall_back(self, text: str) -> None:
-        """Record what the stage uses in place of the result that it is for, as a clause: "nothing was linked"."""
+        """Record the stage's fallback as a clause, for example "nothing was linked"."""
         self.fallback = self.fallback or text
 
     def count_restored(self, calls: Sequence[Call]) -> None:
@@ -127,7 +127,7 @@ class MeteredBackbone:
         self._guard.count(self._stage, calls)
 
     def count_unusable(self, why: str) -> None:
-        """Count the last reply as unreadable: it had the right form, and not what the stage needs."""
+        """Count the last reply as unreadable: its form was right, but the stage could not use it."""
         self.notes.append(why)
         self.unreadable += 1
 

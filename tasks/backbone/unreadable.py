@@ -1,4 +1,4 @@
-"""Stop of a run whose model writes what a stage cannot read."""
+"""Limit that stops a run whose model writes unreadable replies."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ FAILED = "failed"
 
 
 class UnreadableReplies:
-    """Counts of a run's replies by stage, which end the run when the first ones of a stage all cannot be read.
+    """Counts of a run's replies by stage; the run stops if the first replies of a stage are all unreadable.
 
     Args:
         limit: how many; 0: never.
@@ -44,7 +44,7 @@ class UnreadableReplies:
         if self._stopped_by:
             raise BackboneError(
                 f"{self._stopped_by}: none of the first {self._failed[self._stopped_by]:,} replies could be read, so "
-                "the run stopped before it paid for more. Change the form of the replies with backbone.reply "
+                "the run was stopped to avoid further cost. Change the form of the replies with backbone.reply "
                 "(json, json_with_reasoning, fenced) or backbone.response_mode (json_schema, json_object, text), or "
                 "set backbone.unreadable_limit=0 to continue regardless.",
                 transient=False,

@@ -21,7 +21,7 @@ class DegradedStage:
         stage: its name.
         questions: questions in which it ran or was skipped.
         affected: those of them with an unreadable reply, a fallback or a failure.
-        replies: replies that it needed; one that was requested twice counts once.
+        replies: replies that it needed; a repeated request counts once.
         unreadable: those of them that could not be read.
         fallbacks: questions in which it fell back or failed with readable replies.
         skipped: questions in which it did not run, because of the settings.

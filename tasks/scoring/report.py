@@ -44,7 +44,7 @@ Value = Ratio | int | float
 Difference = Literal[
     "", "missing_columns", "extra_columns", "missing_rows", "extra_rows", "row_order", "other_rows"
 ]
-"""How a result that is wrong differs from the gold's; "" for a right one, and where there is no result to compare."""
+"""How a wrong result differs from the gold's; "" for a right result, and without a result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Names of columns within one query: by their table, the same for columns that its inner joins make equal."""
+"""Resolution of column names within one query; columns that inner joins make equal have one name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Address of an endpoint, and what it is sent from the environment: the key and further headers."""
+"""Address of an endpoint, and the key and further headers that are read from the environment."""
 
 import os
 import re
@@ -41,8 +41,8 @@ class Access:
         """Read the address from the settings, and the key and headers from the environment.
 
         Raises:
-            ConfigurationError: base_url is no address of an endpoint, or holds what must not end up in logs; a
-                variable is not set, empty, or no header can hold it.
+            ConfigurationError: base_url is not a valid address or holds a secret; a variable is not set, is empty,
+                or holds a character that no header may have.
         """
         base = _checked_url(settings)
         headers = {name.lower(): _variable(settings, each) for name, each in settings.headers_env.items()}
@@ -84,8 +84,8 @@ def _checked_url(settings: BackboneSettings) -> SplitResult:
         valid = False
     if not valid or not url.isprintable() or " " in url:
         raise ConfigurationError(
-            f'Backbone "{settings.name}": base_url is no address of an endpoint. Write http:// or https://, a host, '
-            "perhaps a port up to 65535, and a path, for example http://127.0.0.1:8000/v1."
+            f'Backbone "{settings.name}": base_url is not a valid address. Write http:// or https://, a host, '
+            "optionally a port up to 65535, and a path, for example http://127.0.0.1:8000/v1."
         )
     secret = any(
         _SECRET_PARAMETER.search(name) or scrub(value) != value for name, value in parse_qsl(parts.query)
@@ -108,8 +108,8 @@ def _variable(settings: BackboneSettings, name: str) -> str:
         )
     if not (value.isascii() and value.isprintable()):
         raise ConfigurationError(
-            f'Backbone "{settings.name}" needs {what} in the environment variable {name}, and what it holds has a '
-            f"character that no {'key' if what == 'an API key' else 'header'} has, such as a curly quotation mark or "
+            f'Backbone "{settings.name}" needs {what} in the environment variable {name}, and its value has a '
+            f"character that is not allowed in {what}, such as a curly quotation mark or "
             "a line break. Set it again, without quotes."
         )
     return value

@@ -14,7 +14,7 @@ from tasks.settings.backbone import MOST_TOKENS, RESPONSE_MODES, BackboneSetting
 from tasks.wording import storable
 
 MOST_CALL_USD = 10_000.0
-"""Cost of one call above which the report of the endpoint is a mistake."""
+"""Highest cost of one call that is believed; a higher one is ignored as an error of the endpoint."""
 INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error")
 """Finish reasons of replies that the endpoint could not complete: of gateways and servers, of DeepSeek, of Z.AI."""
 
@@ -36,8 +36,8 @@ SENT_ONLY = frozenset(
         "user",
     }
 )
-"""Fields of the body that change the price, the place or the bookkeeping of a call, not the reply: tier, prompt cache,
-routing, tags of the user. They are sent and are no part of the identity of a request: changing them reuses replies."""
+"""Fields of the body that change the price, routing or accounting of a call, but not its reply. They are sent, but are
+not part of the identity of a request: replies are reused when they change."""
 
 
 class GarbledAnswerError(ValueError):
@@ -80,7 +80,7 @@ class Answer:
 
 
 def identity_of(settings: BackboneSettings) -> dict[str, Any]:
-    """Return what decides a reply: model, endpoint and sampling; not concurrency, timeouts, prices or `SENT_ONLY`.
+    """Return the settings that determine a reply: model, endpoint and sampling, without those in `SENT_ONLY`.
 
     The name is left out: two names for the same model share their cached replies. An epoch and a reasoning effort are
     in it where one is set, so that keys without one are what they always were. The reply format is left out: it is in

@@ -141,8 +141,8 @@ class OpenAIBackbone:
         error = await self._probe.failure()
         if isinstance(error, SilentError):
             said = (
-                f"it takes connections, but did not answer GET /models in {self._probe.timeout_s:g} s, before any "
-                f"request of this run. {_UP} If it is busy with requests of others, wait for them. {KEPT}"
+                f"it accepts connections, but did not answer GET /models within {self._probe.timeout_s:g} s before the "
+                f"first request. {_UP} If it is busy with requests of other users, wait for them. {KEPT}"
             )
             self._end(BackboneError(self._message(said), transient=True, fatal=True, retried=True))
         return None if error is None or self._over else self._lost(error)
@@ -176,7 +176,7 @@ class OpenAIBackbone:
         except RefusedInBodyError as error:
             return self._refusal(error.status, {}, error.body)
         except GarbledAnswerError as error:
-            hint = "If every answer is like that, check base_url: it usually ends in /v1."
+            hint = "If this happens every time, check base_url: it usually ends in /v1."
             return Refusal("garbled", self._access.clean(str(error)), hint)
 
     def _lost(self, error: Exception) -> Refusal:
@@ -196,7 +196,7 @@ class OpenAIBackbone:
             case aiohttp.ClientPayloadError():
                 return Refusal("garbled", f"the answer is cut off or damaged ({said})")
             case aiohttp.ClientResponseError():
-                return Refusal("garbled", f"the answer is no HTTP ({said})")
+                return Refusal("garbled", f"the answer is not HTTP ({said})")
             case aiohttp.ClientError() | OSError():
                 return Refusal("connection", f"connection failed ({said})", _UP)
         raise error

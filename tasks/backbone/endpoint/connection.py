@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openai._types import RequestOptions
 
 MOST_BYTES = 16 * 2**20
-"""Longest body of an answer, before and after decompression; nothing beyond it is read."""
+"""Longest body of an answer, before and after decompression."""
 _PACKED = ("gzip", "deflate")
 _ANY_HEADER = 47
 """Size of zlib's window with which it reads both formats."""
@@ -23,7 +23,7 @@ class TooLongAnswerError(ValueError):
     """Answer with a body of more than `MOST_BYTES`."""
 
     def __init__(self) -> None:
-        super().__init__(f"the answer is longer than {MOST_BYTES // 2**20} MiB, and was not read further")
+        super().__init__(f"the answer is longer than {MOST_BYTES // 2**20} MiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Connections:
         """Send one request and read its answer; redirects are not followed.
 
         Raises:
-            aiohttp.ClientError, OSError, TimeoutError: the connection failed, or the answer is cut off, no HTTP, or
+            aiohttp.ClientError, OSError, TimeoutError: the connection failed, or the answer is cut off, not HTTP, or
                 damaged.
             TooLongAnswerError: the body is too long.
         """
@@ -152,7 +152,7 @@ def _damaged(why: str) -> Exception:
 
 
 def _cause_of(error: Exception) -> BaseException:
-    """Return aiohttp's error behind one of the SDK, which takes a lost connection for a timeout."""
+    """Return aiohttp's error behind an error of the SDK, which reports a lost connection as a timeout."""
     import aiohttp
 
     cause: BaseException | None = error

@@ -54,9 +54,9 @@ MOST_SAID = 8000
 _RATE_LIMITS = frozenset({420, 429, 498})
 """Statuses of rate limits; 498 is Groq's for a tier without free capacity."""
 _PASSING = frozenset({408, 409, 424, 425, 449, 499, 503, 504, *range(520, 531)})
-"""Further statuses of failures that pass; 424 is that of a model which failed, at Amazon Bedrock and in TGI."""
+"""Further statuses of transient failures; 424: a model failed (Amazon Bedrock, TGI)."""
 _LOCATION = re.compile(r"\bloc['\"]?: ?[\[(]([^\])]{0,200})")
-"""Where a validation error of pydantic is, as JSON or as Python writes it."""
+"""Location in a validation error of pydantic, in JSON or in Python notation."""
 _REFUSED = re.compile(
     r"unsupported|not (?:supported|permitted|allowed|accepted|valid)|(?:does|do) not (?:support|accept|allow)|unknown|"
     r"unrecogni[sz]ed|unexpected|extra inputs|invalid|deprecated|must|should|only|too (?:large|small|high|low)|"
@@ -216,7 +216,7 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
 def _refused_parameter(
     error: Mapping[str, Any], said: str, sent: Iterable[str], *, words: bool
 ) -> str | None:
-    """Return which parameter an endpoint refuses: the one its error names as such, or, by its words, its message."""
+    """Return the parameter that an endpoint refuses, as its error names it, or else its message."""
     named = error.get("param")
     if isinstance(named, str) and named:
         first = re.split(r"[.\[]", named)[0]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 ALONE_S = 5.0
-"""Longest time that others wait for the first request of a kind: what takes longer is at work, and not refused."""
+"""Longest wait for the first request of a kind; one that takes longer is being answered, not refused."""
 
 
 class Pilots:
@@ -44,7 +44,7 @@ class Pilots:
 
 
 def kind_of_request(body: Mapping[str, Any]) -> str:
-    """Return what requests have in common whose parameters are the same.
+    """Return a key that is equal for requests with the same parameters.
 
     >>> kind_of_request({"messages": [], "seed": 3, "temperature": 0.0})
     '{"temperature": 0.0}'

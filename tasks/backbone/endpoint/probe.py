@@ -1,4 +1,4 @@
-"""Check that an endpoint answers at all, before it is sent the first request."""
+"""Check that an endpoint answers, before the first request is sent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ PROBE_S = 25.0
 
 
 class SilentError(Exception):
-    """Endpoint that takes connections and answers nothing."""
+    """Endpoint that accepts connections and does not answer."""
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -27,7 +27,7 @@ _CONTACTS: WeakValueDictionary[str, Contact] = WeakValueDictionary()
 
 
 class Probe:
-    """Asks an endpoint for something that costs nothing, GET /models, before the first request is sent.
+    """Sends GET /models, which costs nothing, to an endpoint before the first request.
 
     A server that works on one request at a time answers nothing else meanwhile, so the silence of an endpoint says
     something only while no request of this process can be in work there: before the first one. Once it has answered,
@@ -48,7 +48,7 @@ class Probe:
         self._asking: asyncio.Task[Exception | None] | None = None
 
     async def failure(self) -> Exception | None:
-        """Return why the endpoint cannot be sent a request; None if it has answered.
+        """Return why no request can be sent to the endpoint; None if it has answered.
 
         All callers wait for the same answer.
         """
@@ -63,7 +63,7 @@ class Probe:
         self._contact.made = True
 
     def close(self) -> None:
-        """Stop asking."""
+        """Stop the probe."""
         if self._asking is not None:
             self._asking.cancel()
 

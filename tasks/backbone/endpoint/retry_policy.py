@@ -15,9 +15,9 @@ CONNECT_S = 10.0
 """Timeout of one connection."""
 UNREACHABLE_S = 20.0
 """An endpoint that could not be reached for as long as this since the first request, and never before, ends the run.
-With the timeout of the last connection that is 30 seconds. One that takes connections is probed first (`probe`)."""
+With the timeout of the last connection that is 30 seconds. One that accepts connections is probed first (`probe`)."""
 SILENT_REQUESTS = 2
-"""An endpoint that takes connections ends the run after this many timeouts of one call, if it never answered any."""
+"""An endpoint that accepts connections ends the run after this many timeouts of one call, if it never answered any."""
 
 KEPT = "Everything answered so far is kept: run the same command again once that is fixed."
 

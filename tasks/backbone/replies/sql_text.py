@@ -62,7 +62,7 @@ _CONTINUED = re.compile(
 LONGEST_SELECT = 2000
 """Characters after a "select" in small letters within which its FROM is looked for."""
 MOST_SELECTS = 1000
-"""Words "select" that are looked at: further ones are garbage."""
+"""Most words "select" that are examined in a reply."""
 
 
 def read_sql(text: str) -> str | None:

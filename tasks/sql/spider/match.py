@@ -1,4 +1,4 @@
-"""Exact set match as the official Spider evaluator decides it, with what it treats unevenly.
+"""Exact set match as the official Spider evaluator decides it, including its inconsistencies.
 
 Values and DISTINCT are ignored, and columns joined by a foreign key are one, but not everywhere: in a query within a
 condition, DISTINCT, columns, and every order count as written; in a derived table, values too. Join conditions are not

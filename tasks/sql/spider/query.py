@@ -1,4 +1,4 @@
-"""What the official Spider evaluator keeps of a query: the structure that it compares."""
+"""Query structure that the official Spider evaluator compares."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -70,7 +70,7 @@ def _check_questions(a: StoredRun, b: StoredRun) -> None:
 
 
 def changed_databases(a: StoredRun, b: StoredRun) -> list[str]:
-    """Return the databases that both runs used, with other content."""
+    """Return the databases whose content differs between the two runs."""
     return [name for name, digest in a.run.databases.items() if b.run.databases.get(name, digest) != digest]
 
 
@@ -156,7 +156,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
         )
     degradation = find_degradation(row.outcome for row in rows)
     if degradation.affected:
-        yield f"{letter} is not the whole pipeline. {' '.join(degradation.sentences)}"
+        yield f"{letter} did not run the whole pipeline as intended. {' '.join(degradation.sentences)}"
     lost = [row for row in rows if row.outcome.mendable]
     if lost:
         yield (

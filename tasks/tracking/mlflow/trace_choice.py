@@ -29,7 +29,7 @@ class TraceChoice:
 
     @property
     def is_sample(self) -> bool:
-        """Whether scored questions are without a trace, so that shares of the traces are not those of the run."""
+        """Whether some scored questions have no trace, so that shares of the traces are not those of the run."""
         return len(self.whole) + len(self.brief) < self.scored
 
     def __str__(self) -> str:
@@ -37,13 +37,13 @@ class TraceChoice:
             return f"traces: all {self.scored} scored questions"
         shown = (
             f"traces: {self.failed_traced} of {self.failed} questions that are wrong or failed, and a sample of "
-            f"{self.sampled}, the same in every run; shares in MLflow's Traces tab are of these, not of the run"
+            f"{self.sampled}, the same in every run; shares in MLflow's Traces tab describe only these"
         )
         return f"{shown}; {len(self.brief)} others without their stages" if self.brief else shown
 
 
 def choose(report: Report, *, failed: int, sample: int, all_scored: bool = False) -> TraceChoice:
-    """Choose at most so many failed or wrong questions, the failed ones first, and a sample by the ids alone.
+    """Choose failed and wrong questions up to a limit, failed ones first, and a sample by the ids alone.
 
     Runs of the same questions so show the same sample. `all_scored`: every other scored question is traced briefly.
     """

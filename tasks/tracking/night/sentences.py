@@ -54,10 +54,13 @@ def rules(night: Night) -> list[tuple[str, str]]:
         ),
         (
             "amber: degraded",
-            f"At least {100 * gate.degraded_share:g} % of the answered questions have a stage whose replies could not "
-            "be read, or that fell back or failed: the score is that of a simpler pipeline.",
+            f"At least {100 * gate.degraded_share:g} % of the answered questions have a stage with an unreadable "
+            "reply, a fallback or a failure: the score is that of a simpler pipeline.",
         ),
-        ("no baseline yet", "There is no earlier run to compare with: this one is the next one's baseline."),
+        (
+            "no baseline yet",
+            "There is no earlier run to compare with. The next run is compared with this one.",
+        ),
         ("green", "Everything else."),
         (
             "baseline",

@@ -95,9 +95,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "seconds": "wall time of the stage when it ran",
         "error": "why it failed; NULL: it did not",
         "notes": "fallbacks, invented names, unreadable replies",
-        "replies": "replies that it needed; one that was requested twice counts once",
-        "unreadable": "those of them that could not be read, at the second request either",
-        "fallback": "what it used in place of its result; empty: nothing",
+        "replies": "replies that it needed; a repeated request counts once",
+        "unreadable": "those that could not be read, even after a second request",
+        "fallback": "its fallback, as a clause; empty: none",
         "skipped": "why it did not run; empty: it did",
     },
     "calls": {

@@ -54,7 +54,7 @@ async def failure(settings: BackboneSettings) -> BackboneError:
     ],
 )
 def test_what_is_no_address_is_refused_before_any_request(settings: BackboneSettings, url: str) -> None:
-    with pytest.raises(ConfigurationError, match="base_url is no address of an endpoint"):
+    with pytest.raises(ConfigurationError, match="base_url is not a valid address"):
         check_backbone(settings.model_copy(update={"base_url": url}))
 
 

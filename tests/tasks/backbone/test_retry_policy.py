@@ -196,7 +196,7 @@ async def test_an_endpoint_that_answers_nothing_at_all_stops_the_run_before_a_re
     assert fake_openai.requests == [] and fake_openai.probes == 1
     assert all(isinstance(one, BackboneError) and one.fatal and one.transient for one in outcomes)
     (message,) = {str(one) for one in outcomes}
-    assert "did not answer GET /models in 0.2 s" in message and "\n" not in message
+    assert "did not answer GET /models within 0.2 s" in message and "\n" not in message
 
 
 @pytest.mark.parametrize("models", [200, 401, 404, 500])
