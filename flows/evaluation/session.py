@@ -1,5 +1,6 @@
 """Resources of evaluations and re-runs: a session, the scorer, and the records in MLflow and the warehouse."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -19,6 +20,7 @@ from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
 from flows.scoring.corrections import check_corrections
 from flows.scoring.scorer import Scorable, Scorer
+from tasks.database.database import changed_on_servers
 from tasks.errors import (
     BackboneError,
     ConfigurationError,
@@ -32,9 +34,10 @@ from tasks.scoring.cost import total_cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.settings.home import Home
+from tasks.tracking.evaluation import DATABASES_CHANGED
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.summary import TaskRunCounts
-from tasks.wording import counted, money
+from tasks.wording import counted, money, shorten
 
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
@@ -129,6 +132,7 @@ class ScoredSession:
         recorded += await self.session.recorded(answers.task_runs - elsewhere)
         measured = self.preparation.settings.benchmark.efficiency
         efficiency = await self.scorer.measure_efficiency() if measured else None
+        changed = await asyncio.to_thread(self._changed_databases)
         report = self.scorer.report(
             efficiency,
             link_all=bool(self.preparation.schema_only),
@@ -138,7 +142,7 @@ class ScoredSession:
             seconds=time.monotonic() - self.started,
             prefect=TaskRunCounts(answers.task_runs, recorded),
             facts=facts,
-            tags=tags,
+            tags={**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags,
         )
         result = await self.tracking.finish(report, answers, completion)
         await show_in_prefect(self.tracking.run, result)
@@ -178,6 +182,19 @@ class ScoredSession:
             raise DatabaseUnavailableError(gone[0])
         if no_replies := [failure.message for failure in failures if failure.kind == "backbone_error"]:
             raise BackboneError(no_replies[0], transient=True)
+
+    def _changed_databases(self) -> tuple[str, ...]:
+        """Return the databases of the asked questions that changed on their server, with a note for the user."""
+        used = {question.database_id for question in self.preparation.asked}
+        changed = changed_on_servers(
+            [database for name, database in self.preparation.databases.items() if name in used]
+        )
+        if changed:
+            self.session.control.progress.note(
+                f"{counted(len(changed), 'database')} changed on the server during this run: {shorten(changed, 5)}. "
+                "The score is of no one content. Run the same command again to evaluate the new content."
+            )
+        return changed
 
     def _note_paid(self, outcomes: Iterable[Outcome]) -> str:
         """Note in the warehouse what a run without a report has paid; return it as a sentence, "" for nothing."""

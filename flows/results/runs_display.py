@@ -6,7 +6,7 @@ from typing import TextIO
 from flows.report.tables import literal, open_console, show, table
 from tasks.scoring.report import Ratio
 from tasks.settings.evaluation import labels_in_words
-from tasks.tracking.evaluation import ORACLE, REROLLED, TRANSLATED
+from tasks.tracking.evaluation import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED
 from tasks.tracking.warehouse.stored import RunHeader
 from tasks.wording import counts, percent
 
@@ -45,7 +45,7 @@ def _what(run: RunHeader) -> str:
 
 def _status(run: RunHeader) -> str:
     """Return a run's status, with the tags that exclude it from ranking."""
-    tags = [tag for tag in (ORACLE, REROLLED, TRANSLATED) if tag in run.tags]
+    tags = [tag for tag in (ORACLE, REROLLED, TRANSLATED, DATABASES_CHANGED) if tag in run.tags]
     unanswered = [f"{run.unanswered:,} unanswered"] if run.unanswered else []
     status = ", ".join([run.status, *unanswered, *tags])
     return status if status == "complete" else f"[yellow]{literal(status)}[/]"

@@ -1,6 +1,7 @@
 """A database of a benchmark: where it is, its schema, and whether its content is unchanged."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,21 @@ def require_content(location: Location, content: Content) -> None:
 def digests_of(databases: Mapping[str, Database]) -> dict[str, str]:
     """Return what identifies the content of each database, by its name; absent ones are left out."""
     return {name: database.digest for name, database in sorted(databases.items()) if database.digest}
+
+
+def changed_on_servers(databases: Iterable[Database]) -> tuple[str, ...]:
+    """Return the ids of databases on servers whose schema or row counts have changed since they were opened.
+
+    Files are checked before each query. A database that cannot be read now is left out.
+    """
+    changed = []
+    for database in databases:
+        engine = engine_of(database.location)
+        if database.digest and engine.server:
+            with suppress(CrosscheckError):
+                if engine.current_digest(database.location) != database.digest:
+                    changed.append(database.id)
+    return tuple(changed)
 
 
 def product_of(databases: Mapping[str, Database]) -> str:

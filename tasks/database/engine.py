@@ -186,6 +186,14 @@ class Engine(ABC):
             DataError: it cannot be read.
         """
 
+    def current_digest(self, location: Location) -> str:
+        """Return the digest of what is there now, read again.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        return self.digest(location)
+
     def state(self, location: Location) -> tuple[Any, ...]:
         """Return what changes when files are replaced or written; () for a server, and where there is no file."""
         return ()

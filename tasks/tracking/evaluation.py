@@ -21,6 +21,8 @@ Kind = Literal["benchmark", "backbone", "pipeline"]
 KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
 """Kinds of settings that an evaluation has."""
 REROLLED, ORACLE, TRANSLATED = "rerolled", "oracle", "gold_translated"
+DATABASES_CHANGED = "databases_changed"
+"""Tag of runs during which databases changed on their server: which."""
 """Tags of runs that must not be ranked, as flows write them."""
 GENERATED_DESCRIPTIONS = "generated_descriptions"
 """Tag of the runs whose prompts may show column descriptions that a backbone wrote: how many, which, and a digest."""

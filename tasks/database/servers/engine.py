@@ -99,6 +99,10 @@ class ServerEngine(Engine):
         """Return the fingerprint of schema and row counts, which is computed once per process."""
         return self._remembered(location)
 
+    def current_digest(self, location: Location) -> str:
+        """Return the fingerprint of schema and row counts of now."""
+        return self.fingerprint(location)
+
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, comments, keys and the first rows."""
         with self.reading(location, database_id) as connection:

@@ -7,7 +7,7 @@ from tasks.errors import ConfigurationError, did_you_mean
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison
-from tasks.tracking.evaluation import REROLLED, Unfinished
+from tasks.tracking.evaluation import DATABASES_CHANGED, REROLLED, Unfinished
 from tasks.tracking.warehouse.stored import StoredRun
 from tasks.wording import counted, shorten
 
@@ -154,6 +154,8 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
             f"{letter} is re-rolled: some questions were asked again after their answers were judged, which tends to "
             "raise its score. It is no fair match for a run that had one try."
         )
+    if changed := stored.run.tags.get(DATABASES_CHANGED):
+        yield f"Databases changed on the server while {letter} was running: {changed}. Its score is of no one content."
     degradation = find_degradation(row.outcome for row in rows)
     if degradation.affected:
         yield f"{letter} did not run the whole pipeline as intended. {' '.join(degradation.sentences)}"

@@ -13,7 +13,7 @@ from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.scoring.trend import Trend, trend_of
 from tasks.settings.night import Gate
 from tasks.tracking.comparison.comparability import common_rule
-from tasks.tracking.evaluation import NIGHT, ORACLE, REROLLED
+from tasks.tracking.evaluation import DATABASES_CHANGED, NIGHT, ORACLE, REROLLED
 from tasks.tracking.night.entry import Entry, Past
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
@@ -212,7 +212,8 @@ def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
     rerun = {run.tags.get("parent_run_id") for run in runs}
     ranked: dict[str, RunHeader] = {}
     for run in _earlier(current, runs):
-        if run.rule == current.rule and run.run_id not in rerun and not {REROLLED, ORACLE} & run.tags.keys():
+        unfit = {REROLLED, ORACLE, DATABASES_CHANGED} & run.tags.keys()
+        if run.rule == current.rule and run.run_id not in rerun and not unfit:
             ranked.setdefault(run.tags.get(NIGHT, run.run_id), run)
     alike = [current, *ranked.values()]
     return tuple(
