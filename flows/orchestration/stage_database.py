@@ -89,11 +89,11 @@ class StageDatabase:
         except sqlite3.Error as error:
             self._begin_anew(error)
             return None
-        if row and row[1] < time.time() - DAY_S:
-            self._used.add(key)
         try:
+            if row and row[1] < time.time() - DAY_S:
+                self._used.add(key)
             result = json.loads(row[0]) if row else None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             log.warning("%s in %s is damaged and is computed again: %s", key, self.path, error)
             return None
         return result if isinstance(result, dict) and "value" in result else None

@@ -165,6 +165,9 @@ class VerdictCache:
             return None
         if row is None:
             return None
+        if not isinstance(row[1], int):
+            log.warning("A verdict in %s is damaged and is computed again.", self.path)
+            return None
         if row[1] < _today():
             self._used.add(digest)
         return str(row[0])

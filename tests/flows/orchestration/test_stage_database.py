@@ -69,3 +69,12 @@ async def test_a_damaged_file_that_cannot_be_renamed_is_one_message(
     with pytest.raises(StoreError, match=r"cannot be used: .*No such file"):
         await two[0].write("s/1", {"value": 1})
     moved.rename(path.parent)
+
+
+@pytest.mark.parametrize("column", ["made_at", "content"])
+async def test_a_row_with_values_of_another_type_counts_as_missing(path: Path, column: str) -> None:
+    with closing(StageDatabase(path)) as results:
+        await results.write("s/1", {"value": 1})
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute(f"UPDATE result SET {column} = x'80049500'")
+        assert await results.read("s/1") is None
