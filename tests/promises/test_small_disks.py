@@ -151,6 +151,7 @@ def test_a_folder_that_may_not_be_written_any_more_ends_the_run(
     home = tmp_path / "home"
     shutil.copytree(built_demo, home)
     line = served(home, prefect_server)
+    assert line.run("evaluate", "--limit", "1").code == 0  # so that MLflow's database is there
     # Root may write everything, unless it gives up that right.
     without = (
         ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override") if os.geteuid() == 0 else ()
