@@ -87,7 +87,7 @@ class TaskRuns:
 
 
 class HeldCall:
-    """A call that a task run holds: a context manager, entered anew for each time that the call runs.
+    """A call that a task run holds: a context manager, entered each time that the call runs.
 
     Entering waits until the task run has begun, and before a repetition for the pause. Leaving suppresses an error
     after which the call runs again.

@@ -74,7 +74,7 @@ class Trail:
 
     Attributes:
         question: the question.
-        store: persisted results, which are restored; None runs every stage anew.
+        store: persisted results, which are restored; None runs every stage.
         task_runs: Prefect's task runs, which hold the calls of stages and persist their results; None runs stages
             without Prefect (for a single interactive question).
         only_restores: whether persisted results are all that is taken, and the first miss raises NotCached.

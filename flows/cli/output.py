@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -61,13 +62,17 @@ def write_text(text: str, file: Path, option: str, what: str, *, make_folder: bo
     """Write a text to the file that an option names; what UTF-8 cannot hold becomes "?".
 
     Raises:
-        ConfigurationError: the file cannot be written.
+        ConfigurationError: the file cannot be written; a new one is removed.
     """
+    existed = file.exists()
     try:
         if make_folder:
             file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
+        if not existed:
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
         raise ConfigurationError(
             f"{option} {file}: the {what} cannot be written: {error.strerror}. Name a file in a folder that exists."
         ) from error

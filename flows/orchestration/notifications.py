@@ -10,6 +10,7 @@ nightly run creates comes too late for a first run that is late, or whose proces
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from datetime import timedelta
 
 from flows.orchestration.crashed_runs import TAG
@@ -94,6 +95,7 @@ async def notify_of_nights() -> None:
     from prefect.events.actions import CallWebhook
     from prefect.events.schemas.automations import EventTrigger, Posture
     from prefect.events.schemas.events import ResourceSpecification
+    from prefect.exceptions import ObjectNotFound
     from pydantic import SecretStr
 
     block = await Webhook(method="POST", url=SecretStr(url)).save(BLOCK, overwrite=True)
@@ -114,6 +116,11 @@ async def notify_of_nights() -> None:
     )
     call = CallWebhook(block_document_id=block, payload=TEXT)
     await Automation(name=NAME, trigger=trigger, actions=[call]).acreate()
+    async with get_client() as client:  # another process may have created one at the same time
+        _, *others = sorted(await client.read_automations_by_name(NAME), key=lambda each: each.id)
+        for other in others:
+            with suppress(ObjectNotFound):
+                await client.delete_automation(other.id)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class StageDatabase:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, creating it when missing; rename a damaged one and begin anew.
+        """Open the file, creating it when missing; rename a damaged one and create a new one.
 
         Raises:
             ConfigurationError: it cannot be opened or written, or is of a newer layout.
@@ -87,7 +87,7 @@ class StageDatabase:
             with closing(self._connection.execute(_GET, (key,))) as found:
                 row = found.fetchone()
         except sqlite3.Error as error:
-            self._begin_anew(error)
+            self._replace(error)
             return None
         try:
             if row and row[1] < time.time() - DAY_S:
@@ -109,7 +109,7 @@ class StageDatabase:
         try:
             self._connection.execute(_PUT, row).close()
         except sqlite3.Error as error:
-            self._begin_anew(error)
+            self._replace(error)
             with self._usable():
                 self._connection.execute(_PUT, row).close()
 
@@ -123,7 +123,7 @@ class StageDatabase:
             log.warning("%s does not note which results were used: %s", self.path, error)
         self._connection.close()
 
-    def _begin_anew(self, error: sqlite3.Error) -> None:
+    def _replace(self, error: sqlite3.Error) -> None:
         """Open a new file in place of one whose damage shows only now.
 
         Raises:

@@ -19,7 +19,7 @@ FORMAT = 1
 class VectorCache:
     """One `.npy` file per list of texts and encoder: float32, one row per text.
 
-    A file that is cut or damaged counts as absent, and is written anew.
+    A file that is cut or damaged counts as absent, and is written again.
     """
 
     def __init__(self, folder: Path, encoder_identity: str) -> None:

@@ -24,7 +24,7 @@ class BackboneKind:
             ConfigurationError.
         paid: whether replies cost money or time: they are then kept in the reply cache.
         replays: whether it answers from a recording.
-        samples: whether it can answer a request anew at a temperature above 0.
+        samples: whether it can answer a request again at a temperature above 0.
     """
 
     make: Callable[[Any], Backbone]

@@ -33,7 +33,7 @@ Kind = Literal["integer", "real", "boolean", "date", "timestamp", "text", "blob"
 Invalid = Literal["text", "null"]
 
 VERSION = 2
-"""Raised when databases have to be loaded anew, because a rule of this module or of a target has changed."""
+"""Raised when databases have to be loaded again, because a rule of this module or of a target has changed."""
 AT_ONCE = 60
 """Columns that one query looks at: SQLite allows 2000 expressions."""
 # the year as an expression: a column declared as DATE would be compared with a number

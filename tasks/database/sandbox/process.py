@@ -26,7 +26,7 @@ those in which what the worker sent meanwhile is received."""
 
 OUTSIDE = frozenset({-9, -15, -2, -1, -3})
 """Exit codes for SIGKILL, SIGTERM, SIGINT, SIGHUP and SIGQUIT, which no SQL causes: the system ends a process when
-memory is short, or somebody does."""
+memory is short, or another process does."""
 
 ROOT = Path(__file__).resolve().parents[3]
 INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")

@@ -29,7 +29,7 @@ CANCEL_AFTER_S = 0.1
 TOO_LARGE = frozenset({"53200", "53400", "54000"})
 """Out of memory, beyond `temp_file_limit`, a value that is too large."""
 CANCELLED = "57014"
-"""By its deadline, or by somebody."""
+"""By its deadline, or by another session."""
 EARLY_S = 0.05
 """Seconds before its deadline from which on a cancelled query may have met it."""
 _LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Damaged SQLite files whose content can be made anew: recognised, renamed, and said."""
+"""Damaged SQLite files whose content can be made again: recognised, renamed and reported."""
 
 import fcntl
 import logging

@@ -5,7 +5,6 @@ is copied into the cache folder, and every later working folder begins with that
 """
 
 import logging
-import shutil
 import sqlite3
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -35,21 +34,22 @@ class Template:
         return platformdirs.user_cache_path("crosscheck") / f"{self.library}-{version(self.library)}.sqlite"
 
     def copy(self, database: Path) -> bool:
-        """Copy it to a new file and return whether there is one; a damaged template is removed."""
+        """Copy it to a new file and return whether there is one; a damaged template is removed.
+
+        Raises:
+            OSError: the new file cannot be written.
+        """
         try:
-            shutil.copyfile(self.file, database)
-            with closing(sqlite3.connect(database)) as connection:
-                whole = bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
-        except FileNotFoundError:
+            content = self.file.read_bytes()
+        except OSError:
             return False
-        except (OSError, sqlite3.Error):
-            whole = False
-        if not whole:
-            log.warning("%s cannot be used and is made again", self.file)
-            database.unlink(missing_ok=True)
+        if not _is_whole(content):
+            log.warning("%s is damaged and is made again", self.file)
             with suppress(OSError):
                 self.file.unlink()
-        return whole
+            return False
+        database.write_bytes(content)
+        return True
 
     def keep(self, database: Path) -> None:
         """Keep a new database that has no content yet; where the cache folder cannot be written, none is kept."""
@@ -62,3 +62,13 @@ class Template:
                 source.backup(target)
         except (OSError, sqlite3.Error) as error:
             log.info("no template of %s's database is kept: %s", self.library, error)
+
+
+def _is_whole(content: bytes) -> bool:
+    without_wal = content[:18] + b"\x01\x01" + content[20:]  # in memory there is no write-ahead log
+    try:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.deserialize(without_wal)
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    except sqlite3.Error:
+        return False

@@ -81,7 +81,7 @@ class VerdictCache:
     """
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
-        """Open the file, creating it and its folder when missing; rename a damaged one and begin anew.
+        """Open the file, creating it and its folder when missing; rename a damaged one and create a new one.
 
         `limits` are those of the pool that executes.
 

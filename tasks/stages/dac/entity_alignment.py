@@ -41,8 +41,8 @@ class Resolved:
 def resolve_given(question: str, given: Iterable[Given], shown: Schema, full: Schema) -> Resolved:
     """Put a list's items at the question's own tokens, by their longest common subsequence.
 
-    Models leave tokens out, write several as one, or spell them anew: what is not in the question is left out, in
-    its order, and what is left out stays unlinked.
+    Models leave tokens out, write several as one, or spell them differently: what is not in the question is left
+    out, in its order, and what is left out stays unlinked.
 
     Args:
         question: the question.
