@@ -146,7 +146,8 @@ def _no_room() -> str:
     from tasks.settings.home import find_home
 
     try:
-        return Folder(find_home(make=False).path).problem(LEAST)
+        path = find_home(make=False).path
+        return Folder(path).problem(LEAST) if path.is_dir() else ""
     except (OSError, CrosscheckError):
         return ""
 

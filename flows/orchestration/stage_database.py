@@ -143,7 +143,7 @@ class StageDatabase:
             yield
         except (OSError, sqlite3.Error) as error:
             raise StoreError(
-                f"The results of stages in {self.path} cannot be used: {error}. Nothing more is asked. When the "
+                f"The results of stages in {self.path} cannot be used: {error}. No further request is sent. When the "
                 "disk has room and the file can be written, the same command continues; replies that were paid for "
                 "are kept."
             ) from error

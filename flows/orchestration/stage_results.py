@@ -225,7 +225,7 @@ def is_absence(error: Exception) -> bool:
 
 def _unreachable(name: str, done: str, error: Exception) -> StoreError:
     return StoreError(
-        f"The results of stages in {name} cannot be {done}: {_said(error)}. Nothing more is asked, since it may "
+        f"The results of stages in {name} cannot be {done}: {_said(error)}. No further request is sent, since it may "
         "have been paid for already. When the storage answers again, the same command continues."
     )
 

@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_SERVER_CORS_ALLOWED_ORIGINS, temporary_sett
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from flows.orchestration.empty_database import create_database
+from flows.orchestration.empty_database import migrate
 from flows.runtime.browsers import prefect_app
 from tasks.settings.home import Home
 from tests.support.prefect_home import Served, prefect_api, prefect_home
@@ -60,7 +60,7 @@ def test_programs_and_own_pages_are_answered(prefect_api: Served) -> None:
 
 async def test_the_servers_own_requests_are_answered(prefect_home: Home) -> None:
     """Those of its automations: they call a webhook, and mark a flow run as crashed."""
-    create_database(prefect_home.prefect / "prefect.db")
+    await asyncio.to_thread(migrate, prefect_home.prefect / "prefect.db")
     with temporary_settings({PREFECT_SERVER_CORS_ALLOWED_ORIGINS: "http://127.0.0.1:4200"}):
         prefect_app()
         async with OrchestrationClient() as client:
