@@ -22,6 +22,8 @@ from tasks.settings.load import load_pipeline_settings
 from tasks.stages.replies import LinkReply, SqlReply
 from tests.support.command_line import ROOT, CommandLine, Ran, built_demo, crosscheck, prefect_server
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["built_demo", "crosscheck", "prefect_server"]
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

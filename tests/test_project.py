@@ -12,6 +12,7 @@ from tests.changed import tests_of as chosen
 from tests.support.command_line import ROOT
 
 
+@pytest.mark.slow
 def test_the_site_builds_from_the_pages_and_has_the_python_interface(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
@@ -27,6 +28,7 @@ def test_the_site_builds_from_the_pages_and_has_the_python_interface(tmp_path: P
     assert "Crosscheck.evaluate" in reference
 
 
+@pytest.mark.slow
 def test_no_page_of_the_site_loads_anything_from_another_host(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "-q", "--site-dir", str(tmp_path)], cwd=ROOT, check=True

@@ -170,6 +170,7 @@ def cases() -> Iterator[Case]:
     yield Case("empty", ("answer", " ", "--database", "text.sqlite"), {"text.sqlite": ""})
 
 
+@pytest.mark.slow
 @pytest.mark.promise("input")
 def test_whatever_is_wrong_with_the_input_is_said_in_one_message(
     tmp_path: Path, built_demo: Path, count: Count, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,8 @@ from tests.support.death import LOGGING, Deaths, moment, same
 from tests.support.fake_openai import FakeOpenAI, error
 from tests.support.killed import Series, evaluate_with_failures, kinds
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["backbone_file", "model"]
 
 ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,), (SIGINT, SIGINT))

@@ -23,6 +23,8 @@ from tests.support.unchanged import verify_unchanged
 from tests.tasks.database.conftest import CONTENT, build_database
 from tests.tasks.sql.test_sql_limits import FUNCTIONS
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["build_database"]
 
 TIMEOUT_S = 0.15

@@ -36,6 +36,8 @@ from tests.support.disk import Disk, disk
 from tests.support.fake_openai import FakeOpenAI, error
 from tests.tasks.tracking.samples import make_report, make_run
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["disk"]
 
 OWN = [store for store in STORES if store.file != "prefect.db"]

@@ -18,6 +18,8 @@ from tests.support.fake_openai import FakeOpenAI
 from tests.support.hostile import statements, written_out
 from tests.tasks.database.conftest import CONTENT
 
+pytestmark = pytest.mark.slow
+
 EVERY = 4
 """Of the corpus, every fourth statement; `test_hostile_sql.py` executes, scores and parses all."""
 ANSWERED = 4

@@ -8,12 +8,16 @@ import time
 from pathlib import Path
 from signal import SIGINT
 
+import pytest
+
 from tasks.backbone.offline.clauses import comparing
 from tasks.backbone.replies.sql_text import LONGEST_SELECT
 from tests.flows.conftest import backbone_file, model
 from tests.support.command_line import CommandLine, end
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.patterns import Use, _give_up, is_linear
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["backbone_file", "model"]
 

@@ -11,6 +11,8 @@ from tasks.tracking.warehouse.views import query
 from tests.support.counting import Count
 from tests.tasks.tracking.samples import make_report, make_run
 
+pytestmark = pytest.mark.slow
+
 ATTACKS = Path(__file__).with_name("query_attacks.txt")
 SECRET = "a line that only the file beside the warehouse has"
 

@@ -14,6 +14,8 @@ from tests.support.contents import contents
 from tests.support.counting import Count
 from tests.support.fake_openai import FakeOpenAI, error
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["backbone_file", "model"]
 
 CANARY = "canary-7c1e5a0b-key"

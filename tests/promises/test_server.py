@@ -40,6 +40,8 @@ from tests.support.fake_openai import (
     server_error,
 )  # fmt: skip
 
+pytestmark = pytest.mark.slow
+
 CALLS = 4
 PER_STREAM = 8
 QUESTIONS, PER_RUN, MOST_CALLS = 4, 16, 40

@@ -18,6 +18,8 @@ from tests.support.command_line import CommandLine, finish, served
 from tests.support.disk import Disk, ext4, mounted
 from tests.support.fake_openai import FakeOpenAI
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["backbone_file", "model"]
 
 TOO_SMALL = (256, 2048, 3600, 8800, 9600, 10240, 10900, 11600, 14000, 20000)

@@ -35,6 +35,8 @@ from tests.support.counting import Count
 from tests.tasks.tracking.comparison_samples import two_runs
 from tests.tasks.tracking.night_samples import a_night
 
+pytestmark = pytest.mark.slow
+
 REPLIES = 40
 IDENTITY = {"model": "m"}
 

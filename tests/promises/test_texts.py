@@ -50,6 +50,8 @@ from tests.tasks.tracking.night_samples import a_night, keep
 from tests.tasks.tracking.page_parts import EVIL, Page
 from tests.tasks.tracking.samples import report_of
 
+pytestmark = pytest.mark.slow
+
 TEXTS = (
     "half \ud800 of a pair",
     "\udfff",

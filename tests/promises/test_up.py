@@ -18,6 +18,8 @@ from tests.support.command_line import ROOT, wait_until
 from tests.support.counting import Count
 from tests.support.ports import free_ports
 
+pytestmark = pytest.mark.slow
+
 SLEEPS = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a'), flush=True); time.sleep(3600)"
 PROGRAM = """
 import os, pathlib, sys

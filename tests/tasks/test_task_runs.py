@@ -87,6 +87,7 @@ def failing(times: int, *, transient: bool = True) -> Callable[[], Awaitable[str
     return answer
 
 
+@pytest.mark.slow
 async def test_calls_that_come_while_prefect_is_busy_share_a_task_run_and_none_waits_for_another(
     prefect_home: Home,
 ) -> None:
@@ -169,6 +170,7 @@ async def test_a_failed_call_runs_again_while_another_still_runs(prefect_home: H
     assert run.run_count == 1 and run.state is not None and run.state.is_completed()
 
 
+@pytest.mark.slow
 async def test_a_caller_that_is_cancelled_stops_its_own_call_only(prefect_home: Home) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 

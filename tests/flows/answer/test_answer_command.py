@@ -46,6 +46,7 @@ def digest(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_it_prints_the_sql_and_its_result_and_leaves_the_database_alone(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, harbour: Path
 ) -> None:
@@ -205,6 +206,7 @@ def test_a_backbone_that_says_no_exits_with_2_where_a_setting_is_wrong_and_3_whe
         assert "Traceback" not in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_a_result_wider_than_the_terminal_is_shown_a_value_to_a_line_and_never_obeyed(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, harbour: Path
 ) -> None:

@@ -38,6 +38,7 @@ def prefect_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("PREFECT_")}
 
 
+@pytest.mark.slow
 async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) -> None:
     assert asyncio.get_running_loop()
     before = prefect_variables()

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 IMPORTING = """
 import gc
@@ -48,6 +50,7 @@ def test_a_users_program_searches_as_always() -> None:
     assert printed("") == ["True", "False", "found"]
 
 
+@pytest.mark.slow
 def test_mlflow_is_imported_without_a_search_in_a_command() -> None:
     code = (
         "import gc, threading\n"

@@ -205,6 +205,7 @@ def query(team: Composed, service: str, variable: str, sql: str) -> list[tuple[o
 
 @pytest.mark.slow
 class TestATeam:
+    @pytest.mark.slow
     def test_the_nights_are_deployed_to_the_pool_of_the_worker(self, team: Composed) -> None:
         (pool,) = query(
             team, "prefect", "PREFECT_SERVER_DATABASE_CONNECTION_URL", "SELECT name, type FROM work_pool"
@@ -228,6 +229,7 @@ class TestATeam:
         )
         assert found["experiments"]
 
+    @pytest.mark.slow
     def test_a_night_fires_by_its_schedule_and_its_run_is_in_mlflow(self, team: Composed) -> None:
         api = team.environment("worker")["PREFECT_API_URL"]
         found = fired(api, "nightly/nightly", {"matrix": {"pipelines": ["zero-shot"], "limit": 3}})

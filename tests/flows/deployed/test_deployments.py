@@ -77,6 +77,7 @@ def run(deployment: dict, parameters: dict, environment: dict[str, str]) -> dict
     return found["run"]
 
 
+@pytest.mark.slow
 def test_every_deployment_of_the_file_is_there_and_goes_to_the_pool_of_crosscheck_up(deployed: dict) -> None:
     written = yaml.safe_load(FILE.read_text(encoding="utf-8"))["deployments"]
     assert set(deployed) == {entry["name"] for entry in written}
@@ -115,6 +116,7 @@ def test_a_name_that_is_not_offered_is_refused_before_anything_runs(
     assert refused.value.response.status_code in (409, 422)
 
 
+@pytest.mark.slow
 def test_a_worker_evaluates_by_names_and_persists_stages_where_the_variable_says(
     deployed: dict, environment: dict[str, str], worker: None
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_worker_evaluates_by_names_and_persists_stages_where_the_variable_says
     assert len(shell.run("runs", "--json").json["runs"]) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_runs_a_night_which_says_what_it_found(
     deployed: dict, environment: dict[str, str], worker: None
 ) -> None:

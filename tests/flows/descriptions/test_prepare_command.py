@@ -10,6 +10,8 @@ from tests.support.command_line import CommandLine, end, wait_until
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.own_benchmark import OwnBenchmark
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "http://127.0.0.1:9/v1"
 """Where nobody listens."""
 LIST = re.compile(r"### Columns to describe\n(.+)")

@@ -16,6 +16,8 @@ from tests.support.fake_openai import FakeOpenAI
 from tests.support.kept_results import kept_results, replace_result
 from tests.support.schedule import ask
 
+pytestmark = pytest.mark.slow
+
 SLOWLY = ("--set", "backbone.concurrency=2", "--set", "backbone.retries=0")
 RSL = ("--pipeline", "rsl-sql")
 

@@ -8,6 +8,8 @@ from mlflow import MlflowClient
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import Behaviour, FakeOpenAI
 
+pytestmark = pytest.mark.slow
+
 FOUR = ("--pipeline", "few-shot", "--limit", "4")
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 200}}
 

@@ -9,6 +9,8 @@ from tests.support.command_line import CommandLine
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.own_benchmark import OwnBenchmark
 
+pytestmark = pytest.mark.slow
+
 PIPELINES = ("rsl-sql", "dac", "sea-sql")
 
 

@@ -3,10 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.flows.conftest import Ran, backbone_file, model
 from tests.support import postgres
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["backbone_file", "model"]
 

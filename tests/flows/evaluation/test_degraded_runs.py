@@ -3,11 +3,14 @@
 import json
 
 import duckdb
+import pytest
 from mlflow import MlflowClient
 
 from tests.flows.conftest import answer_as_offline, only_sql
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
+
+pytestmark = pytest.mark.slow
 
 UNREAD = ("forward_link", "augmentation_elements", "augmentation_keywords", "augmentation_conditions")
 FOUR = ("--pipeline", "rsl-sql", "--limit", "4")

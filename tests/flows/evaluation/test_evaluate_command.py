@@ -61,6 +61,7 @@ def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.Te
     return Opened(ran, line.home, file)
 
 
+@pytest.mark.slow
 def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_standard_error(
     evaluated: Opened,
 ) -> None:
@@ -82,6 +83,7 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
     assert_no_traceback(ran)
 
 
+@pytest.mark.slow
 def test_a_second_identical_run_makes_no_call_and_finds_the_same(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -104,6 +106,7 @@ def test_a_second_identical_run_makes_no_call_and_finds_the_same(
     assert first["cost_usd"] > 0
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_mends_it(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, prefect_server: str
 ) -> None:
@@ -139,6 +142,7 @@ def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_men
     assert again == []
 
 
+@pytest.mark.slow
 def test_an_exhausted_quota_stops_the_run_keeps_what_was_answered_and_says_so(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -159,6 +163,7 @@ def test_an_exhausted_quota_stops_the_run_keeps_what_was_answered_and_says_so(
     assert_no_traceback(ran)
 
 
+@pytest.mark.slow
 def test_a_refused_key_is_one_message_and_no_score(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -170,6 +175,7 @@ def test_a_refused_key_is_one_message_and_no_score(
     assert_no_traceback(ran)
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_the_same_command_continues_and_no_answered_call_is_repeated(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -187,6 +193,7 @@ def test_after_ctrl_c_the_same_command_continues_and_no_answered_call_is_repeate
     assert max(bodies(model).values()) == 1
 
 
+@pytest.mark.slow
 def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -200,6 +207,7 @@ def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
     assert ran.json["calls"] == 70
 
 
+@pytest.mark.slow
 def test_a_passing_server_error_is_retried_and_paid_once(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.command_line import CommandLine
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_evaluation_says_what_lies_behind_its_score_and_keeps_its_verdicts(
     crosscheck: CommandLine, built_demo: Path

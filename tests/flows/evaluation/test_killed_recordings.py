@@ -12,6 +12,8 @@ from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.command_line import CommandLine, end, wait_until
 from tests.support.fake_openai import Body, FakeOpenAI
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:

@@ -12,6 +12,8 @@ from mlflow.entities import Trace
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
 
+pytestmark = pytest.mark.slow
+
 
 def traces_of(run: dict[str, Any]) -> dict[str, Trace]:
     client = MlflowClient(run["mlflow"]["tracking_uri"])

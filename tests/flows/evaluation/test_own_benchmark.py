@@ -48,6 +48,7 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_the_benchmarks_rule(
     crosscheck: CommandLine, own_benchmark: OwnBenchmark
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_th
     assert again.json["ex"]["rule"] == "strict"
 
 
+@pytest.mark.slow
 def test_a_question_without_gold_fails_alone_where_parts_of_the_gold_are_given(
     crosscheck: CommandLine, own_benchmark: OwnBenchmark
 ) -> None:
@@ -116,6 +118,7 @@ def test_without_any_database_there_is_one_message_that_says_where_they_would_be
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.slow
 def test_a_home_with_blanks_and_umlauts_works_without_home_and_in_the_c_locale(
     crosscheck: CommandLine, own_benchmark: OwnBenchmark, tmp_path: Path
 ) -> None:
@@ -175,6 +178,7 @@ def test_a_home_whose_name_a_database_would_misread_is_refused(tmp_path: Path, n
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.slow
 def test_two_evaluations_that_begin_at_once_in_an_empty_working_folder_both_finish(
     crosscheck: CommandLine, own_benchmark: OwnBenchmark
 ) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.command_line import CommandLine
 
+pytestmark = pytest.mark.slow
+
 PIPELINES = '''
 from flows.pipelines.baselines import few_shot
 from flows.pipelines.context import Context

@@ -9,6 +9,8 @@ from tests.support.command_line import CommandLine, finish, start_module
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.frames import counted
 
+pytestmark = pytest.mark.slow
+
 MOST = 20
 
 

@@ -45,6 +45,7 @@ def kept_summaries(demo: CommandLine, ran: Ran) -> list[Any]:
     return [stored.get("replay"), logged.get("replay")]
 
 
+@pytest.mark.slow
 def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
     assert again.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free", [False, True])
 def test_a_replay_asks_no_eliminator(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path, free: bool
@@ -114,6 +116,7 @@ def test_a_replay_asks_no_eliminator(
         assert [step["2_bias_elimination"] for step in steps] == ["SELECT 42"] * 2
 
 
+@pytest.mark.slow
 def test_a_reply_that_is_missing_fails_its_question_alone_and_a_changed_prompt_is_said(
     demo: CommandLine, tmp_path: Path
 ) -> None:
@@ -186,6 +189,7 @@ def test_a_recording_is_not_replaced_by_its_own_replay(tmp_path: Path) -> None:
         check_record(evaluation_settings(choice), ())
 
 
+@pytest.mark.slow
 def test_a_recording_is_completed_by_its_own_evaluation_and_kept_from_any_other(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
 ) -> None:
@@ -211,6 +215,7 @@ def refuses_to_replace(path: Path, demo: CommandLine, model: FakeOpenAI, *comman
     assert path.read_bytes() == before and len(model.requests) == asked
 
 
+@pytest.mark.slow
 def test_without_a_database_the_stages_that_execute_nothing_run_and_linking_counts_them(
     crosscheck: CommandLine, shared_data: Path, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_pairs_are_what_the_eliminator_sees_and_what_it_should_say(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +96,7 @@ def test_pairs_are_what_the_eliminator_sees_and_what_it_should_say(
     assert refused.code == 2 and "ask what the eliminator was trained on" in refused.err
 
 
+@pytest.mark.slow
 def test_one_command_makes_pairs_from_several_benchmarks(
     demo: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +169,7 @@ def test_what_is_wrong_is_said_in_words(
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.slow
 def test_training_is_logged_to_mlflow_and_the_adapter_is_judged(
     tiny_model: Path, built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def suggest(runs: Mapping[str, str], names: str, *more: str) -> Any:
     return ran.json
 
 
+@pytest.mark.slow
 def test_where_all_or_some_agree_is_listed_with_both_results(runs: Mapping[str, str]) -> None:
     every = suggest(runs, "abc")
     assert [each["question_id"] for each in every["suggestions"]] == ["1"]

@@ -157,6 +157,7 @@ def test_the_demo_has_no_faults(built_demo: Path, home: Path) -> None:
     assert found["counts"]["rows"] == found["golds"] > 100
 
 
+@pytest.mark.slow
 def test_spiders_training_golds_are_as_they_are_known_to_be(shared_data: Path) -> None:
     found = run(
         "verify-gold", "--benchmark", "spider-dev", "--split", "train", "--data", str(shared_data), "--json"

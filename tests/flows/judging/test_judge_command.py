@@ -56,6 +56,7 @@ def judged(
     return Judged(ran.json["run_id"], ran.json["mlflow"], str(backbone))
 
 
+@pytest.mark.slow
 def test_opinions_are_a_column_of_their_own_with_agreement_and_cost(
     judged: Judged, fake_openai: FakeOpenAI
 ) -> None:
@@ -86,6 +87,7 @@ def test_opinions_are_a_column_of_their_own_with_agreement_and_cost(
     assert again["ex_right"] == {"model_right": 3, "model_wrong": 0}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake_openai: FakeOpenAI) -> None:
     name, plain = judged.run_id, fake_openai.answer
     assert plain is not None
@@ -110,6 +112,7 @@ def test_a_refused_key_is_asked_once_and_is_bad_input(judged: Judged, fake_opena
     assert len(fake_openai.requests) == 1
 
 
+@pytest.mark.slow
 def test_every_answer_without_an_opinion_is_counted_and_an_unreadable_reply_is_not_bought_twice(
     judged: Judged, fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:

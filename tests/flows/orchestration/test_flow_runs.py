@@ -13,6 +13,8 @@ from flows.orchestration.flow_runs import FlowRunState, cancel_launched_by, laun
 from tasks.settings.home import Home
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["prefect_api", "prefect_home"]
 
 MANY = 205

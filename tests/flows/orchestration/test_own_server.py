@@ -12,6 +12,8 @@ from flows.orchestration.server import LocalServer
 from tasks.settings.home import Home
 from tests.support.command_line import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_it_is_started_again_at_the_same_address(

@@ -15,6 +15,8 @@ from flows.orchestration.task_runs import RecorderBackpressure
 from tasks.settings.home import Home
 from tests.support.prefect_home import prefect_api, prefect_home
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["prefect_api", "prefect_home"]
 
 PATIENCE_S = 1.5

@@ -86,6 +86,7 @@ async def answer(home: Home, question: Question = QUESTION) -> tuple[str, Trail]
     return await in_flow(work)
 
 
+@pytest.mark.slow
 async def test_what_one_machine_persisted_another_restores(
     far: Network, prefect_home: Home, tmp_path: Path
 ) -> None:
@@ -312,6 +313,7 @@ async def test_a_block_that_is_saved_in_prefect_is_used(
     assert FarFileSystem().exists(f"far://other/folder/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_a_storage_that_prefects_server_has_for_everybody_is_read_too(
     server_default: None, network: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,6 +385,7 @@ def test_a_block_that_another_process_saves_at_the_same_time_is_used(
     assert os.environ[BLOCK].startswith("crosscheck-stages/stages-")
 
 
+@pytest.mark.slow
 def test_processes_that_name_one_url_at_the_same_time_save_one_block(prefect_home: Home) -> None:
     code = (
         "import os, sys, pathlib\n"

@@ -42,6 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("ablations")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pipeline", "settings"), ROWS, ids=lambda one: one if isinstance(one, str) else " ".join(one)
 )

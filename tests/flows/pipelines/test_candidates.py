@@ -142,6 +142,7 @@ def n(count: int) -> str:
     return f"pipeline.candidates.n={count}"
 
 
+@pytest.mark.slow
 async def test_eight_after_four_asks_for_four_and_the_first_is_what_one_run_gave(
     settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
 ) -> None:
@@ -162,6 +163,7 @@ async def test_eight_after_four_asks_for_four_and_the_first_is_what_one_run_gave
     assert labels == [*(f"preliminary_sql (candidate {place})" for place in range(1, 5)), "vote"]
 
 
+@pytest.mark.slow
 async def test_every_way_to_select_asks_what_it_has_to_and_a_repetition_asks_nothing(
     settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
 ) -> None:
@@ -193,6 +195,7 @@ async def test_every_way_to_select_asks_what_it_has_to_and_a_repetition_asks_not
     assert len(model.server.requests) == requests
 
 
+@pytest.mark.slow
 async def test_a_comparison_that_fails_leaves_no_other_unrecorded(
     settings_of: Callable[..., EvaluationSettings],
     model: Model,
@@ -211,6 +214,7 @@ async def test_a_comparison_that_fails_leaves_no_other_unrecorded(
     assert sum(len(record.calls) for record in compared) == 5
 
 
+@pytest.mark.slow
 async def test_a_judge_that_cannot_be_read_leaves_the_votes_choice(
     settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
 ) -> None:
@@ -336,6 +340,7 @@ async def test_a_run_that_is_cut_off_is_continued_and_pays_for_nothing_twice(
     assert sorted(model.asked) == [(candidate, 0.8) for candidate in range(8) for _ in QUESTIONS]
 
 
+@pytest.mark.slow
 async def test_a_fresh_rerun_asks_every_candidate_anew(
     settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
 ) -> None:

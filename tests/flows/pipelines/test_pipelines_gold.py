@@ -161,6 +161,7 @@ async def evaluated(
     return await in_flow(work)
 
 
+@pytest.mark.slow
 async def test_gold_is_in_nothing_that_is_sent_or_kept(
     files: Files, sql_server: FakeOpenAI, prefect_home: Home, prefect_api: Served
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_reader_that_has_closed_the_pipe_is_no_failure_of_the_command() -> Non
         open_console(Closed()).print("text")
 
 
+@pytest.mark.slow
 def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: CommandLine) -> None:
     code, screen = run_in_terminal(
         demo.command("evaluate", "--limit", "4", "--pipeline", "rsl-sql"),
@@ -83,6 +84,7 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     )
 
 
+@pytest.mark.slow
 def test_no_color_is_respected(
     run_here: Callable[..., Ran], built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

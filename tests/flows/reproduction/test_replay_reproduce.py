@@ -9,6 +9,7 @@ from flows.reproduction.published import Figure, Reproduction
 from tests.support.command_line import CommandLine
 
 
+@pytest.mark.slow
 def test_every_published_figure_comes_out(crosscheck: CommandLine, shared_data: Path) -> None:
     ran = crosscheck.run("reproduce", "--data", str(shared_data), "--json")
     assert ran.code == 0, ran.out + ran.err
@@ -67,6 +68,7 @@ def test_without_the_data_it_says_where_it_looked(crosscheck: CommandLine, tmp_p
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.slow
 def test_what_nobody_published_is_called_expected_here(crosscheck: CommandLine, shared_data: Path) -> None:
     names = ("superhero", "spider-dail")
     found = crosscheck.run("reproduce", *names, "--data", str(shared_data), "--json").json["reproductions"]

@@ -15,6 +15,8 @@ from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, served
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, quota_exhausted, reply
 
+pytestmark = pytest.mark.slow
+
 FAILS_EARLY = """
 from pathlib import Path
 

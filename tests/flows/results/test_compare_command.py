@@ -193,6 +193,7 @@ def test_the_page_is_written_also_when_the_text_goes_to_head(home: Path, tmp_pat
     assert page.read_text(encoding="utf-8").endswith("</html>\n")
 
 
+@pytest.mark.slow
 def test_two_evaluations_can_be_compared_right_away(
     crosscheck: CommandLine, built_demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +215,7 @@ def test_two_evaluations_can_be_compared_right_away(
     assert json.loads(by_mlflow.out) == found
 
 
+@pytest.mark.slow
 def test_an_oracle_analysis_wins_against_nobody(
     crosscheck: CommandLine, built_demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def verdicts(home: Home, run_id: str) -> dict[str, Mapping[str, bool]]:
     return {row.question.id: row.final.correct for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "ending"), [(None, "json"), ("spider", "txt")])
 def test_an_exported_run_has_the_same_verdicts_when_it_is_scored(
     home: Home, tmp_path: Path, form: str | None, ending: str

@@ -31,6 +31,7 @@ def scored(tmp_path: Path, built_demo: Path, monkeypatch: pytest.MonkeyPatch) ->
     return str(ran.json["run_id"])
 
 
+@pytest.mark.slow
 def test_tables_are_printed_as_text_json_markdown_and_csv(scored: str) -> None:
     shown = run("tables", "latest", "--paper", "rsl-sql")
     assert shown.code == 0, shown.err

@@ -90,6 +90,7 @@ def flips(found: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(found[name]) for name in ("now_right", "now_wrong", "withdrawn"))
 
 
+@pytest.mark.slow
 def test_the_overlay_flips_these_five_and_the_official_score_is_as_without_it(
     runs: Mapping[str, Any], overlay: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_in_every_format_the_gold_is_right_and_what_is_missing_is_wrong_and_list
     assert found["tokens"] == {"input": None, "output": None}
 
 
+@pytest.mark.slow
 def test_what_predictions_cost_is_unknown_on_every_display(
     home: Path, demo: list[Question], tmp_path: Path
 ) -> None:
@@ -327,6 +328,7 @@ def test_a_missing_prediction_is_named_in_the_summary(demo: list[Question], tmp_
     assert f"1 question without SQL: {demo[2]['question_id']}" in ran.out
 
 
+@pytest.mark.slow
 def test_in_a_process_of_its_own_standard_output_is_one_json_object(
     demo: list[Question], tmp_path: Path
 ) -> None:
@@ -468,6 +470,7 @@ def test_birds_baseline_has_84_of_129_right_on_superhero(shared_data: Path) -> N
     assert found["questions"] == found["answered"] == 129
 
 
+@pytest.mark.slow
 def test_dail_sql_has_788_and_809_of_972_right_on_spider(shared_data: Path) -> None:
     found = score(
         "--benchmark", "spider-dev", "--data", str(shared_data), "--rules", "bird,spider,strict",

@@ -32,6 +32,7 @@ def scored(shared_data: Path, file: Path, *further: str) -> tuple[int, dict[str,
     return ran.code, json.loads(ran.out) if ran.out else {}, ran.err
 
 
+@pytest.mark.slow
 def test_the_median_of_local198_is_right_with_any_name_and_beside_further_columns(
     shared_data: Path, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def status_of(url: str, headers: dict[str, str]) -> int:
     return connection.getresponse().status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",
     [

@@ -109,6 +109,7 @@ def _set_state(api: str, flow_run: str, type_: str, **more: str) -> dict:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads processes' environments in /proc")
 class TestUp:
+    @pytest.mark.slow
     def test_it_serves_both_uis_on_localhost_and_has_a_worker(self, up: Up) -> None:
         assert up.ready["all_up"]
         assert up.ready["pid"] == up.process.pid
@@ -147,12 +148,14 @@ class TestUp:
         assert f"Port {port}" in refused.err
         assert "--mlflow-port" in refused.err
 
+    @pytest.mark.slow
     def test_an_evaluation_of_the_same_folder_records_at_its_server(self, up: Up) -> None:
         ran = up.shell.run("evaluate", "--limit", "1", "--pipeline", "zero-shot", "--json")
         assert ran.code == 0, ran.err
         names = [each["name"] for each in ask(f"{up.urls['Prefect']}/api/flow_runs/filter", {})]
         assert "demo | offline | zero-shot" in names
 
+    @pytest.mark.slow
     def test_a_night_is_deployed_as_it_prints_and_fires_by_its_schedule(self, up: Up, api: str) -> None:
         home, before = Home(up.shell.home), datetime.now(UTC) - timedelta(days=3)
         write(Night("three days ago", Gate(), (), before, before), home)
@@ -174,6 +177,7 @@ class TestUp:
         assert _set_state(api, first, "COMPLETED")["status"] == "ACCEPT"
         wait_until(lambda: _set_state(api, second, "PENDING")["status"] == "ACCEPT")
 
+    @pytest.mark.slow
     def test_the_server_calls_the_webhook_once_for_a_night_that_could_not_do_so_itself(
         self, up: Up, api: str
     ) -> None:
@@ -196,6 +200,7 @@ class TestUp:
         assert body["text"].endswith(f": Failed. {verdict}")
         assert body["page"].startswith(f"{up.urls['Prefect']}/")
 
+    @pytest.mark.slow
     def test_a_server_that_is_killed_comes_back(self, up: Up) -> None:
         def servers() -> set[int]:
             return {pid for pid, command in processes_of(up.shell.home).items() if "uvicorn" in command}
@@ -211,6 +216,7 @@ class TestUp:
         wait_until(lambda: servers() - before and answers(f"{up.urls['MLflow']}/health"))
         assert up.process.poll() is None
 
+    @pytest.mark.slow
     def test_a_kill_takes_everything_down_with_it(self, up: Up) -> None:
         home = up.shell.home
         assert len(processes_of(home)) > 6

@@ -81,6 +81,7 @@ async def answered(home: Home, shards: int = 1) -> tuple[ShardAnswers, list[str]
     return await in_flow(work), control.progress.notes
 
 
+@pytest.mark.slow
 async def test_what_shards_hand_over_is_put_together(
     prefect_home: Home, launched: Callable[..., list[UUID]]
 ) -> None:

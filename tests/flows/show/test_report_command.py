@@ -20,6 +20,8 @@ from tests.flows.show.test_show_command import RULES, judged, keep
 from tests.support.command_line import Ran
 from tests.support.offline_run import OfflineRun, offline_run
 
+pytestmark = pytest.mark.slow
+
 PACKED = re.compile(r'<script type="text/plain"([^>]*)>([^<]*)</script>')
 HOSTILE = 'How many "ships" <script>alert(1)</script> \x1b[2J \u202e?'
 

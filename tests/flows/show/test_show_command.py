@@ -115,6 +115,7 @@ def test_a_run_shows_its_scores_its_settings_and_what_is_wrong(
     assert found["changes"] == ["backbone.timeout_s=7.0"]
 
 
+@pytest.mark.slow
 def test_a_question_shows_prompts_replies_and_the_result_beside_the_gold_s(
     home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
 ) -> None:

@@ -64,6 +64,7 @@ def test_bought_replies_are_listed_exported_and_removed_only_by_who_says_so(
     assert run_here("cache", "list", "--json").json["cache"]["entries"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "left"), [("n\n", True), ("\n", True), ("y\n", False)])
 def test_pruning_asks_first_and_says_how_much_it_is_about(
     run_here: Run, bought: int, tmp_path: Path, answer: str, left: bool
@@ -78,6 +79,7 @@ def test_pruning_asks_first_and_says_how_much_it_is_about(
     assert (run_here("cache", "list", "--json").json["cache"]["entries"] == bought) is left
 
 
+@pytest.mark.slow
 def test_replies_that_a_team_shares_are_kept_listed_and_removed_in_postgresql(
     run_here: Run, request: pytest.FixtureRequest, postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def home(made: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return copy_of(made, tmp_path / "home")
 
 
+@pytest.mark.slow
 def test_where_there_is_nothing_to_remove_nothing_has_to_be_confirmed(home: Home) -> None:
     assert run("clean", *KEEP, "--yes").code == 0
     again = run("clean", *KEEP)

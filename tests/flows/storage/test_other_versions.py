@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.in_process import run
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = (
     ("runs",),
     ("show", "latest"),

@@ -10,6 +10,7 @@ from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI, unauthorized
 
 
+@pytest.mark.slow
 def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_an_honest_table(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_a
     assert {run.data.tags["sweep_set"] for run in runs} == {cell["set"][0] for cell in cells}
 
 
+@pytest.mark.slow
 def test_a_backbone_that_refuses_its_key_does_not_keep_the_others_from_being_evaluated(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:

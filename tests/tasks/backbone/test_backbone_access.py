@@ -141,6 +141,7 @@ async def test_a_damaged_compression_is_asked_again(
     assert await ask(settings) == "reply to: q"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_gzip_bomb_is_not_unpacked(
     fake_openai: FakeOpenAI, settings: BackboneSettings, status: int

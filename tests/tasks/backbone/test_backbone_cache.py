@@ -161,6 +161,7 @@ def test_a_reply_survives_kill_9_right_after_it_was_put(location: Path | str) ->
     assert kept is not None and kept.text == "paid for"
 
 
+@pytest.mark.slow
 def test_several_processes_fill_one_cache_from_its_creation_on(location: Path | str) -> None:
     code = """
         import sys

@@ -186,6 +186,7 @@ async def test_nothing_is_sent_once_the_database_of_replies_takes_none(
     assert {type(call.exception()) for call in calls} == {type(None), NoRoomError}
 
 
+@pytest.mark.slow
 async def test_nothing_is_sent_once_the_disk_of_that_database_is_full(
     fake_openai: FakeOpenAI,
     settings: BackboneSettings,
@@ -280,6 +281,7 @@ def run(fake_openai: FakeOpenAI, path: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_was_stopped_goes_on_where_it_was(
     fake_openai: FakeOpenAI, tmp_path: Path, kind: int

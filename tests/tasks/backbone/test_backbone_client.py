@@ -283,6 +283,7 @@ async def test_a_request_that_hangs_is_given_up_after_the_time_out(
     assert "no reply within 0.5 s" in str(caught) and "3 attempts" in str(caught)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drip", [None, 0.05])
 async def test_replies_that_came_while_this_process_stood_still_are_not_asked_for_again(
     fake_openai: FakeOpenAI, settings: BackboneSettings, drip: float | None

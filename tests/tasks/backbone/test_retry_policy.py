@@ -199,6 +199,7 @@ async def test_an_endpoint_that_answers_nothing_at_all_stops_the_run_before_a_re
     assert "did not answer GET /models within 0.2 s" in message and "\n" not in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [200, 401, 404, 500])
 async def test_a_server_that_does_one_thing_at_a_time_is_waited_for_until_the_timeout(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, models: int

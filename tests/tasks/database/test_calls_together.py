@@ -119,6 +119,7 @@ async def test_a_call_that_kills_its_worker_costs_no_other_its_result(
     assert found == [*"abcdefgh"]
 
 
+@pytest.mark.slow
 async def test_a_call_that_never_ends_costs_no_other_its_result(concert: Database) -> None:
     async with SqlWorkers(1, limits=Limits(timeout_s=1.0, grace_s=0.5, memory_mb=512)) as workers:
         # a worker has a minute more for its first call of a function, which it imports

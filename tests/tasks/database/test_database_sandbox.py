@@ -245,6 +245,7 @@ async def still_whole(workers: SqlWorkers, database: Database) -> bool:
     return verify_unchanged([database]) == ()
 
 
+@pytest.mark.slow
 async def test_no_gold_query_of_spider_dev_is_refused_or_answered_otherwise(shared_data: Path) -> None:
     gold = [
         line.rsplit("\t", 1) for line in (shared_data / "spider" / "dev_gold.sql").read_text().splitlines()

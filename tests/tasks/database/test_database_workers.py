@@ -190,6 +190,7 @@ async def test_a_worker_that_dies_in_a_query_gives_too_large_and_says_how_it_end
     assert await until_gone(pid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_query_whose_process_is_ended_or_stopped_from_outside_runs_in_another(
     concert: Database, how: signal.Signals
@@ -287,6 +288,7 @@ async def test_hundreds_of_waiters_are_served_in_the_order_they_came(concert: Da
     assert all(abs(number - position) <= 40 for position, number in enumerate(served))
 
 
+@pytest.mark.slow
 async def test_queries_that_ended_while_this_process_stood_still_are_no_timeouts(concert: Database) -> None:
     limits = Limits(timeout_s=0.2, grace_s=0.2)
     async with SqlWorkers(2, limits=limits) as pool:
@@ -310,6 +312,7 @@ async def test_a_result_that_is_still_being_received_after_a_standstill_is_no_ti
         assert len(await asked) == 20 * 1024 * 1024
 
 
+@pytest.mark.slow
 async def test_a_worker_that_starts_while_this_process_stands_still_has_started(
     concert: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

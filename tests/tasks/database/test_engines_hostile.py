@@ -20,6 +20,8 @@ from tests.support.counting import Count, count
 from tests.support.hostile import Statement, executed, held, statements
 from tests.support.unchanged import verify_unchanged
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["count"]
 
 TABLE = "CREATE TABLE singer (id INTEGER PRIMARY KEY, name VARCHAR(100), born INTEGER)"

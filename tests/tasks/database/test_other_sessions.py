@@ -41,6 +41,7 @@ def served(kind: str, *, superuser: bool) -> Iterator[tuple[str, Database]]:
         yield url, open_database(locate(url, writable=superuser), "concert")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "superuser"), ROLES, ids=str)
 async def test_no_statement_of_the_corpus_sees_or_ends_a_gold_that_runs_beside_it(
     kind: str, superuser: bool
@@ -59,6 +60,7 @@ async def test_no_statement_of_the_corpus_sees_or_ends_a_gold_that_runs_beside_i
             assert (await gold).status in ("ok", "timeout"), "nothing has ended it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("superuser", [False, True], ids=["reader", "superuser"])
 async def test_postgresql_itself_shows_no_gold_to_other_sessions_of_its_role(superuser: bool) -> None:
     with served("postgresql", superuser=superuser) as (url, database):
@@ -121,6 +123,7 @@ def test_no_spelling_hides_a_function(gate: MysqlGate | PostgresqlGate, sql: str
         gate.check(sql)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", ["'", '"', "`", "/*", "(", "a(", "$a$", "-", "E'\\", "$", "a,", "x AS (", ", q(", ") AS ("]
 )

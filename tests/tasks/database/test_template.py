@@ -94,6 +94,7 @@ def test_a_cache_folder_that_cannot_be_written_costs_only_time(tmp_path: Path, c
     assert find_store(Home(tmp_path)).client().get_experiment("0").name == "Default"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("create", [create_database, create_store])
 def test_a_database_that_exists_stays(tmp_path: Path, create: object) -> None:
     database = tmp_path / "one.db"

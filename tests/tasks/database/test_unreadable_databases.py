@@ -103,6 +103,7 @@ def replace_by_another(database: Database) -> None:
 FAULTS = (truncate, fill_with_garbage, put_a_folder_in_its_place, move_away, replace_by_another)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", [True, False], ids=["opened before", "not opened yet"])
 @pytest.mark.parametrize("harm", FAULTS, ids=lambda harm: harm.__name__)
 async def test_a_file_that_vanishes_or_changes_gives_no_verdict_until_it_is_back(

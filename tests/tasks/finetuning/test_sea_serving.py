@@ -47,6 +47,7 @@ def tied(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return trained_on(folder / "model", folder / "out")
 
 
+@pytest.mark.slow
 def test_a_model_without_a_chat_template_is_trained_and_saved_with_one_that_adds_nothing(
     trained: Trained,
 ) -> None:

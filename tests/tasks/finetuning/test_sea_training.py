@@ -96,6 +96,7 @@ class TestTraining:
         rates = [round(logged[step]["learning_rate"], 4) for step in range(1, 7)]
         assert rates[0] == 0 and rates[1] == 0.02 and rates[1:] == sorted(rates[1:], reverse=True)
 
+    @pytest.mark.slow
     def test_a_stopped_training_continues_to_the_same_adapter(
         self, tiny: FinetuningSettings, tmp_path: Path
     ) -> None:
@@ -112,6 +113,7 @@ class TestTraining:
         assert resumed.loss == pytest.approx(whole.loss)
         assert weights(resumed) == weights(whole)
 
+    @pytest.mark.slow
     def test_a_finished_training_is_not_repeated(self, trained: Trained) -> None:
         record = json.loads((trained.adapter.parent / "training.json").read_text())
         settings = FinetuningSettings(**record["settings"])

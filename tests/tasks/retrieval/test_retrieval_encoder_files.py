@@ -114,6 +114,7 @@ def test_a_model_that_the_hub_does_not_have_is_an_error(serve):
         find_encoder("someone/nothing")
 
 
+@pytest.mark.slow
 def test_a_model_on_the_hub_is_fetched_once_and_quietly(serve, encoder, capfd, tmp_path):
     def answer(request):
         path = request.path.partition("?")[0]

@@ -140,6 +140,7 @@ def test_every_gold_of_spider_matches_itself(shared_data: Path) -> None:
         assert not differing_clauses(question["query"], question["query"], schemas[question["db_id"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("system", "official", "there_only", "wrong"),
     [

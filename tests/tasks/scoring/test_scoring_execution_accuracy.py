@@ -168,6 +168,7 @@ async def test_known_verdicts_are_not_executed_again(workers: SqlWorkers, shop: 
     assert again["a"] == first["a"] == first["b"]
 
 
+@pytest.mark.slow
 async def test_every_gold_of_the_real_data_is_right_against_itself_under_every_rule(
     shared_data: Path,
 ) -> None:

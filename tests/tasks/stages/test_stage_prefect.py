@@ -94,6 +94,7 @@ def of_ones_own(bench: Bench) -> Bench:
     return replace(bench, backbone=MeteredBackbone(Unretried(bench.backbone)))
 
 
+@pytest.mark.slow
 async def test_a_second_call_is_restored_without_a_task_run(bench: Bench, prefect_home: Home) -> None:
     bench.says(CONDITIONS)
     first, second = trail_in(prefect_home), trail_in(prefect_home)

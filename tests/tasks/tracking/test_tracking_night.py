@@ -140,6 +140,7 @@ def test_a_run_merged_from_one_that_was_worse_is_no_baseline_either(warehouse: W
     assert found_worse([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
 
 
+@pytest.mark.slow
 def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was_merged_into_is(
     warehouse: Warehouse,
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_run_in_which_infrastructure_failed_too_was_worse_where_its_answers_ar
     assert night.entries[0].verdict == "infrastructure" and not night.worse
 
 
+@pytest.mark.slow
 def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
     kept = keep(warehouse, losing(9))
     name = entry_of(*kept[-1]).name

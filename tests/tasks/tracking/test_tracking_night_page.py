@@ -186,6 +186,7 @@ def test_the_page_loads_nothing_and_its_policy_lets_nothing_run(warehouse: Wareh
     assert not re.findall(r"url\((?!#)|@import", page.texts["style"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to open the page with")
 def test_a_browser_shows_the_page_with_its_style(warehouse: Warehouse, tmp_path: Path) -> None:
     file = tmp_path / "page.html"

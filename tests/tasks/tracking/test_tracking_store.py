@@ -40,6 +40,7 @@ assert tracker.finish(make_report(30)).problem == ""
 """
 
 
+@pytest.mark.slow
 def test_the_first_use_of_a_store_says_nothing(tmp_path: Path) -> None:
     home = tmp_path / "a home of 'ours'"
     done = subprocess.run([sys.executable, "-c", EVALUATE, str(home)], capture_output=True, text=True)
@@ -108,6 +109,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the command is for a POSIX shell")
 def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path: Path) -> None:
     port = free_port()

@@ -191,6 +191,7 @@ def test_a_text_that_nobody_kept_is_not_made_up(store: Store, report: Report) ->
     assert {span.inputs for span in calls} == {span.outputs for span in calls} == {NOT_KEPT}
 
 
+@pytest.mark.slow
 def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

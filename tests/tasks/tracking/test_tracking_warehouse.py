@@ -265,6 +265,7 @@ def writer(path: Path, run_id: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_once(path: Path) -> None:
     processes = [writer(path, name) for name in ("a", "b", "c")]
     assert [process.wait() for process in processes] == [0, 0, 0]
@@ -296,6 +297,7 @@ def test_a_file_of_somebody_else_is_left_alone(path: Path) -> None:
         Warehouse(path).runs()
 
 
+@pytest.mark.slow
 def test_a_whole_benchmark_is_written_fast(path: Path) -> None:
     names = tuple(f"{number}_stage" for number in range(1, 10))
     report = make_report(1534, names)

@@ -48,6 +48,7 @@ CONVERSATIONS = st.lists(
 ).map(tuple)
 
 
+@pytest.mark.slow
 @given(CONVERSATIONS)
 @settings(max_examples=300, deadline=None)
 def test_any_text_gets_a_reply_in_a_known_format(messages: tuple[Message, ...]) -> None:
@@ -60,6 +61,7 @@ def test_any_text_gets_a_reply_in_a_known_format(messages: tuple[Message, ...]) 
         assert isinstance(reply["sql"], str)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300), st.text(max_size=100))
 @settings(max_examples=200, deadline=None)
 def test_any_question_over_a_real_schema_gets_sql(text: str, evidence: str) -> None:
@@ -82,6 +84,7 @@ def test_without_a_schema_the_answer_is_honestly_empty() -> None:
     assert ask(bare) == {"sql": ""}
 
 
+@pytest.mark.slow
 def test_replies_do_not_depend_on_the_process() -> None:
     code = (
         "import json\n"
