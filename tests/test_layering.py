@@ -16,44 +16,24 @@ from flows.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 
-FLOORS = (
-    """tasks.backbone.offline.english tasks.backbone.replies tasks.errors tasks.files tasks.records
-    tasks.wording""",
-    "tasks.dac_records tasks.outcome tasks.registry",
-    "tasks.trail",
-    "tasks.settings",
-    "tasks.backbone tasks.database",
-    "tasks.database.duck tasks.database.servers tasks.database.sqlite",
-    "tasks.database.loading",
-    "tasks.database.loading.targets",
-    """tasks.backbone.cache tasks.backbone.endpoint tasks.backbone.offline.prompt
-    tasks.backbone.recordings tasks.backbone.replies.formats tasks.benchmarks.files tasks.cache_key
-    tasks.database.engines tasks.database.sandbox tasks.prompts tasks.retrieval.values tasks.sql tasks.sql.spider
-    tasks.stage_call""",
-    "tasks.backbone.offline.sql tasks.benchmarks.demo tasks.scoring tasks.stage tasks.task_runs",
-    "tasks.backbone.offline.question tasks.benchmarks.layouts tasks.scoring.papers tasks.tracking.pages",
-    "flows.report tasks.backbone.offline.clauses tasks.benchmarks",
-    "tasks.backbone.offline tasks.benchmarks.predictions tasks.retrieval tasks.scoring.execution",
-    "tasks.backbone.kinds tasks.scoring.metrics tasks.stages tasks.tracking",
-    """tasks.stages.candidates tasks.stages.dac tasks.stages.rsl_sql tasks.stages.sea_sql tasks.tracking.mlflow
-    tasks.tracking.warehouse""",
-    "flows.pipelines flows.runtime tasks.finetuning",
-    "flows.cli tasks.tracking.comparison",
-    "flows.benchmarks flows.gold flows.orchestration flows.scoring",
-    "flows.deployed flows.questions flows.results flows.servers tasks.tracking.leaderboard tasks.tracking.night",
-    """flows.answer flows.descriptions flows.finetuning flows.judging flows.leaderboard flows.reproduction
-    flows.sharding flows.show tasks.tracking.retention""",
-    "flows.evaluation flows.storage",
-    "flows.nights flows.rerun flows.sweep",
-    "flows.api",
-)
-"""Folders, and modules directly in tasks/, from the bottom up: each imports from the lines above it only."""
+ORDER = {
+    "tasks": """core settings database sql backbone stage_runs benchmarks retrieval scoring tracking stages
+    finetuning""",
+    "flows": """report runtime cli pipelines orchestration deployed questions sharding benchmarks gold scoring results
+    servers storage judging leaderboard descriptions finetuning reproduction answer show evaluation nights rerun sweep
+    api""",
+}
+"""The folders of tasks/ and of flows/ from the bottom up: each imports from the ones before it only.
+
+The folders inside them are in no list: they may import their neighbours and the folder that they are in, or be imported
+by it, as long as there is no circle.
+"""
 
 MOST_MODULES = 13
 
 HEAVY = ("prefect", "mlflow", "sentence_transformers", "torch", "pandas", "matplotlib", "duckdb")
 ONLY_IN = {
-    "prefect": ("flows.", "tasks.task_runs."),
+    "prefect": ("flows.", "tasks.stage_runs.task_runs."),
     "mlflow": ("tasks.tracking.",),
     "sentence_transformers": ("tasks.retrieval.demonstrations.",),
 }
@@ -149,47 +129,61 @@ def all_imports() -> tuple[Import, ...]:
     )
 
 
-def unit(dotted: str) -> str:
-    """What an imported name belongs to: its folder, or the module where that is directly in tasks/."""
+def module_of(dotted: str) -> str:
+    """The module that an imported name is, or is in."""
     while dotted not in modules():
         dotted = dotted.rpartition(".")[0]
-    if modules()[dotted].name == "__init__.py":
-        return dotted
-    folder = dotted.rpartition(".")[0]
-    return dotted if folder == "tasks" else folder
+    return dotted
 
 
-def floors() -> dict[str, int]:
-    return {name: number for number, line in enumerate(FLOORS) for name in line.split()}
+def folder_of(module: str) -> str:
+    """The folder of a module; a package's `__init__.py` is in the package."""
+    return module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
+
+
+def own_imports() -> list[tuple[Import, str, str]]:
+    """Each import of a module of the project, with the folders that import and are imported."""
+    return [
+        (each, folder_of(each.module), folder_of(module_of(each.imported)))
+        for each in all_imports()
+        if each.root in ORDER
+    ]
 
 
 def test_every_folder_has_its_place() -> None:
-    folders = {unit(name) for name in modules()} - {"tasks", "flows"}
-    assert sorted(folders - set(floors())) == [], "say in FLOORS where it belongs"
-    assert sorted(set(floors()) - folders) == [], "there is no such folder any more"
+    for top, names in ORDER.items():
+        present = [path.parent.name for path in (ROOT / top).glob("*/__init__.py")]
+        assert sorted(names.split()) == sorted(present), f"ORDER must have each folder of {top}/ once"
 
 
-def test_imports_point_downwards_only_and_never_in_a_circle() -> None:
-    place = floors()
-    wrong = [
-        str(each)
-        for each in all_imports()
-        if each.root in ("tasks", "flows")
-        and unit(each.imported) not in ("tasks", "flows", unit(each.module))
-        and place[unit(each.imported)] >= place[unit(each.module)]
-    ]
+@pytest.mark.parametrize("top", ORDER)
+def test_every_module_is_in_a_folder(top: str) -> None:
+    assert [path.name for path in (ROOT / top).glob("*.py")] == ["__init__.py"]
+
+
+def test_folders_import_downwards_only() -> None:
+    order = [place for top, names in ORDER.items() for place in (top, *(f"{top}.{n}" for n in names.split()))]
+    wrong = []
+    for each, *folders in own_imports():
+        importing, imported = (order.index(".".join(folder.split(".")[:2])) for folder in folders)
+        if importing < imported:
+            wrong.append(str(each))
     assert wrong == []
+
+
+def test_folders_import_each_other_in_no_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for _, importing, imported in own_imports():
+        if importing != imported:
+            graph.setdefault(importing, set()).add(imported)
+    list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
 
 
 def test_modules_of_a_folder_import_each_other_in_no_circle() -> None:
     graph: dict[str, set[str]] = {}
-    for each in all_imports():
-        if each.root in ("tasks", "flows"):
-            name = each.imported
-            while name not in modules():
-                name = name.rpartition(".")[0]
-            if name != each.module:
-                graph.setdefault(each.module, set()).add(name)
+    for each, *_ in own_imports():
+        if (name := module_of(each.imported)) != each.module:
+            graph.setdefault(each.module, set()).add(name)
     list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
 
 
@@ -242,7 +236,7 @@ def test_what_the_command_line_imports_at_its_start_imports_nothing_heavy() -> N
         if each.module in reached and each.when == "start" and each.root in HEAVY
     ]
     assert early == []
-    assert {"flows.evaluation.command", "flows.cli.options", "tasks.errors"} <= reached
+    assert {"flows.evaluation.command", "flows.cli.options", "tasks.core.errors"} <= reached
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--help"], ["list"]], ids=" ".join)

@@ -69,4 +69,4 @@ def test_the_tests_of_a_changed_file_are_those_of_its_folder() -> None:
 
 
 def test_a_file_of_the_root_of_a_package_does_not_choose_every_test() -> None:
-    assert chosen(["tasks/records.py"]) == ["tests/test_layering.py"]
+    assert chosen(["tasks/__init__.py"]) == ["tests/test_layering.py"]

@@ -14,11 +14,8 @@ from typing import Any
 
 import pytest
 
-from tasks import prompts
-from tasks.database.schema import Schema
-from tasks.database.schema_view import SchemaView
-from tasks.errors import ConfigurationError
-from tasks.records import (
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import (
     Augmentation,
     CorrectionCase,
     Demonstration,
@@ -27,9 +24,12 @@ from tasks.records import (
     Question,
     SqlPair,
 )
+from tasks.database.schema import Schema
+from tasks.database.schema_view import SchemaView
 from tasks.settings.home import find_conf
 from tasks.settings.pipeline import PromptSettings
 from tasks.settings.stages import CorrectionTurns, SelectionSettings
+from tasks.stage_runs import prompts
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.links import read_link
 from tasks.stages.rsl_sql.augmentation import (

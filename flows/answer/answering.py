@@ -13,19 +13,19 @@ from flows.report.exit_codes import ExitCode
 from flows.runtime.control import Control, Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
-from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import Outcome
+from tasks.core.records import Execution, Question
+from tasks.core.wording import storable
 from tasks.database.database import Database, open_database
 from tasks.database.engine import engine_of
 from tasks.database.urls import database_name, locate
-from tasks.errors import ConfigurationError
-from tasks.outcome import Outcome
-from tasks.records import Execution, Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle, oracle_settings
-from tasks.trail import Trail
-from tasks.wording import storable
+from tasks.stage_runs import prompts
+from tasks.stage_runs.trail import Trail
 
 NO_MODEL = (
     'No model was used: the backbone "offline" is a rule-based baseline, and its SQL is often wrong. '

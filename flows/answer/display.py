@@ -9,9 +9,9 @@ from rich.text import Text
 
 from flows.answer.answering import Answered
 from flows.report.tables import fits, literal, open_console
-from tasks.records import Execution
+from tasks.core.records import Execution
+from tasks.core.wording import counted
 from tasks.tracking.pages.text import visible
-from tasks.wording import counted
 
 
 def print_answer(answered: Answered, stream: TextIO) -> None:

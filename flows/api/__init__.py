@@ -17,16 +17,16 @@ from tasks.backbone.protocol import Backbone, Message, Reply, Request, request_k
 from tasks.backbone.replies.format import ReplyFormat, is_sql
 from tasks.backbone.replies.reading import Reading
 from tasks.benchmarks.layouts.base import Layout, Split
+from tasks.core.errors import BackboneError, CrosscheckError
+from tasks.core.outcome import Call, Usage
+from tasks.core.records import Answer, Question
 from tasks.database.engine import Connection, Engine
 from tasks.database.loading.target import Target
-from tasks.errors import BackboneError, CrosscheckError
-from tasks.outcome import Call, Usage
-from tasks.records import Answer, Question
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings, PipelineSettings
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply, StageReply
 from tasks.stages.sql_answer import sql_answer
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 Settings = Mapping[str, Any]
 Ids = str | Iterable[str | int]

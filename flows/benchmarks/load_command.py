@@ -7,7 +7,7 @@ from typing import TextIO
 import click
 
 from flows.cli import options
-from tasks.wording import counted
+from tasks.core.wording import counted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import click
 from click.shell_completion import CompletionItem
 
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from tasks.records import Execution
+    from tasks.core.records import Execution
 
 _FORMULA = re.compile(r"[=@\t\n]|[+-](?!(?:inf|[\d.]+(?:e[+-]\d+)?)[ %]*\Z)")
 _CARRIAGE_RETURN = re.compile(r"\r\n?")

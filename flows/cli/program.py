@@ -16,7 +16,7 @@ from flows.report.exit_codes import ExitCode
 from flows.runtime.core_dumps import forbid_core_dumps
 from flows.runtime.fast_exit import FastExit
 from flows.runtime.garbage import collect_garbage_seldom
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 
 LOOP = "Symlink loop"
 """Start of the message of the RuntimeError that `Path.resolve` raises for a link that points to itself."""
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a command's name; the error for an unknown name suggests a similar one."""
-        from tasks.errors import did_you_mean
+        from tasks.core.errors import did_you_mean
 
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
         _say(_os_error_message(error))
         code = ExitCode.BAD_INPUT
     except Exception as error:  # unexpected errors: one sentence for the user, the traceback in the log
-        from tasks.registry import described, extension_place
+        from tasks.core.registry import described, extension_place
 
         if str(error).startswith(LOOP):
             _say(f"{error}: the link points to itself. Name another path.")

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from flows.runtime.control import Progress
-from tasks.outcome import Call
-from tasks.wording import counted, duration, money
+from tasks.core.outcome import Call
+from tasks.core.wording import counted, duration, money
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

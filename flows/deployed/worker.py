@@ -24,11 +24,11 @@ from flows.runtime.folder_use import watched
 from flows.runtime.garbage import collect_garbage_seldom
 from flows.runtime.logs import logging_to
 from flows.runtime.signals import stopping_on_signals
-from tasks.errors import BackboneError, CrosscheckError
+from tasks.core.errors import BackboneError, CrosscheckError
+from tasks.core.wording import counted, percent_and_counts
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings, Labels
 from tasks.settings.home import Home, find_home
-from tasks.wording import counted, percent_and_counts
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run.

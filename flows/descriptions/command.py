@@ -7,7 +7,7 @@ import click
 
 from flows.cli import options
 from flows.report.exit_codes import ExitCode
-from tasks.wording import counted
+from tasks.core.wording import counted
 
 
 @click.command(

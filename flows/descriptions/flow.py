@@ -14,14 +14,14 @@ from flows.questions.preparation import Preparation
 from flows.questions.session import Session
 from flows.runtime.control import Control, Interrupted
 from tasks.benchmarks.files.generated import GeneratedColumn, read_generated, write_generated
+from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.records import Question
 from tasks.database.database import Database
 from tasks.database.schema import Schema, Table
 from tasks.database.schema_view import SchemaView
-from tasks.errors import BackboneError, ConfigurationError
-from tasks.records import Question
 from tasks.settings.evaluation import EvaluationSettings
+from tasks.stage_runs.trail import Stopped, Trail, on_trail
 from tasks.stages.describe_columns import describe_columns
-from tasks.trail import Stopped, Trail, on_trail
 
 
 @dataclass

@@ -5,9 +5,9 @@ import logging
 from prefect.artifacts import acreate_markdown_artifact
 
 from flows.report.result import EvaluationResult
+from tasks.core.wording import percent_and_counts
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.summary import markdown
-from tasks.wording import percent_and_counts
 
 log = logging.getLogger(__name__)
 

@@ -20,16 +20,17 @@ from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
 from flows.scoring.corrections import check_corrections
 from flows.scoring.scorer import Scorable, Scorer
-from tasks.database.database import changed_on_servers
-from tasks.errors import (
+from tasks.core.errors import (
     BackboneError,
     ConfigurationError,
     CrosscheckError,
     DatabaseUnavailableError,
     ExtensionError,
 )
-from tasks.outcome import Outcome
-from tasks.records import Question
+from tasks.core.outcome import Outcome
+from tasks.core.records import Question
+from tasks.core.wording import counted, money, shorten
+from tasks.database.database import changed_on_servers
 from tasks.scoring.cost import total_cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
@@ -37,7 +38,6 @@ from tasks.settings.home import Home
 from tasks.tracking.evaluation import DATABASES_CHANGED
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.summary import TaskRunCounts
-from tasks.wording import counted, money, shorten
 
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
 

@@ -18,8 +18,9 @@ from flows.report.result import EvaluationResult, Ui
 from flows.runtime.control import Interrupted
 from flows.runtime.imports import import_in_background
 from flows.scoring.tracking import mlflow_ui
+from tasks.core.errors import CrosscheckError
+from tasks.core.wording import size
 from tasks.database.database import digests_of, product_of
-from tasks.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -32,7 +33,6 @@ from tasks.tracking.retention.store import size_of
 from tasks.tracking.warehouse.run_names import run_before
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import RunHeader
-from tasks.wording import size
 
 log = logging.getLogger(__name__)
 

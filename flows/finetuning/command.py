@@ -10,7 +10,7 @@ import click
 from flows.cli import options
 from flows.finetuning.options import DatasetOptions, EvaluateOptions, MergeOptions, TrainOptions
 from flows.report.exit_codes import ExitCode
-from tasks.wording import counted
+from tasks.core.wording import counted
 
 if TYPE_CHECKING:
     from tasks.finetuning.models import Precision

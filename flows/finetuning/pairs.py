@@ -14,14 +14,14 @@ from flows.questions.pool import Answers, answer_all
 from flows.questions.preparation import Preparation
 from flows.questions.session import Session
 from flows.runtime.control import Control
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import Outcome
+from tasks.core.records import ColumnValues, Question
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema_view import SchemaView
-from tasks.errors import ConfigurationError
 from tasks.finetuning.evaluation import RULE
 from tasks.finetuning.pairs import TrainingPair, deduplicated, make_pair, write_pairs
 from tasks.finetuning.splits import hold_out, without_likeness
-from tasks.outcome import Outcome
-from tasks.records import ColumnValues, Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.report import is_right
 from tasks.settings.evaluation import EvaluationSettings

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.errors import ConfigurationError, did_you_mean, first_problem
+from tasks.core.errors import ConfigurationError, did_you_mean, first_problem
+from tasks.core.records import Question
 from tasks.finetuning.settings import FinetuningSettings
 from tasks.finetuning.splits import refuse_evaluated
-from tasks.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import SeaSqlSettings

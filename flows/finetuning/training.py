@@ -12,9 +12,9 @@ from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.protocol import Backbone
+from tasks.core.errors import DataError
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import DataError
 from tasks.finetuning.evaluation import RULE, EliminatorScore, judge_pairs
 from tasks.finetuning.pairs import TrainingPair, digest_of, read_pairs
 from tasks.finetuning.settings import FinetuningSettings

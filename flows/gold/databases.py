@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import Benchmark
+from tasks.core.errors import DataError
 from tasks.database.database import Database, open_database
-from tasks.errors import DataError
 
 
 def open_databases(

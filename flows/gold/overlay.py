@@ -11,9 +11,9 @@ from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.overlay import Entry, Overlay, read_overlay
+from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Execution
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.golds import judge_golds
 from tasks.scoring.report import is_right

@@ -4,7 +4,7 @@ from typing import Any, TextIO
 
 from flows.gold.overlay import CheckedEntry, CheckedOverlay
 from flows.report.tables import literal, open_console
-from tasks.wording import counted, shorten
+from tasks.core.wording import counted, shorten
 
 MOST_IDS = 20
 

@@ -8,10 +8,10 @@ from flows.gold.databases import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import Execution, Question
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import ConfigurationError
-from tasks.records import Execution, Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import QuestionScore, is_right

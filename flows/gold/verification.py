@@ -8,9 +8,9 @@ from flows.gold.databases import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.gold_files import Golds, SplitName, read_golds
+from tasks.core.errors import DataError
 from tasks.database.database import product_of
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import DataError
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport, check_golds
 from tasks.settings.benchmark import BenchmarkSettings
 

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from flows.gold.verification import Verified
 from flows.report.tables import literal, open_console, show_all
+from tasks.core.wording import TextTable, and_more, number, seconds, shorten
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
-from tasks.wording import TextTable, and_more, number, seconds, shorten
 
 MOST_LISTED = 20
 MOST_IDS = 8

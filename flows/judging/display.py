@@ -4,7 +4,7 @@ from typing import TextIO
 
 from flows.judging.judged import Judged
 from flows.report.tables import literal, open_console, show_all
-from tasks.wording import TextTable, and_more, counted, counts, money, number, percent, shorten
+from tasks.core.wording import TextTable, and_more, counted, counts, money, number, percent, shorten
 
 MOST_IDS = 20
 

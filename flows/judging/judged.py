@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.errors import BackboneError
-from tasks.outcome import Call, StageRecord
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Call, StageRecord
 from tasks.scoring.cost import Cost, total_cost
 from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.home import Home

@@ -20,9 +20,9 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.selection import select
+from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, DataError
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, DataError
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import find_conf

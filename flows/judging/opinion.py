@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.records import Question
+from tasks.core.records import Question
+from tasks.core.wording import storable
 from tasks.scoring.report import Opinion
+from tasks.stage_runs import prompts
 from tasks.stages.shown_results import Tried
-from tasks.wording import storable
 
 
 class OpinionReply(BaseModel):

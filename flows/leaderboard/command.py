@@ -30,7 +30,7 @@ def command(given: LeaderboardOptions) -> None:
     or are not complete are listed apart, with the reason.
     """
     from flows.leaderboard.display import print_leaderboard
-    from tasks.errors import DataError, did_you_mean
+    from tasks.core.errors import DataError, did_you_mean
     from tasks.tracking.leaderboard.leaderboard import as_object, leaderboard
     from tasks.tracking.leaderboard.page import render
     from tasks.tracking.warehouse.runs import Warehouse

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from flows.report.tables import literal, open_console, show, table
+from tasks.core.wording import DASH, counts, interval, money, number, percent
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
 from tasks.scoring.significance import CONFIDENCE
 from tasks.tracking.leaderboard.leaderboard import Board, Standing
-from tasks.wording import DASH, counts, interval, money, number, percent
 
 TEXTS = ("pipeline", "backbone", "run")
 """Columns that hold text."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from flows.cli import options
-from tasks.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
     from tasks.tracking.night.pins import Pin

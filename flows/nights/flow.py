@@ -26,8 +26,9 @@ from flows.report.result import Unsearched
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
 from flows.storage.folder import clean, open_folder
-from tasks.errors import CrosscheckError
-from tasks.files import write_whole
+from tasks.core.errors import CrosscheckError
+from tasks.core.files import write_whole
+from tasks.core.wording import percent_and_counts
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
 from tasks.tracking.evaluation import NIGHT
@@ -41,7 +42,6 @@ from tasks.tracking.night.night_file import all_nights, write
 from tasks.tracking.night.page import render
 from tasks.tracking.night.pins import current_pins, pin_history
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.wording import percent_and_counts
 
 ARTIFACT = "night"
 DEMO, GATE = Matrix(), Gate()

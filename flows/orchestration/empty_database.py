@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from tasks.core.files import atomic_create
 from tasks.database.sqlite.template import Template
-from tasks.files import atomic_create
 
 TEMPLATE = Template("prefect")
 

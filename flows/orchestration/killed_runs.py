@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from flows.runtime.control import Control
 from flows.runtime.folder_use import FolderUse
-from tasks.errors import first_problem
-from tasks.files import write_whole
+from tasks.core.errors import first_problem
+from tasks.core.files import write_whole
 from tasks.settings.home import Home
 
 log = logging.getLogger(__name__)

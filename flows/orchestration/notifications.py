@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from flows.orchestration.crashed_runs import TAG
-from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 
 WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""

@@ -27,8 +27,8 @@ from flows.runtime.browsers import local_origins, prefect_app
 from flows.runtime.folder_use import FolderUse
 from flows.runtime.garbage import collect_garbage_seldom, importing
 from flows.runtime.running_servers import find_running_servers
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.database.sqlite.damage import renew_if_damaged
-from tasks.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tasks.core.errors import ConfigurationError, StoreError
 from tasks.database.sqlite.damage import file_id, is_damage, renew_if_damaged, set_aside
 from tasks.database.sqlite.wal import use_wal
-from tasks.errors import ConfigurationError, StoreError
 
 log = logging.getLogger(__name__)
 

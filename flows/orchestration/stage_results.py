@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.orchestration.stage_database import StageDatabase
-from tasks.errors import ConfigurationError, StoreError
+from tasks.core.errors import ConfigurationError, StoreError
 from tasks.settings.home import Home
 
 if TYPE_CHECKING:

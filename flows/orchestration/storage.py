@@ -16,7 +16,7 @@ from prefect.settings import get_current_settings
 from prefect.utilities.asyncutils import run_sync_in_worker_thread
 
 from flows.orchestration.settings import apply, unnamed_storage
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.home import Home
 from tasks.settings.stores import STAGES, StorageBlock, StorageUrl, find_stages
 

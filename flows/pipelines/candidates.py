@@ -15,18 +15,18 @@ from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import Pipeline
 from flows.pipelines.results import results
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Candidate
+from tasks.core.records import Question
 from tasks.database.schema_view import SchemaView
-from tasks.errors import BackboneError
-from tasks.outcome import Candidate
-from tasks.records import Question
 from tasks.scoring.candidates import Ballot, step_of
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.elements import resolved_elements
+from tasks.stage_runs.trail import Trail, current_trail, on_trail
 from tasks.stages.candidates.compare_candidates import compare_candidates
 from tasks.stages.candidates.merge_candidates import merge_candidates
 from tasks.stages.candidates.records import CandidateGroup, Comparison, MergeRequest
 from tasks.stages.candidates.vote import vote
-from tasks.trail import Trail, current_trail, on_trail
 
 T = TypeVar("T")
 Group = tuple[int, ...]

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.dac_records import Oracle
+from tasks.core.dac_records import Oracle
+from tasks.core.outcome import Candidate
+from tasks.core.records import Demonstration, FewShotQuestion, Link, Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.outcome import Candidate
-from tasks.records import Demonstration, FewShotQuestion, Link, Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.pipeline import PipelineSettings

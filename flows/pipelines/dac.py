@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
 from flows.pipelines.results import results
-from tasks.dac_records import (
+from tasks.core.dac_records import (
     CANDIDATE,
     AlignedToken,
     Alignment,
@@ -18,9 +18,9 @@ from tasks.dac_records import (
     RevisionRequest,
     Sample,
 )
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import ColumnName, Link, Question
 from tasks.database.schema_view import SchemaView
-from tasks.errors import ConfigurationError
-from tasks.records import ColumnName, Link, Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.settings.pipeline import DacSettings
 from tasks.settings.stages import DacCorrectionSettings

@@ -2,7 +2,7 @@
 
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
-from tasks.records import Question
+from tasks.core.records import Question
 from tasks.settings.pipeline import NativeSettings
 from tasks.stages.native_sql import native_sql
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from flows.pipelines.context import Context, S
-from tasks.records import Question
+from tasks.core.records import Question
 from tasks.settings.kinds import PIPELINES
 from tasks.settings.pipeline import PipelineSettings
 

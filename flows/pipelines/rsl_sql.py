@@ -7,9 +7,9 @@ from flows.pipelines.context import Context
 from flows.pipelines.dac import decompose
 from flows.pipelines.pipeline import pipeline
 from flows.pipelines.results import results
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.database.schema_view import SchemaView
-from tasks.errors import ConfigurationError
-from tasks.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.settings.pipeline import RslSqlSettings
 from tasks.stages.links import merge, unite, with_join_keys
 from tasks.stages.rsl_sql.augmentation import (

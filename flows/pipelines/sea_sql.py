@@ -2,15 +2,15 @@
 
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
+from tasks.core.errors import BackboneError
+from tasks.core.records import Question
 from tasks.database.schema_view import SchemaView
-from tasks.errors import BackboneError
-from tasks.records import Question
 from tasks.settings.pipeline import SeaSqlSettings
 from tasks.sql.rewriting import without_concatenation
+from tasks.stage_runs.trail import current_trail
 from tasks.stages.sea_sql.bias_elimination import bias_elimination
 from tasks.stages.sea_sql.execution_adjustment import execution_adjustment
 from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
-from tasks.trail import current_trail
 
 SeaSql = Context[SeaSqlSettings]
 

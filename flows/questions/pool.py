@@ -14,9 +14,9 @@ from prefect.runtime import flow_run
 from flows.orchestration.task_runs import RecorderBackpressure
 from flows.questions.runner import QuestionRunner
 from flows.runtime.control import Control, Interrupted, Progress
-from tasks.outcome import Failure, FailureKind, Outcome
-from tasks.records import Question
-from tasks.trail import Stopped
+from tasks.core.outcome import Failure, FailureKind, Outcome
+from tasks.core.records import Question
+from tasks.stage_runs.trail import Stopped
 
 DEAD_AFTER = 3
 """Minimum number of questions that fail without a reply before the endpoint counts as dead."""

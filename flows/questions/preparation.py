@@ -10,7 +10,6 @@ from flows.questions.runner import QuestionInputs
 from flows.questions.writers import check_candidates
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
-from tasks import prompts
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import (
@@ -21,15 +20,16 @@ from tasks.benchmarks.databases import (
     schema_only_database,
 )
 from tasks.benchmarks.selection import select
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import Question
+from tasks.core.wording import counted
 from tasks.database.database import Database
-from tasks.errors import ConfigurationError
-from tasks.records import Question
 from tasks.scoring.papers.dac_oracle import make_oracle
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import has_oracle, oracle_settings, shows_descriptions
+from tasks.stage_runs import prompts
 from tasks.tracking.mlflow.store import check as check_store
 from tasks.tracking.mlflow.store import find_store
-from tasks.wording import counted
 
 GENERATED_NOTE = "Column descriptions in the prompts that `crosscheck prepare` had a backbone write: {}."
 ORACLE_NOTE = "An analysis, not a score: parts of the gold SQL were given to the pipeline ({})."

@@ -16,10 +16,10 @@ from tasks.backbone.recordings.file import (
     write_recording,
 )
 from tasks.backbone.recordings.observed import ObservedBackbone
-from tasks.errors import ConfigurationError
-from tasks.files import file_digest
-from tasks.outcome import Call, Outcome
-from tasks.records import Question
+from tasks.core.errors import ConfigurationError
+from tasks.core.files import file_digest
+from tasks.core.outcome import Call, Outcome
+from tasks.core.records import Question
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import KINDS, stored_settings

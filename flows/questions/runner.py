@@ -13,21 +13,21 @@ from flows.pipelines.pipeline import Function, pipeline_of
 from flows.questions import schema_only
 from flows.questions.demonstrations import QuestionExtras
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
+from tasks.core.outcome import Failure, Outcome
+from tasks.core.records import Question
+from tasks.core.registry import described, extension_place
 from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
-from tasks.outcome import Failure, Outcome
-from tasks.records import Question
-from tasks.registry import described, extension_place
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
 from tasks.sql.parsing import remarks
+from tasks.stage_runs.task_runs import TaskRuns
+from tasks.stage_runs.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
 from tasks.stages.schema_pruning import schema_room
-from tasks.task_runs import TaskRuns
-from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from tasks.outcome import Failure, Outcome
-from tasks.trail import NotExecutable
+from tasks.core.outcome import Failure, Outcome
+from tasks.stage_runs.trail import NotExecutable
 
 
 def failure(signal: NotExecutable) -> Failure:

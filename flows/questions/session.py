@@ -27,7 +27,7 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.stores import find_replies
-from tasks.task_runs import TaskRuns
+from tasks.stage_runs.task_runs import TaskRuns
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
 from tasks.backbone.protocol import Backbone
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 
 
 class ExitCode(IntEnum):

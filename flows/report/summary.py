@@ -19,11 +19,11 @@ from flows.report.tables import (
     show_all,
     stage_table,
 )
+from tasks.core.wording import DASH, TextTable, counted, counts, interval, money, number, percent, shorten
 from tasks.scoring.cost import Cost, by_endpoint
 from tasks.scoring.report import Report
 from tasks.scoring.significance import wilson
 from tasks.settings.evaluation import labels_in_words
-from tasks.wording import DASH, TextTable, counted, counts, interval, money, number, percent, shorten
 
 MAX_MESSAGE_LENGTH, MAX_IDS = 300, 10
 

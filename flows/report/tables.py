@@ -9,11 +9,11 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from tasks.core.wording import TextTable, counts, money, number, percent, seconds, signed
 from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
 from tasks.scoring.report import Ratio, StageScore
 from tasks.tracking.pages.text import visible
-from tasks.wording import TextTable, counts, money, number, percent, seconds, signed
 
 BOUNDLESS = 100_000
 """Width of output that is not a terminal: nothing in a file or a pipe is wrapped, cut or left out for its width."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from flows.cli import options
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)

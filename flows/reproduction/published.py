@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.wording import DASH, UNKNOWN
+from tasks.core.wording import DASH, UNKNOWN
 
 Value = float | int | None
 

@@ -10,13 +10,13 @@ from flows.reproduction.sources import Sources, replay
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import schema_only_database
 from tasks.benchmarks.predictions.rsl_sql_release import Release
+from tasks.core.records import Link
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Link
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import RslSqlSettings
-from tasks.trail import Trail, on_trail
+from tasks.stage_runs.trail import Trail, on_trail
 
 NAME = "rsl-sql-linking"
 

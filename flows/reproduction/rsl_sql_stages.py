@@ -6,7 +6,7 @@ from flows.reproduction.published import Figure, Reproduction
 from flows.reproduction.sources import Sources
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.rsl_sql_release import Release
-from tasks.outcome import Outcome
+from tasks.core.outcome import Outcome
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.report import QuestionScore, Ratio, Report, Verdict

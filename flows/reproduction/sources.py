@@ -13,8 +13,8 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.pairing import pair
 from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, Release, read_release, recorded_replies
+from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.outcome import Outcome
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.scoring.report import Report

@@ -6,8 +6,8 @@ from flows.reproduction.published import Figure, Reproduction
 from flows.reproduction.sources import Sources, score
 from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
+from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.outcome import Outcome
 from tasks.scoring.metrics.exact_match import differing_clauses
 
 NAME = "spider-dail"

@@ -6,10 +6,10 @@ from flows.reproduction.published import Figure, Reproduction
 from flows.reproduction.sources import Sources, replay, score
 from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
+from tasks.core.errors import DataError
+from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import DataError
-from tasks.outcome import Outcome
-from tasks.trail import Trail
+from tasks.stage_runs.trail import Trail
 
 NAME = "superhero"
 DATABASE = "superhero"

@@ -12,7 +12,7 @@ from flows.report.result import EvaluationResult, Unsearched
 from flows.rerun.merge import Merge
 from flows.rerun.plan import RerunPlan, check_data
 from flows.runtime.control import Control
-from tasks.outcome import FAILED_ATTEMPT
+from tasks.core.outcome import FAILED_ATTEMPT
 from tasks.settings.evaluation import RerunSettings
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, REROLLED
 

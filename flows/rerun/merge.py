@@ -6,8 +6,8 @@ from typing import Any
 
 from flows.questions.runner import RerunSpec
 from flows.scoring.scorer import Scorer
-from tasks.outcome import FAILED_ATTEMPT, Outcome, StageRecord
-from tasks.records import Question
+from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
+from tasks.core.records import Question
 from tasks.scoring.report import QuestionScore, is_right
 
 

@@ -12,9 +12,9 @@ from flows.questions.runner import RerunSpec
 from tasks.backbone.kinds.kind import kind_of
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.selection import select
+from tasks.core.errors import ConfigurationError, DataError, did_you_mean, first_problem
+from tasks.core.outcome import FAILED_ATTEMPT, Outcome
 from tasks.database.database import Database, digests_of
-from tasks.errors import ConfigurationError, DataError, did_you_mean, first_problem
-from tasks.outcome import FAILED_ATTEMPT, Outcome
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.evaluation import EvaluationSettings, Only, RerunSettings
 from tasks.settings.home import Home

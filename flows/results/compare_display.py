@@ -8,13 +8,8 @@ from rich.table import Table
 
 from flows.report.tables import cost_cells, literal, open_console, print_sql, show, show_all
 from flows.report.tables import table as make_table
-from tasks.records import Question
-from tasks.settings.evaluation import labels_in_words
-from tasks.tracking.comparison.comparability import left_out
-from tasks.tracking.comparison.metric_rows import as_table
-from tasks.tracking.comparison.run_comparison import Contrast, Pair, RunComparison, Side
-from tasks.tracking.pages.text import answer_in_words
-from tasks.wording import (
+from tasks.core.records import Question
+from tasks.core.wording import (
     MINUS,
     and_more,
     counted,
@@ -25,6 +20,11 @@ from tasks.wording import (
     percent,
     points,
 )
+from tasks.settings.evaluation import labels_in_words
+from tasks.tracking.comparison.comparability import left_out
+from tasks.tracking.comparison.metric_rows import as_table
+from tasks.tracking.comparison.run_comparison import Contrast, Pair, RunComparison, Side
+from tasks.tracking.pages.text import answer_in_words
 
 SETTINGS_SHOWN = 12
 

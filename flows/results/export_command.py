@@ -7,7 +7,7 @@ from typing import TextIO, cast
 import click
 
 from flows.cli import options
-from tasks.wording import counted
+from tasks.core.wording import counted
 
 FORMS = {"bird": "bird", "spider": "lines"}
 
@@ -66,7 +66,7 @@ def command(given: ExportOptions) -> None:
 def _submission(given: ExportOptions, target: Path) -> None:
     from flows.results.submission import export_submission
     from tasks.benchmarks.layouts.base import Submission
-    from tasks.errors import ConfigurationError
+    from tasks.core.errors import ConfigurationError
 
     if target.exists() and not given.overwrite:
         raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")

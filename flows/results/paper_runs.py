@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from flows.runtime.folders import Folders
 from tasks.benchmarks.databases import open_benchmark_database
+from tasks.core.errors import CrosscheckError, DataError
 from tasks.database.schema import Schema
-from tasks.errors import CrosscheckError, DataError
 from tasks.scoring.papers.run import PaperRun
 from tasks.tracking.evaluation import FINISHED
 from tasks.tracking.parameters import flatten

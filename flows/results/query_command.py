@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from flows.cli import options
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)

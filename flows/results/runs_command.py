@@ -40,7 +40,7 @@ class RunsOptions(options.Output):
 def command(given: RunsOptions) -> None:
     """List all runs, newest first."""
     from flows.results.runs_display import print_runs
-    from tasks.errors import DataError, did_you_mean
+    from tasks.core.errors import DataError, did_you_mean
     from tasks.tracking.warehouse.runs import Warehouse
 
     warehouse = given.read_folder.warehouse

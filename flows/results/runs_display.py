@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from flows.report.tables import literal, open_console, show, table
+from tasks.core.wording import counts, percent
 from tasks.scoring.report import Ratio
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.evaluation import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED
 from tasks.tracking.warehouse.stored import RunHeader
-from tasks.wording import counts, percent
 
 NAMES = ("benchmark", "backbone", "pipeline")
 """Columns that are shown on a terminal of any width, beside the run's id."""

@@ -10,7 +10,7 @@ from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.layouts.base import Submission as Form
 from tasks.benchmarks.layouts.base import layout_of
-from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings

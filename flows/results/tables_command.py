@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 import click
 
 from flows.cli import options
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tasks.scoring.papers.cells import PaperTable

@@ -6,8 +6,8 @@ from typing import Any
 
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Backbone, Reply, Request
-from tasks.errors import BackboneError
-from tasks.outcome import Usage
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 
 CHARACTERS_PER_TOKEN = 4

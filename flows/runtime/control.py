@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from flows.report.exit_codes import ExitCode
 from flows.runtime.budget import Budget
-from tasks.errors import CrosscheckError
-from tasks.outcome import Call
+from tasks.core.errors import CrosscheckError
+from tasks.core.outcome import Call
 
 
 class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error

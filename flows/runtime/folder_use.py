@@ -12,7 +12,7 @@ import click
 
 from flows.runtime.control import Interrupted
 from tasks.backbone.cache.room import LEAST, NEEDED, RESERVE, Folder, NoRoomError
-from tasks.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
+from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
 from tasks.settings.home import Home
 
 _UNRELATED = (BackboneError, DatabaseUnavailableError, Interrupted)

@@ -11,8 +11,8 @@ from pydantic.dataclasses import dataclass
 
 from flows.runtime.addresses import Addresses
 from flows.runtime.folder_use import FolderUse
-from tasks.errors import ConfigurationError
-from tasks.files import write_whole
+from tasks.core.errors import ConfigurationError
+from tasks.core.files import write_whole
 from tasks.settings.home import Home
 
 

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tasks.benchmarks.benchmark import Benchmark
+from tasks.core.records import Question
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Question
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.golds import either, judge_golds
 from tasks.scoring.metrics.corrected import CorrectedGolds

@@ -21,18 +21,18 @@ from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.link_files import read_links
 from tasks.benchmarks.predictions.pairing import Predictions, pair
 from tasks.benchmarks.selection import select
+from tasks.core.errors import DataError
+from tasks.core.outcome import Outcome
+from tasks.core.records import Link, Question
+from tasks.core.wording import counted
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import DataError
-from tasks.outcome import Outcome
-from tasks.records import Link, Question
 from tasks.scoring.cost import Cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Report
 from tasks.stages.links import read_link
 from tasks.tracking.mlflow.tracker import Tracker
-from tasks.wording import counted
 
 LINK = "predicted"
 AT_ONCE = 64

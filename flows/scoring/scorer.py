@@ -7,12 +7,12 @@ from flows.runtime.control import Progress
 from flows.scoring.corrections import FINAL, Corrections
 from flows.scoring.translation import AnswerTranslation
 from tasks.benchmarks.benchmark import Benchmark
+from tasks.core.errors import ConfigurationError, DatabaseUnavailableError
+from tasks.core.outcome import Failure, Outcome
+from tasks.core.records import Question
 from tasks.database.database import Database
 from tasks.database.schema import Schema
 from tasks.database.urls import locate
-from tasks.errors import ConfigurationError, DatabaseUnavailableError
-from tasks.outcome import Failure, Outcome
-from tasks.records import Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.scoring.execution.accuracy import Judge

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flows.runtime.folders import Folders
 from tasks.benchmarks.predictions.columns import Reading
-from tasks.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.scoring.execution.rules import RULES, rules_beside
 from tasks.settings.benchmark import BenchmarkSettings
 

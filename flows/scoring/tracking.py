@@ -8,8 +8,8 @@ from flows.scoring.scorer import Scorable
 from flows.scoring.settings import ScoreSettings
 from tasks.benchmarks.predictions.formats import PredictionFile
 from tasks.benchmarks.predictions.pairing import Predictions
+from tasks.core.errors import CrosscheckError
 from tasks.database.database import digests_of, product_of
-from tasks.errors import CrosscheckError
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import PREDICTIONS, EvaluationRun, describe
 from tasks.tracking.mlflow.package import Completion

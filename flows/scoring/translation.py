@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from tasks.core.outcome import Outcome
+from tasks.core.records import Question
 from tasks.database.database import Database
 from tasks.database.urls import dialect_named
-from tasks.outcome import Outcome
-from tasks.records import Question
 from tasks.sql.transpiling import Transpiled, transpile
 
 

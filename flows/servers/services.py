@@ -11,7 +11,7 @@ from pathlib import Path
 from flows.orchestration.settings import SERVER, local_settings
 from flows.runtime.addresses import LOCALHOST, Addresses
 from flows.runtime.browsers import local_origins
-from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow import store
 from tasks.tracking.warehouse.runs import Warehouse

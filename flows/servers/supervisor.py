@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from flows.servers.services import Service
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 
 EARLY_EXIT_S = 20.0
 """A service that ends sooner after its start has exited early."""

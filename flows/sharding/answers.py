@@ -11,8 +11,8 @@ from pydantic_core import to_jsonable_python
 
 from flows.orchestration.stage_results import PersistedResults
 from flows.questions.pool import Answers
-from tasks.errors import ConfigurationError
-from tasks.outcome import Outcome
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import Outcome
 from tasks.settings.evaluation import Shard
 
 

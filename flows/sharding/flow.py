@@ -15,11 +15,11 @@ from flows.questions.preparation import prepare
 from flows.questions.session import Session
 from flows.runtime.control import Control
 from flows.sharding.answers import ShardAnswers, check_shared, hand_over
-from tasks.outcome import Outcome
-from tasks.records import Question
+from tasks.core.outcome import Outcome
+from tasks.core.records import Question
+from tasks.core.wording import counted
 from tasks.settings.evaluation import EvaluationSettings, Shard
 from tasks.settings.home import Home, find_data
-from tasks.wording import counted
 
 
 @flow(name="answer-shard", flow_run_name="{shard.number} of {shard.of} of {shard.run}", persist_result=False)

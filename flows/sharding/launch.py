@@ -17,7 +17,7 @@ from flows.orchestration.flow_runs import SHARDS, abandon, cancel, launch, state
 from flows.orchestration.stage_results import PersistedResults
 from flows.runtime.control import Control, Interrupted
 from flows.sharding.answers import ShardAnswers, open_shards, read_answers
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.evaluation import EvaluationSettings, Shard
 from tasks.tracking.evaluation import EvaluationRun
 

@@ -22,14 +22,14 @@ from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange
 from tasks.benchmarks.databases import open_benchmark_database
-from tasks.errors import ConfigurationError, CrosscheckError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.scoring.report import QuestionScore
 from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle
 from tasks.settings.stores import find_replies
+from tasks.stage_runs.trail import Trail
 from tasks.tracking.warehouse.stored import StoredRun
-from tasks.trail import Trail
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from rich.console import Console
 
 from flows.report.tables import literal, open_console, print_sql
 from flows.show.question_view import QuestionView
-from tasks.outcome import Call, StageRecord
-from tasks.records import Execution
+from tasks.core.outcome import Call, StageRecord
+from tasks.core.records import Execution
+from tasks.core.wording import counted, money, number, seconds
 from tasks.scoring.report import NO_GOLD, is_right, is_right_corrected
 from tasks.tracking.pages.text import answer_in_words, visible
-from tasks.wording import counted, money, number, seconds
 
 PROMPT_LINES, REPLY_LINES = 2, 6
 """Lines of a prompt's last message and of a reply that are shown without `--prompts`."""

@@ -11,11 +11,11 @@ from flows.runtime.folders import Folders
 from flows.show.exchanges import Exchanges, read_exchanges
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
+from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
+from tasks.core.outcome import Call
+from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
-from tasks.outcome import Call
-from tasks.records import Execution
 from tasks.scoring.error_classes import classify
 from tasks.scoring.report import QuestionScore, Verdict, is_right, is_right_corrected
 from tasks.tracking.predictions import status

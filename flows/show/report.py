@@ -10,7 +10,7 @@ from flows.runtime.folders import Folders
 from flows.show.page import Before, Links, render_run
 from flows.show.question_view import view_questions
 from flows.show.run_view import view_run
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 from tasks.scoring.significance import LEVEL
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import FILE_NAME, write_leaderboard

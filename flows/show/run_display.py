@@ -5,13 +5,13 @@ from typing import TextIO
 
 from flows.report.tables import degradation_lines, literal, open_console, share_table, show_all, stage_table
 from flows.show.run_view import UNKNOWN_DEFAULTS, RunView, causes_of
+from tasks.core.wording import TextTable, counted, counts, duration, interval, number, percent, shorten
 from tasks.scoring.cost import in_words as cost_in_words
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.pages.text import visible
 from tasks.tracking.predictions import status
-from tasks.wording import TextTable, counted, counts, duration, interval, number, percent, shorten
 
 CHANGES_SHOWN = 8
 CONFIDENCE = "95 % interval"

@@ -6,8 +6,8 @@ from typing import Any
 
 from flows.results.paper_runs import schemas_of
 from flows.runtime.folders import Folders
+from tasks.core.errors import CrosscheckError
 from tasks.database.schema import Schema
-from tasks.errors import CrosscheckError
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Cost
 from tasks.scoring.error_classes import classify

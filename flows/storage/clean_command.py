@@ -8,7 +8,7 @@ import click
 
 from flows.cli import options
 from flows.report.exit_codes import ExitCode
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,7 +119,7 @@ def _confirmed(folder: "Folder", holdings: "Sequence[Holding]", given: CleanOpti
 
 def _cost_of_replies(folder: "Folder") -> str:
     from flows.storage.replies import Replies
-    from tasks.wording import counted, money
+    from tasks.core.wording import counted, money
 
     store = next(each for each in folder.stores if isinstance(each, Replies))
     paid, unpriced = store.cost_of_removable(folder.retention)

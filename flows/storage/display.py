@@ -5,8 +5,8 @@ from typing import Any, TextIO
 
 from flows.report.tables import literal, open_console, show, table
 from flows.storage.folder import Cleaned, Folder, not_ours
+from tasks.core.wording import counted, money, shorten, size
 from tasks.tracking.retention.store import Holding
-from tasks.wording import counted, money, shorten, size
 
 _ONE = {"replies": "reply"}
 NOT_SHRUNK = (

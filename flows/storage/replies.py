@@ -4,7 +4,7 @@ import datetime
 from pathlib import Path
 
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 from tasks.settings.home import Home
 from tasks.settings.stores import find_replies
 from tasks.tracking.retention.kept_runs import Retention

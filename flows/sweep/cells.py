@@ -18,14 +18,14 @@ from flows.runtime.logs import logging_to
 from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
 from tasks.backbone.kinds.kind import kind_of
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
+from tasks.core.wording import counted
+from tasks.core.wording import p_value as in_words
 from tasks.scoring.report import Report, is_right
 from tasks.scoring.significance import LEVEL, compare_runs, holm, wilson
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import show_sweep
 from tasks.tracking.mlflow.store import find_store
-from tasks.wording import counted
-from tasks.wording import p_value as in_words
 
 
 @dataclass(frozen=True)

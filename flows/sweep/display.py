@@ -7,8 +7,8 @@ from flows.report.tables import literal, open_console, show, table
 from flows.sweep.cells import Sweep, estimated_usd
 from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
+from tasks.core.wording import counted, counts, interval, money, number, percent
 from tasks.scoring.significance import LEVEL, wilson
-from tasks.wording import counted, counts, interval, money, number, percent
 
 
 def print_estimate(

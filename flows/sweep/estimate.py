@@ -26,10 +26,10 @@ from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Reply, Request
 from tasks.backbone.replies.format import ReplyFormat
 from tasks.backbone.reply_formats import ReplyFormats
+from tasks.core.outcome import Usage
+from tasks.core.records import Question
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.outcome import Usage
-from tasks.records import Question
-from tasks.trail import Trail
+from tasks.stage_runs.trail import Trail
 
 SAMPLE = 8
 """Number of questions measured per pipeline, evenly spaced."""

@@ -8,7 +8,7 @@ from flows.questions.eliminator import asks_eliminator
 from flows.questions.writers import check_candidates, writer_settings
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import prices_for
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.load import parse_override

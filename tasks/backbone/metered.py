@@ -10,8 +10,8 @@ from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request
 from tasks.backbone.replies.json_text import without_thoughts
 from tasks.backbone.reply_formats import ReplyFormats, translated
 from tasks.backbone.unreadable import FAILED, UnreadableReplies
-from tasks.outcome import Call
-from tasks.records import Answer
+from tasks.core.outcome import Call
+from tasks.core.records import Answer
 from tasks.settings.backbone import BackboneSettings
 
 T = TypeVar("T", bound=BaseModel)

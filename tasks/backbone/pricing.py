@@ -1,6 +1,6 @@
 """Cost of a call: tokens times a dated price."""
 
-from tasks.outcome import Usage
+from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 
 PER_TOKENS = 1_000_000

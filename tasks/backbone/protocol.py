@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from tasks.outcome import Call
+from tasks.core.outcome import Call
 
 Role = Literal["system", "user", "assistant"]
 

@@ -44,7 +44,8 @@ class ReplyFormats:
         Raises:
             ConfigurationError: there is none of that name.
         """
-        return REPLY_FORMATS.get(self.name(label))()
+        found: type[ReplyFormat] = REPLY_FORMATS.get(self.name(label))
+        return found()
 
     def identity(self, label: str | None) -> Mapping[str, Any]:
         """Return what a stage's cache key holds of its format: nothing for JSON, as before there were others."""

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from tasks.errors import BackboneError
-from tasks.outcome import Call
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Call
 
 FAILED = "failed"
 """`Call.parse` of a reply that could not be read."""

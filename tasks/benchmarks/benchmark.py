@@ -15,12 +15,12 @@ from tasks.benchmarks.fingerprint import sql_fingerprint
 from tasks.benchmarks.gold_dialect import gold_for
 from tasks.benchmarks.layouts.base import GoldResults, Layout, Places, Split, layout_of
 from tasks.benchmarks.overlay import Overlay, read_overlay
+from tasks.core.errors import ConfigurationError, DataError
+from tasks.core.records import Demonstration, Question
 from tasks.database.engine import engine_of
 from tasks.database.location import Location
 from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.urls import dialect_named, locate
-from tasks.errors import ConfigurationError, DataError
-from tasks.records import Demonstration, Question
 from tasks.settings.benchmark import BenchmarkSettings
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.files.descriptions import Key, merge, read_description_files
 from tasks.benchmarks.files.generated import GeneratedColumn, read_generated
+from tasks.core.errors import DataError
+from tasks.core.wording import counted
 from tasks.database.database import Database, open_database
 from tasks.database.engine import engine_of
 from tasks.database.schema import ColumnDescription, Schema
-from tasks.errors import DataError
-from tasks.wording import counted
 
 
 def open_benchmark_database(

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tasks.benchmarks.layouts.base import Places, layout_of
-from tasks.errors import DataError
-from tasks.files import file_digest
+from tasks.core.errors import DataError
+from tasks.core.files import file_digest
 from tasks.settings.benchmark import BenchmarkSettings
 
 

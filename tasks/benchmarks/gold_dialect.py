@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import Question
 from tasks.database.engine import Engine
 from tasks.database.schema import Schema
 from tasks.database.urls import dialect_named
-from tasks.errors import ConfigurationError
-from tasks.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.sql.transpiling import transpile
 

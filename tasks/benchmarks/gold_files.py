@@ -6,7 +6,7 @@ from typing import Literal
 
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.files.readers import read_text
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 SplitName = Literal["dev", "train"]
 

@@ -23,10 +23,10 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from tasks.benchmarks.files.pairs import ID_NAMES, read_objects
 from tasks.benchmarks.files.readers import read_json
-from tasks.errors import DataError, did_you_mean
+from tasks.core.errors import DataError, did_you_mean
+from tasks.core.wording import and_more, counted, storable
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import QuestionId
-from tasks.wording import and_more, counted, storable
 
 Action = Literal["replace", "add", "withdraw", "undecided"]
 

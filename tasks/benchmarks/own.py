@@ -12,11 +12,11 @@ import yaml
 
 from tasks.benchmarks.files.pairs import DATABASE_NAMES, ID_NAMES, read_objects
 from tasks.benchmarks.files.readers import Row, files_digest
+from tasks.core.errors import ConfigurationError, DataError
+from tasks.core.files import write_whole
 from tasks.database.engine import engine_of
 from tasks.database.location import Location
 from tasks.database.urls import database_name, locate
-from tasks.errors import ConfigurationError, DataError
-from tasks.files import write_whole
 
 SQL_NAMES = ("sql", "query", "gold_sql", "gold", "gold_query")
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tasks.errors import ConfigurationError, did_you_mean
-from tasks.records import Question
+from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.records import Question
+from tasks.core.wording import shorten
 from tasks.settings.home import find_conf
-from tasks.wording import shorten
 
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 

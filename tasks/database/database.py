@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.database.engine import engine_of
 from tasks.database.foreign_keys import united
 from tasks.database.location import Content, Location, unreadable
 from tasks.database.schema import LOAD_MARK, Descriptions, ForeignKey, Schema
 from tasks.database.urls import locate
-from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError
 
 
 @dataclass(frozen=True)

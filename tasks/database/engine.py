@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tasks.core.records import Status
+from tasks.core.registry import Registry
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.schema import ForeignKey, Table
-from tasks.records import Status
-from tasks.registry import Registry
 
 if TYPE_CHECKING:
     import sqlite3

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tasks.errors import CrosscheckError, DatabaseUnavailableError
+from tasks.core.errors import CrosscheckError, DatabaseUnavailableError
 
 
 class Content(NamedTuple):

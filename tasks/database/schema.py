@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from tasks.core.records import ColumnName, ColumnValues, Link
 from tasks.database.dialects import dialect_name as dialect_name
-from tasks.records import ColumnName, ColumnValues, Link
 
 LOAD_MARK = "crosscheck_load"
 """Table in which a copy that `crosscheck load` has made says what it is a copy of; no schema shows it."""

@@ -8,10 +8,10 @@ indices; BIRD writes a composite primary key as a list within the list.
 from collections.abc import Mapping
 from typing import Any
 
+from tasks.core.errors import DataError
 from tasks.database.dialects import SQLITE
 from tasks.database.foreign_keys import united
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.errors import DataError
 
 
 def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:

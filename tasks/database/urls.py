@@ -4,9 +4,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.database.engine import ENGINES
 from tasks.database.location import Location
-from tasks.errors import ConfigurationError, did_you_mean
 
 
 def locate(text: str, *, writable: bool = False, version: str = "") -> Location:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tasks.backbone.protocol import Backbone, Message, Request
+from tasks.core.errors import BackboneError
+from tasks.core.records import Elimination
 from tasks.database.database import Database
-from tasks.errors import BackboneError
 from tasks.finetuning.pairs import TrainingPair
-from tasks.records import Elimination
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.report import Ratio, is_right
 from tasks.stages.sea_sql.bias_elimination import read_elimination

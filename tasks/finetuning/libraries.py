@@ -4,7 +4,7 @@ import logging
 import os
 from importlib.util import find_spec
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 NEEDED = ("torch", "transformers", "peft", "accelerate")
 

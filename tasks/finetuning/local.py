@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.protocol import Reply, Request, request_key
-from tasks.errors import BackboneError
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Call, Usage
 from tasks.finetuning.encoding import encode_prompt
 from tasks.finetuning.models import open_eliminator
-from tasks.outcome import Call, Usage
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.errors import DataError, first_problem
-from tasks.files import atomic_write
-from tasks.records import Question
+from tasks.core.errors import DataError, first_problem
+from tasks.core.files import atomic_write
+from tasks.core.records import Question
 from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 
 

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.benchmarks.fingerprint import question_fingerprint, sql_fingerprint
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import Question
+from tasks.core.wording import shorten
 from tasks.finetuning.pairs import TrainingPair
-from tasks.records import Question
-from tasks.wording import shorten
 
 SHOWN = 5
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import ConfigurationError, DataError
-from tasks.files import write_whole
+from tasks.core.errors import ConfigurationError, DataError
+from tasks.core.files import write_whole
 from tasks.finetuning.encoding import Encoded, encode
 from tasks.finetuning.libraries import require_libraries
 from tasks.finetuning.models import device, dtype_of, linear_modules, open_model, open_tokenizer

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tasks.dac_records import AlignedToken
+from tasks.core.dac_records import AlignedToken
+from tasks.core.records import ColumnName, Demonstration
 from tasks.database.schema import Schema
-from tasks.records import ColumnName, Demonstration
 from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens
 from tasks.sql.elements import used_elements
 from tasks.sql.parsing import parse

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tasks.records import Demonstration, Question
+from tasks.core.records import Demonstration, Question
 from tasks.retrieval.bm25 import Bm25Ranker
 from tasks.retrieval.encoder_files import find_encoder, quieten, unusable
 from tasks.retrieval.masking import mask, schema_words

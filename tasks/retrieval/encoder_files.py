@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 INSTALL = 'Install it: pip install "crosscheck-sql[embedding]"'
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from tasks.benchmarks.fingerprint import question_fingerprint, sql_fingerprint
-from tasks.records import Demonstration, Question
+from tasks.core.records import Demonstration, Question
 
 
 @dataclass(frozen=True, slots=True)

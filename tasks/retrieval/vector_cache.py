@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.files import atomic_write
+from tasks.core.files import atomic_write
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from tasks.core.outcome import StageRecord
 from tasks.database.schema import Schema
-from tasks.outcome import StageRecord
 from tasks.scoring.candidates import bill_line, is_candidate
 from tasks.scoring.cost import total_cost
 from tasks.scoring.degradation import find_degradation

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tasks.outcome import FAILED_ATTEMPT, StageRecord
-from tasks.wording import money, number
+from tasks.core.outcome import FAILED_ATTEMPT, StageRecord
+from tasks.core.wording import money, number
 
 N = TypeVar("N", int, float)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.outcome import FAILED_ATTEMPT, Outcome, StageRecord
-from tasks.wording import counted
+from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
+from tasks.core.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

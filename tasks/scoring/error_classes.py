@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from tasks.core.outcome import Failure
 from tasks.database.schema import Schema
-from tasks.outcome import Failure
 from tasks.scoring.report import QuestionScore, Verdict, is_right
 from tasks.sql.parsing import parse
 from tasks.sql.query_parts import QueryParts, query_parts

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from tasks.core.records import Link
 from tasks.database.schema import Schema
-from tasks.records import Link
 from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, is_right
 from tasks.sql.elements import GoldElements, elements
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from tasks.errors import ConfigurationError
-from tasks.registry import Registry, described
+from tasks.core.errors import ConfigurationError
+from tasks.core.registry import Registry, described
+from tasks.core.wording import DASH, counts, percent
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Report, Value
-from tasks.wording import DASH, counts, percent
 
 if TYPE_CHECKING:
     from tasks.database.schema import Schema

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tasks.outcome import Outcome
-from tasks.records import Question
+from tasks.core.outcome import Outcome
+from tasks.core.records import Question
+from tasks.core.wording import TextTable
 from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
-from tasks.wording import TextTable
 
 
 @dataclass(frozen=True, slots=True)

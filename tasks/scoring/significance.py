@@ -6,8 +6,8 @@ from math import comb, sqrt
 from statistics import NormalDist
 from typing import Literal
 
-from tasks.errors import ConfigurationError
-from tasks.wording import p_value, points
+from tasks.core.errors import ConfigurationError
+from tasks.core.wording import p_value, points
 
 CONFIDENCE, LEVEL = 0.95, 0.05
 """Confidence of intervals, and level of tests, where nothing else is asked for."""

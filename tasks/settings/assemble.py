@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tasks.errors import ConfigurationError, first_problem
+from tasks.core.errors import ConfigurationError, first_problem
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf, find_data, find_home

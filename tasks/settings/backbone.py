@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tasks.backbone.replies.format import ReplyFormat
-from tasks.errors import did_you_mean
-from tasks.registry import Registry
+from tasks.core.errors import did_you_mean
+from tasks.core.registry import Registry
 from tasks.settings.base import Settings
 
 VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
@@ -30,10 +29,10 @@ def _demand_response_mode(name: str) -> str:
 
 ResponseMode = Annotated[str, AfterValidator(_demand_response_mode)]
 
-REPLY_FORMATS: Registry[type[ReplyFormat]] = Registry(
+REPLY_FORMATS: Registry[Any] = Registry(
     "reply format", package="tasks.backbone.replies.formats", group="crosscheck.reply_formats"
 )
-"""In which form a model answers, by name."""
+"""In which form a model answers, by name: subclasses of `ReplyFormat`."""
 
 
 def _demand_reply_format(name: str) -> str:

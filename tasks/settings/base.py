@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from tasks.wording import storable
+from tasks.core.wording import storable
 
 
 class Settings(BaseModel):

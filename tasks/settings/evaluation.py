@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.base import Settings
 from tasks.settings.kinds import AnyBackbone, AnyBenchmark, AnyPipeline
 

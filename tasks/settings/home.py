@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -1,7 +1,7 @@
-"""Registries that settings refer to by name: pipelines, kinds of backbones, benchmark layouts.
+"""What settings refer to by name: pipelines, kinds of backbones, benchmark layouts, stages.
 
-Each implementation has an attribute `settings`, its settings model, so the model of a settings file follows from the
-name of the implementation in it.
+Each implementation in a registry has an attribute `settings`, its settings model, so the model of a settings file
+follows from the name of the implementation in it.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, SerializeAsAny, ValidationInfo, WithJsonSchema
 from pydantic_core import to_json
 
-from tasks.errors import ConfigurationError
-from tasks.registry import Registry, defined_in, import_file
+from tasks.core.errors import ConfigurationError
+from tasks.core.registry import Registry, defined_in, import_file
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings
@@ -24,6 +24,9 @@ BACKBONES: Registry[Any] = Registry("backbone", package="tasks.backbone.kinds", 
 LAYOUTS: Registry[Any] = Registry(
     "benchmark layout", package="tasks.benchmarks.layouts", group="crosscheck.layouts"
 )
+
+STAGES: set[str] = set()
+"""Names of the stages that have been imported."""
 
 
 def _settings(implementation: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tasks.errors import ConfigurationError, did_you_mean
-from tasks.registry import absolute, is_in_file
+from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.registry import absolute, is_in_file
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.home import Home
 
 REPLIES = "CROSSCHECK_REPLIES"

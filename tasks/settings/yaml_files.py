@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 MOST_VALUES = 10_000
 """Most values of a YAML text; a value is counted again for each alias of it."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from tasks.core.records import ColumnName
 from tasks.database.schema import Schema
-from tasks.records import ColumnName
 from tasks.settings.stages import Match
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import Home, resolve

@@ -1,10 +1,10 @@
 """Column descriptions, written once per database: both RSL-SQL and DAC generate them offline."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.database.identifiers import quoted
 from tasks.database.schema_view import SchemaView
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.links import read_link
 from tasks.stages.replies import DescriptionsReply
 

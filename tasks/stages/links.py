@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from tasks.core.records import ColumnName, Link
 from tasks.database.identifiers import quoted_if_needed
 from tasks.database.schema import Schema, Table
-from tasks.records import ColumnName, Link
 
 _QUOTES = "`\"'[] \t\n"
 _CLOSING = {"`": "`", '"': '"', "'": "'", "[": "]"}

@@ -13,15 +13,15 @@ The order of the parts, their headings and the form of the answer are the publis
 
 import re
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Role
 from tasks.backbone.replies.json_text import fenced
 from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
+from tasks.core.records import Answer, Question
 from tasks.database.schema_view import SchemaView
-from tasks.records import Answer, Question
 from tasks.settings.pipeline import NativeLayout
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
 _WITH_SYSTEM = frozenset({"arctic"})

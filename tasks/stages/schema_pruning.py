@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
+from tasks.core.records import ColumnName, Link, Question
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
-from tasks.records import ColumnName, Link, Question
 from tasks.retrieval.bm25 import Bm25Ranker
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 from tasks.stages.links import make_link
 
 BYTES_PER_TOKEN = 2.5

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tasks.core.records import Execution
 from tasks.database.rendering import BREAKS, LONGEST_VALUE
-from tasks.records import Execution
 
 LONGEST_ERROR = 500
 """Characters of an error that are shown; SQLite quotes what it cannot read, up to the whole statement."""

@@ -2,7 +2,7 @@
 
 from tasks.backbone.metered import NO_SQL, MeteredBackbone
 from tasks.backbone.replies.reading import read_sql
-from tasks.records import Answer
+from tasks.core.records import Answer
 from tasks.stages.replies import SqlReply
 
 

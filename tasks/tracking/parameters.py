@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tasks.wording import storable
+from tasks.core.wording import storable
 
 MAX_VALUE = 6000
 """MLflow's limit on the length of a parameter's value; longer ones make the whole batch fail or get cut."""

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tasks.core.wording import storable
 from tasks.scoring.execution.rules import RULES
 from tasks.scoring.report import NO_GOLD, QuestionScore, Report, is_right
-from tasks.wording import storable
 
 FILE = "predictions.json"
 """Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""

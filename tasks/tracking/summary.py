@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.core.wording import TextTable, number, percent_and_counts, signed
 from tasks.scoring.cost import in_words as cost_in_words
 from tasks.scoring.report import LinkingScore, Report
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.evaluation import EvaluationRun
-from tasks.wording import TextTable, number, percent_and_counts, signed
 
 
 @dataclass(frozen=True, slots=True)

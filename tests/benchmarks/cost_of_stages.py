@@ -34,12 +34,12 @@ from flows.runtime.control import Control
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Request
-from tasks.records import Question
+from tasks.core.records import Question
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import Home
-from tasks.stage import Stage, stage
-from tasks.task_runs import TaskRuns
-from tasks.trail import Trail, on_trail
+from tasks.stage_runs.stage import Stage, stage
+from tasks.stage_runs.task_runs import TaskRuns
+from tasks.stage_runs.trail import Trail, on_trail
 from tests.benchmarks.local_api import local_api
 
 PROMPT = "CREATE TABLE t (a INTEGER, b TEXT);\n" * 100

@@ -24,7 +24,7 @@ from tasks.benchmarks.files.descriptions import read_description_files
 from tasks.benchmarks.files.pairs import read_objects
 from tasks.benchmarks.files.schemas import read_schemas
 from tasks.benchmarks.predictions.formats import read_predictions
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 from tasks.scoring.execution.rules import bird, spider, strict
 from tasks.settings.backbone import BackboneSettings
 from tasks.sql.order import ordering

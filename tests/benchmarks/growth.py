@@ -30,17 +30,17 @@ from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Reply, Request, request_key
+from tasks.core.outcome import Call, Usage
+from tasks.core.records import Demonstration, Question
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.outcome import Call, Usage
-from tasks.records import Demonstration, Question
 from tasks.retrieval.alignment import ground
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
+from tasks.stage_runs.trail import Trail, on_trail
 from tasks.stages.schema_pruning import schema_room
-from tasks.trail import Trail, on_trail
 from tests.benchmarks.speed_of_a_second_run import synthetic
 from tests.benchmarks.speed_of_an_evaluation import measure
 from tests.support.command_line import CommandLine

@@ -34,7 +34,7 @@ from tasks.backbone.recordings.replay import RecordedBackbone
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import schema_only_database
 from tasks.benchmarks.predictions.rsl_sql_release import recorded_replies
-from tasks.dac_records import AlignedToken
+from tasks.core.dac_records import AlignedToken
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.alignment import whole_question
@@ -46,9 +46,9 @@ from tasks.settings.pipeline import RslSqlSettings
 from tasks.sql.elements import Elements, used_elements
 from tasks.sql.parsing import parse
 from tasks.sql.skeleton import skeleton
+from tasks.stage_runs.trail import Trail, on_trail
 from tasks.stages.dac.entity_alignment import entities_of, link_by_name
 from tasks.stages.links import read_link
-from tasks.trail import Trail, on_trail
 
 LIST = re.compile(r"_(?: , _)+(?= (?:,|from)|$)")
 """A list of slots in a skeleton, and no part of a term."""

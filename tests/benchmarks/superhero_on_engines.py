@@ -16,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from tasks.core.records import Execution
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.urls import locate
-from tasks.records import Execution
 from tasks.scoring.execution.cells import Row
 from tasks.scoring.execution.rules import bird
 from tasks.settings.home import find_data

@@ -16,8 +16,8 @@ from flows.orchestration.stage_database import StageDatabase
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.errors import CrosscheckError
-from tasks.outcome import Call, Usage
+from tasks.core.errors import CrosscheckError
+from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.promises.test_stores import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.views import query
 from tests.support.counting import Count

@@ -21,12 +21,12 @@ from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.endpoint.retry_policy import longest_call_s
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Reply, Request
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import BackboneError
-from tasks.outcome import Outcome
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.backbone import BackboneSettings, Prices
-from tasks.trail import Trail
+from tasks.stage_runs.trail import Trail
 from tests.flows.conftest import answer_as_offline
 from tests.support.counting import Count
 from tests.support.fake_openai import (

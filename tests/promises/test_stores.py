@@ -17,10 +17,10 @@ import pytest
 from flows.orchestration.stage_database import StageDatabase
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.core.errors import CrosscheckError
+from tasks.core.outcome import Call, Usage
 from tasks.database.database import Database, open_database
 from tasks.database.sqlite.damage import renew_if_damaged
-from tasks.errors import CrosscheckError
-from tasks.outcome import Call, Usage
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.retrieval.vector_cache import VectorCache
 from tasks.scoring.execution.accuracy import VerdictKey

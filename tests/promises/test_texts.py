@@ -22,9 +22,10 @@ from flows.show.run_view import RunView
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.benchmarks.files.readers import json_rows
+from tasks.core.outcome import Call, Failure, Usage
+from tasks.core.records import ColumnName, Execution
+from tasks.core.wording import storable
 from tasks.database.database import open_database
-from tasks.outcome import Call, Failure, Usage
-from tasks.records import ColumnName, Execution
 from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.build_report import build_report
 from tasks.scoring.significance import compare_runs
@@ -42,7 +43,6 @@ from tasks.tracking.night.markdown import markdown
 from tasks.tracking.predictions import table
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
-from tasks.wording import storable
 from tests.support.contents import contents
 from tests.support.counting import Count
 from tests.tasks.tracking.comparison_samples import two_runs, with_row

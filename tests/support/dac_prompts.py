@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from tasks.dac_records import Entities, Feedback, RevisionRequest, Sample
+from tasks.core.dac_records import Entities, Feedback, RevisionRequest, Sample
+from tasks.core.records import ColumnName, Demonstration, Question
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
-from tasks.records import ColumnName, Demonstration, Question
 from tasks.retrieval.alignment import GroundedDemonstration, ground
 from tasks.settings.pipeline import PromptSettings
 from tasks.stages.dac.dac_correction import dac_correction

@@ -12,10 +12,10 @@ import pytest
 
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import pipeline_of
-from tasks.records import Demonstration, Question
+from tasks.core.records import Demonstration, Question
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
-from tasks.trail import Trail, on_trail
+from tasks.stage_runs.trail import Trail, on_trail
 from tests.support.fake_openai import Body
 from tests.support.stage_bench import DEMONSTRATIONS, QUESTION, Bench
 

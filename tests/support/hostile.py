@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Execution
 
 CORPUS = Path(__file__).parents[1] / "tasks" / "database" / "hostile"
 SIGNS = {"\\n": "\n", "\\0": "\0", "\\ud800": "\ud800", "\\udfff": "\udfff"}

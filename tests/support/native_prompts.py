@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from flows.judging.opinion import ask_opinion
-from tasks.records import Question
+from tasks.core.records import Question
 from tasks.settings.pipeline import NativeLayout, NativePromptSettings
 from tasks.stages.native_sql import native_sql
 from tasks.stages.shown_results import Tried

@@ -11,10 +11,10 @@ from flows.runtime.control import Progress
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Reply, Request
+from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.outcome import Outcome
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.trail import Trail
+from tasks.stage_runs.trail import Trail
 
 
 @dataclass(frozen=True)

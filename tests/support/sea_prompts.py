@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from tasks.core.records import ColumnName, ColumnValues, Demonstration, FewShotQuestion, Question
 from tasks.database.schema_view import SchemaView
-from tasks.records import ColumnName, ColumnValues, Demonstration, FewShotQuestion, Question
 from tasks.settings.pipeline import PromptSettings, SemanticPromptSettings
 from tasks.settings.stages import BiasEliminationSettings
 from tasks.stages.sea_sql.bias_elimination import bias_elimination

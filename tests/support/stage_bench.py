@@ -13,14 +13,8 @@ import pytest_asyncio
 
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.database.database import Database, open_database
-from tasks.database.limits import Limits
-from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.schema import ColumnDescription, Schema
-from tasks.database.schema_view import SchemaView
-from tasks.outcome import StageRecord
-from tasks.records import (
+from tasks.core.outcome import StageRecord
+from tasks.core.records import (
     Correction,
     CorrectionCase,
     Demonstration,
@@ -29,11 +23,17 @@ from tasks.records import (
     Selection,
     SqlPair,
 )
+from tasks.database.database import Database, open_database
+from tasks.database.limits import Limits
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.schema import ColumnDescription, Schema
+from tasks.database.schema_view import SchemaView
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.stages import CorrectionTurns, SelectionSettings
+from tasks.stage_runs.trail import Trail, on_trail
 from tasks.stages.rsl_sql.binary_selection import binary_selection
 from tasks.stages.rsl_sql.self_correction import self_correction
-from tasks.trail import Trail, on_trail
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai, reply
 
 __all__ = ["Bench", "bench", "fake_openai", "museum", "open_fake", "workers"]

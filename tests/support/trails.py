@@ -1,6 +1,6 @@
 """What a question's trail says of its stages."""
 
-from tasks.trail import Trail
+from tasks.stage_runs.trail import Trail
 
 
 def stages_run(trail: Trail) -> int:

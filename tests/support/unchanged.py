@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from tasks.core.files import remembered_digest
 from tasks.database.database import Database
 from tasks.database.engine import engine_of
 from tasks.database.servers.engine import ServerEngine
-from tasks.files import remembered_digest
 
 
 def verify_unchanged(databases: Iterable[Database]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.protocol import Backbone, Reply, Request, request_key
-from tasks.errors import BackboneError
+from tasks.core.errors import BackboneError
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from tasks.backbone.cache.room import NoRoomError, lost
 from tasks.backbone.cache.stored import StoredReplies
 from tasks.backbone.cache.table import reply as table
 from tasks.backbone.protocol import Reply, Request
-from tasks.errors import CrosscheckError
-from tasks.wording import counted
+from tasks.core.errors import CrosscheckError
+from tasks.core.wording import counted
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tasks.backbone.protocol import Reply, Request, canonical_request
-from tasks.errors import StoreError, first_problem
-from tasks.outcome import Call, Usage
-from tasks.wording import shorten
+from tasks.core.errors import StoreError, first_problem
+from tasks.core.outcome import Call, Usage
+from tasks.core.wording import shorten
 
 
 @dataclass(frozen=True, slots=True)

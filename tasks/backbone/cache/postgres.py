@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateTable, SetTableComment
 from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.cache.table import COMMENT, LAYOUT
 from tasks.backbone.cache.table import reply as table
-from tasks.errors import ConfigurationError, CrosscheckError, StoreError
+from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
 from tasks.settings.stores import REPLIES
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from tasks.errors import StoreError
+from tasks.core.errors import StoreError
 
 lost = logging.getLogger(f"{__name__}.lost")
 """Its warnings, of paid replies that are lost, are printed on the terminal, too: the log may be on the same disk."""

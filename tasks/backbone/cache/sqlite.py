@@ -17,9 +17,9 @@ from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.cache.room import Reserve, no_room
 from tasks.backbone.cache.table import LAYOUT
 from tasks.backbone.cache.table import reply as table
+from tasks.core.errors import CrosscheckError, StoreError
+from tasks.core.files import file_size
 from tasks.database.sqlite.damage import file_id
-from tasks.errors import CrosscheckError, StoreError
-from tasks.files import file_size
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from tasks.backbone.cache.entry import (
     timestamp,
 )
 from tasks.backbone.cache.table import reply as table
-from tasks.errors import ConfigurationError, CrosscheckError
-from tasks.files import atomic_write
+from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.files import atomic_write
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from tasks.backbone.endpoint.failures import scrub
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 
 OPENAI_URL = "https://api.openai.com/v1"

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 from tasks.backbone.endpoint.access import OPENAI_URL, public_url
 from tasks.backbone.protocol import Request
 from tasks.backbone.replies.json_text import with_thoughts
-from tasks.outcome import Usage
+from tasks.core.outcome import Usage
+from tasks.core.wording import storable
 from tasks.settings.backbone import MOST_TOKENS, RESPONSE_MODES, BackboneSettings
-from tasks.wording import storable
 
 MOST_CALL_USD = 10_000.0
 """Highest cost of one call that is believed; a higher one is ignored as an error of the endpoint."""

@@ -28,8 +28,8 @@ from tasks.backbone.endpoint.redirects import Target
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_AFTER_S, RetryPolicy
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Reply, Request, request_key
-from tasks.errors import BackboneError
-from tasks.outcome import Call
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Call
 from tasks.settings.backbone import BackboneSettings
 
 log = logging.getLogger(__name__)

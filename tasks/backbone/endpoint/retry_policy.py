@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 
 from tasks.backbone.endpoint.failures import Refusal
+from tasks.core.wording import counted, duration
 from tasks.settings.backbone import BackboneSettings
-from tasks.wording import counted, duration
 
 FIRST_PAUSE_S = 1.0
 """Pause before the first retry; it doubles with each further one, up to the settings' `max_wait_s`."""

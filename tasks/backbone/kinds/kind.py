@@ -6,10 +6,9 @@ from typing import Any
 
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.replies.format import ReplyFormat
-from tasks.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
-from tasks.settings.kinds import BACKBONES, PIPELINES
-from tasks.stage import NAMES as STAGES
+from tasks.settings.kinds import BACKBONES, PIPELINES, STAGES
 
 
 @dataclass(frozen=True)

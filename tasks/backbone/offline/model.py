@@ -11,7 +11,7 @@ from tasks.backbone.offline.prompt.sections import Task, task_of
 from tasks.backbone.offline.replies import align, conditions_of, describe, keywords_of, link_of
 from tasks.backbone.offline.writing import write_sql
 from tasks.backbone.protocol import Reply, Request, request_key
-from tasks.outcome import Call, Usage
+from tasks.core.outcome import Call, Usage
 
 VERSION = 6
 """Raise it with every change that can alter a reply: it is part of every stage's cache key."""

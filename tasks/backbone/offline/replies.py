@@ -10,7 +10,7 @@ from tasks.backbone.offline.prompt.reading import Prompt
 from tasks.backbone.offline.question.mentions import TableMention
 from tasks.backbone.offline.question.naming import key_column
 from tasks.backbone.offline.writing import own_sql, question_of, read_query
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _KEYWORDS = (
     "SELECT", "DISTINCT", "COUNT", "SUM", "AVG", "MIN", "MAX", "JOIN", "WHERE", "BETWEEN", "NOT", "IN", "LIKE", "OR",

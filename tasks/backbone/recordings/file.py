@@ -10,9 +10,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
-from tasks.errors import ConfigurationError, CrosscheckError, DataError, first_problem
-from tasks.files import atomic_write, file_digest
-from tasks.outcome import Usage
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError, first_problem
+from tasks.core.files import atomic_write, file_digest
+from tasks.core.outcome import Usage
 
 QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
 

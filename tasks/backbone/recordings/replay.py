@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from tasks.backbone.protocol import Origin, Reply, Request, request_digest, request_key
 from tasks.backbone.recordings.file import Place, RecordedReply, Recording, read_recording
-from tasks.errors import BackboneError, ConfigurationError
-from tasks.outcome import Call
+from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.outcome import Call
 from tasks.settings.backbone import BackboneSettings
 
 Match = Literal["request", "stage"]

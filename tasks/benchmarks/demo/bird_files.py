@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.demo.source_files import DemoDatabase, read_csv, read_descriptions
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 NULL = r"\N"
 """What stands for NULL in `rows/<table>.csv`, as in the text formats of PostgreSQL and MySQL."""

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from tasks.benchmarks.files.descriptions import one_line
 from tasks.benchmarks.files.readers import read_text
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 DESCRIPTION_HEADER = (
     "original_column_name", "column_name", "column_description", "data_format", "value_description"

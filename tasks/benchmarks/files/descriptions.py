@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tasks.benchmarks.files.readers import read_json
+from tasks.core.errors import DataError
 from tasks.database.schema import ColumnDescription
-from tasks.errors import DataError
 
 Key = tuple[str, str]
 """Table and column, both lower-cased."""

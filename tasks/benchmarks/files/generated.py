@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ValidationError
 
 from tasks.benchmarks.files.readers import read_json
+from tasks.core.errors import DataError, first_problem
+from tasks.core.files import write_whole
 from tasks.database.schema import ColumnDescription
-from tasks.errors import DataError, first_problem
-from tasks.files import write_whole
 
 
 class GeneratedColumn(BaseModel, frozen=True):

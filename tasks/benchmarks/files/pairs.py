@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.benchmarks.files.readers import Row, json_line_rows, json_rows, read_text
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 ID_NAMES = ("question_id", "instance_id", "id")
 DATABASE_NAMES = ("db_id", "database_id", "database", "db")

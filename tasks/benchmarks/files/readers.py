@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import DataError
-from tasks.wording import storable
+from tasks.core.errors import DataError
+from tasks.core.wording import storable
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tasks.benchmarks.files.readers import Row, json_rows, parquet_columns, parquet_lookup
+from tasks.core.errors import DataError
 from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.tables_json import schema_from_tables_json
-from tasks.errors import DataError
 
 
 def read_schemas(path: Path) -> dict[str, Schema]:

@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 
 from tasks.benchmarks.files.readers import Row, files_digest, json_rows, parquet_rows
 from tasks.benchmarks.files.schemas import read_schemas
+from tasks.core.errors import DataError
+from tasks.core.records import Demonstration, Question
 from tasks.database.schema import Schema
-from tasks.errors import DataError
-from tasks.records import Demonstration, Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.kinds import LAYOUTS
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from tasks.benchmarks.files.readers import Row, files_digest, json_line_rows, read_text
 from tasks.benchmarks.layouts.base import GoldResults, Layout, Split
-from tasks.errors import DataError
-from tasks.records import Question
+from tasks.core.errors import DataError
+from tasks.core.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.kinds import LAYOUTS
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.benchmarks.files.pairs import DATABASE_NAMES, ID_NAMES, plain_name
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 PREDICTED_KEYS = ("predicted_sql", "prediction", "pred_sql", "predicted")
 """Names that say that a column holds predictions, whatever else there is."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from tasks.benchmarks.files.pairs import delimiter_of, read_csv_table
 from tasks.benchmarks.files.readers import parse_json, read_text
 from tasks.benchmarks.predictions.columns import Reading, find_columns
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 Format = Literal["bird", "lines", "csv", "rows", "table", "folder"]
 FORMATS: Mapping[Format, str] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.files.readers import Row, json_line_rows, json_rows, read_text
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.fit import about_fit
 from tasks.benchmarks.predictions.formats import Entry, PredictionFile, sql_or_none
 from tasks.benchmarks.predictions.wrapping import about_wrapping, unwrapped
-from tasks.errors import DataError
-from tasks.records import Question
-from tasks.wording import counted, shorten
+from tasks.core.errors import DataError
+from tasks.core.records import Question
+from tasks.core.wording import counted, shorten
 
 MOST_GOLD, FEWEST = 0.6, 5
 """Share of predictions that may be the gold's text, and number of predictions, before it is remarked on."""

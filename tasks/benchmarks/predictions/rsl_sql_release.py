@@ -22,8 +22,8 @@ from typing import Any
 
 from tasks.backbone.recordings.file import RecordedReply
 from tasks.benchmarks.files.readers import read_json, read_text
-from tasks.errors import DataError
-from tasks.records import Question
+from tasks.core.errors import DataError
+from tasks.core.records import Question
 
 FOLDER = "recordings/rsl-sql-gpt-4o-bird-dev"
 """Where it is, below the data location."""

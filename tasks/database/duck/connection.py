@@ -4,12 +4,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tasks.core.records import Status
 from tasks.database.duck.opening import first_line, open_restrained
 from tasks.database.engine import Connection, Cursor, Deadline
 from tasks.database.limits import Limits
 from tasks.database.location import unreadable
 from tasks.database.plain import plain_row, reread_json
-from tasks.records import Status
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tasks.core.errors import DataError
 from tasks.database.identifiers import quoted
-from tasks.errors import DataError
 
 if TYPE_CHECKING:
     import duckdb

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tasks.core.errors import DataError
+from tasks.core.files import file_digest, file_state
 from tasks.database.duck.connection import DuckConnection
 from tasks.database.duck.opening import files_of, is_database, open_restrained, reading
 from tasks.database.duck.structure import DIALECT, read_structure
@@ -13,8 +15,6 @@ from tasks.database.identifiers import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.plain import number
-from tasks.errors import DataError
-from tasks.files import file_digest, file_state
 
 if TYPE_CHECKING:
     import duckdb

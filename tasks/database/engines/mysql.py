@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.database.engine import ENGINES, Connection, Structure, Values
 from tasks.database.identifiers import quoted
 from tasks.database.limits import Limits
@@ -13,7 +14,6 @@ from tasks.database.servers.fingerprint import fingerprint
 from tasks.database.servers.mysql_connection import MysqlConnection
 from tasks.database.servers.mysql_opening import driver, explained, open_reading, unreachable
 from tasks.database.servers.mysql_structure import DIALECT, read_structure, rows_of
-from tasks.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 
 ABSENT = frozenset({1044, 1049})
 """No such database, or none that the role may open: MySQL does not tell a reader which."""

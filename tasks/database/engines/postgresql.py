@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.database.engine import ENGINES, Connection, Structure, Values
 from tasks.database.identifiers import quoted
 from tasks.database.limits import Limits
@@ -13,7 +14,6 @@ from tasks.database.servers.fingerprint import fingerprint
 from tasks.database.servers.postgresql_connection import PostgresConnection
 from tasks.database.servers.postgresql_opening import driver, open_reading, unreachable
 from tasks.database.servers.postgresql_structure import DIALECT, read_structure
-from tasks.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 
 _ABSENT = re.compile(r'database "[^"]*" does not exist')
 _READER = (

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
+from tasks.core.files import file_digest, file_state
 from tasks.database.engine import ENGINES, Connection, Engine, Structure, Values
 from tasks.database.identifiers import SQLITE, quoted
 from tasks.database.limits import Limits
@@ -12,7 +13,6 @@ from tasks.database.location import Location
 from tasks.database.sqlite.connection import SqliteConnection
 from tasks.database.sqlite.files import read_only_uri, require_database
 from tasks.database.sqlite.introspection import read_structure
-from tasks.files import file_digest, file_state
 
 _IS_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} NOT IN (9e999, -9e999)"
 

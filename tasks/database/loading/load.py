@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.database.database import Database
 from tasks.database.engine import engine_of
 from tasks.database.loading.plan import VERSION, Invalid, Source
 from tasks.database.loading.target import TARGETS, Mark
 from tasks.database.location import Location
-from tasks.errors import ConfigurationError, DataError
 
 Outcome = Literal["loaded", "replaced", "unchanged", "would be loaded", "would be replaced"]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
+from tasks.core.registry import Registry
 from tasks.database.identifiers import quoted
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
 from tasks.database.location import Location
 from tasks.database.schema import LOAD_MARK, ForeignKey
-from tasks.registry import Registry
 
 TARGETS: Registry[type["Target"]] = Registry(
     "engine that copies are written into",

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from tasks.core.records import Execution
 from tasks.database.limits import MIB
 from tasks.database.plain import plain_row
 from tasks.database.sandbox.results import size_of
 from tasks.database.sandbox.session import Session
-from tasks.records import Execution
 
 SHOWN_BYTES = 16 * MIB
 """Bytes of the first rows that leave the worker."""

@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox.frame_reader import FrameReader
 from tasks.database.sandbox.frames import Job, Reply, framed
-from tasks.errors import DatabaseUnavailableError
 
 START_S = 60.0
 """Seconds that a process may take to start, or to import what a function needs."""

@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from tasks.core.records import Status
 from tasks.database.limits import MIB
-from tasks.records import Status
 
 MOST_BYTES = 2 * MIB
 """Bytes of what is kept for one database."""
@@ -39,7 +39,7 @@ class Result:
     """The whole result of one query.
 
     Attributes:
-        status: "ok", "error", "timeout" or "too_large", as in `tasks.records.Execution`.
+        status: "ok", "error", "timeout" or "too_large", as in `tasks.core.records.Execution`.
         columns: names of the result's columns.
         rows: all rows, or as many as were to be kept; [] unless ok.
         row_count: rows of the whole result; None unless ok.

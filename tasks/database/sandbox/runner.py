@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.functions import same_rows
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
-from tasks.records import Execution
 
 VERSION = 2
 """Version of execution, to be raised where a SQL can have another outcome; 1 took unreadable files for failing SQL."""

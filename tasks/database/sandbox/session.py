@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from tasks.core.errors import DatabaseUnavailableError, DataError
 from tasks.database.database import require_content
 from tasks.database.engine import Connection, Cursor, Deadline, engine_of
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Content, Location, unreadable
 from tasks.database.sandbox.memory import address_space
 from tasks.database.sandbox.results import KeptResults, Result, size_of
-from tasks.errors import DatabaseUnavailableError, DataError
 
 ATTEMPTS = 2
 """Executions of a query that meets a change of the database's files."""

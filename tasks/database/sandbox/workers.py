@@ -7,6 +7,8 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from tasks.core.errors import CrosscheckError, DatabaseUnavailableError
+from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.location import Location
@@ -14,8 +16,6 @@ from tasks.database.sandbox.frames import Job, Reply, framed
 from tasks.database.sandbox.functions import first_rows
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
 from tasks.database.sandbox.together import CallsTogether
-from tasks.errors import CrosscheckError, DatabaseUnavailableError
-from tasks.records import Execution
 
 MOST_WORKERS = 4
 ATTEMPTS = 3
@@ -27,7 +27,7 @@ class WorkerLost(Exception):  # noqa: N818 - an outcome, not an error
     """Signal that a function in a worker did not finish: it exceeded its time or the worker's memory.
 
     Attributes:
-        status: "timeout" or "too_large", as in `tasks.records.Execution`.
+        status: "timeout" or "too_large", as in `tasks.core.records.Execution`.
     """
 
     def __init__(self, status: Literal["timeout", "too_large"], message: str) -> None:

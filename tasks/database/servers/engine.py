@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.database.engine import Engine, StreamedValues, Structure, Values
 from tasks.database.identifiers import quoted
 from tasks.database.location import Location
 from tasks.database.plain import plain
-from tasks.errors import CrosscheckError, DatabaseUnavailableError, DataError
 
 
 class ServerEngine(Engine):

@@ -8,6 +8,8 @@ statements could end the transaction. The server ends the query at its deadline;
 import contextlib
 from typing import Any
 
+from tasks.core.errors import DatabaseUnavailableError
+from tasks.core.records import Status
 from tasks.database.engine import Connection, Cursor, Deadline
 from tasks.database.location import Location
 from tasks.database.plain import exact_row
@@ -21,8 +23,6 @@ from tasks.database.servers.mysql_opening import (
 )
 from tasks.database.servers.tokens import RefusedError
 from tasks.database.servers.watchdog import Watchdog
-from tasks.errors import DatabaseUnavailableError
-from tasks.records import Status
 
 EARLY_S = 0.05
 """Seconds before its deadline from which on a killed query may have met it."""

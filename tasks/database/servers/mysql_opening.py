@@ -3,9 +3,9 @@
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tasks.core.errors import ConfigurationError
 from tasks.database.location import Location
 from tasks.database.plain import reread_json
-from tasks.errors import ConfigurationError
 
 CONNECT_S = 10
 _GONE = """

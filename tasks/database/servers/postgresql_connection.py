@@ -10,6 +10,8 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
+from tasks.core.errors import DatabaseUnavailableError
+from tasks.core.records import Status
 from tasks.database.engine import Connection, Cursor, Deadline
 from tasks.database.location import Location
 from tasks.database.plain import exact_row
@@ -18,8 +20,6 @@ from tasks.database.servers.postgresql_names import refused_names
 from tasks.database.servers.postgresql_opening import driver, first_line, open_reading, unreachable
 from tasks.database.servers.tokens import RefusedError
 from tasks.database.servers.watchdog import Watchdog
-from tasks.errors import DatabaseUnavailableError
-from tasks.records import Status
 
 if TYPE_CHECKING:
     import psycopg

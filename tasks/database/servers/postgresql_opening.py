@@ -4,9 +4,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from tasks.core.errors import ConfigurationError
 from tasks.database.location import Location
 from tasks.database.plain import plain, reread_json
-from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import psycopg

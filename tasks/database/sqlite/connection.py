@@ -8,14 +8,14 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from tasks.core.errors import DataError
+from tasks.core.records import Status
 from tasks.database.engine import Connection, Cursor, Deadline
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import unreadable
 from tasks.database.sqlite.authorizer import refusal
 from tasks.database.sqlite.files import read_only_uri, require_database
 from tasks.database.sqlite.restrictions import TICK, Clock, restrict, tolerant_text
-from tasks.errors import DataError
-from tasks.records import Status
 
 OUT_OF_MEMORY = "The query ran out of memory."
 UNREADABLE = frozenset(

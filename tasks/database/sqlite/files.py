@@ -7,7 +7,7 @@ missed, so such a file is refused until the log is empty.
 
 from pathlib import Path
 
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 MAGIC = b"SQLite format 3\x00"
 HOT_JOURNAL = bytes.fromhex("d9d505f920a163d7")

@@ -11,12 +11,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tasks.core.errors import DataError
 from tasks.database.engine import Structure
 from tasks.database.identifiers import SQLITE, quoted
 from tasks.database.schema import Column, ForeignKey, Table
 from tasks.database.sqlite.files import read_only_uri
 from tasks.database.sqlite.restrictions import tolerant_text
-from tasks.errors import DataError
 
 COLUMNS_AT_ONCE = 500
 """SQLite's own limit of columns in one result is 2000, but may be compiled lower."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-from tasks.files import atomic_create
+from tasks.core.files import atomic_create
 
 log = logging.getLogger(__name__)
 

@@ -22,12 +22,12 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from tasks.core.errors import DataError, StoreError
+from tasks.core.files import atomic_write
 from tasks.database.database import Database, require_content
 from tasks.database.engine import Values, engine_of
 from tasks.database.location import unreadable
 from tasks.database.sqlite.restrictions import tolerant_text
-from tasks.errors import DataError, StoreError
-from tasks.files import atomic_write
 
 Progress = Callable[[str], None]
 

@@ -29,10 +29,10 @@ from typing import Any
 from rapidfuzz.distance import Indel
 from rapidfuzz.process import extract
 
+from tasks.core.records import ColumnName, ColumnValues, Value
 from tasks.database.database import Database
 from tasks.database.sqlite.files import read_only_uri
 from tasks.database.sqlite.restrictions import tolerant_text
-from tasks.records import ColumnName, ColumnValues, Value
 from tasks.retrieval.values import builder
 from tasks.retrieval.values.bridging import LIKENESS, BridgedQuestion, Span, like_lengths, without_stop_words
 from tasks.retrieval.values.builder import LONGEST_BUCKET, Progress

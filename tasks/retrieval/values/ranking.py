@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
-from tasks.records import ColumnName, Value
+from tasks.core.records import ColumnName, Value
 from tasks.retrieval.values.bridging import BridgedQuestion, column_requires
 
 K1, B = 1.5, 0.75

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from tasks.errors import DatabaseUnavailableError
+from tasks.core.errors import DatabaseUnavailableError
 from tasks.scoring.cost import percentile
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from tasks.benchmarks.files.readers import read_text
 from tasks.benchmarks.layouts.base import GoldResults
+from tasks.core.errors import DataError
 from tasks.database.database import Database
-from tasks.errors import DataError
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.subset import AcceptedResult, SubsetGold, read_gold_csv
 from tasks.scoring.execution.suite import SuiteVerdicts, judge_suite

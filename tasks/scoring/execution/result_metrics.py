@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.registry import USER_FILES, described, import_file
+from tasks.core.registry import USER_FILES, described, import_file
 from tasks.scoring.metric import Compare, Metric, QuestionValue, Rows
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tasks.core.errors import CrosscheckError
+from tasks.core.files import digest_of_files
+from tasks.core.wording import counted
 from tasks.database.limits import Limits
 from tasks.database.sandbox.results import is_volatile
 from tasks.database.sqlite.damage import file_id, is_damage, set_aside
 from tasks.database.sqlite.wal import use_wal
-from tasks.errors import CrosscheckError
-from tasks.files import digest_of_files
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.report import Verdict
-from tasks.wording import counted
 
 log = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tasks.core.wording import TextTable, counts, percent
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
-from tasks.wording import TextTable, counts, percent
 
 SELECTION = "selection"
 NAMES = {

@@ -6,6 +6,7 @@ from math import sqrt
 from statistics import NormalDist, fmean, pstdev
 from typing import Any
 
+from tasks.core.wording import DASH, TextTable, counts, interval, percent, points
 from tasks.scoring.at_k import majority_at_k, pass_at_k
 from tasks.scoring.candidate_bill import UNITS, CandidateBill, CandidateSetup, bill_of
 from tasks.scoring.candidates import Ballot, step_of
@@ -13,7 +14,6 @@ from tasks.scoring.grades import by_grade
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import wilson
-from tasks.wording import DASH, TextTable, counts, interval, percent, points
 
 VOTE = "vote"
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from tasks.core.wording import TextTable, counted, shorten
 from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Report
-from tasks.wording import TextTable, counted, shorten
 
 MOST_CAUSES, MOST_IDS = 5, 10
 DAC_ROWS = {

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tasks.core.wording import TextTable, and_more, counts, percent, shorten
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right, is_right_corrected
-from tasks.wording import TextTable, and_more, counts, percent, shorten
 
 MOST_IDS, MOST_ROWS = 10, 100
 

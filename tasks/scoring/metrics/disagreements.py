@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tasks.core.wording import TextTable, and_more, counted, shorten
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore
-from tasks.wording import TextTable, and_more, counted, shorten
 
 MOST_IDS, MOST_ROWS = 10, 100
 

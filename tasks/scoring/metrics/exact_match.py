@@ -4,13 +4,13 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tasks.core.wording import TextTable, counts, percent, shorten
 from tasks.database.schema import Schema
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses
 from tasks.sql.hardness import grade
 from tasks.sql.spider.match import official_match
-from tasks.wording import TextTable, counts, percent, shorten
 
 MOST_IDS = 10
 HARDNESS = ("easy", "medium", "hard", "extra")

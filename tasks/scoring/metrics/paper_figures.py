@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from tasks.core.wording import TextTable, counts, percent
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.papers.dac_figures import dac_figures
 from tasks.scoring.papers.sea_figures import sea_figures
 from tasks.scoring.report import Measurement, Ratio, Value
-from tasks.wording import TextTable, counts, percent
 
 HEADLINE = {
     "dac/linking_tables/macro_f1": "DAC: tables linked, macro F1",

@@ -1,9 +1,9 @@
 """What the rule "spider" changes in predictions before it executes them, as the official evaluator does."""
 
+from tasks.core.wording import counted, shorten
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement
 from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
-from tasks.wording import counted, shorten
 
 MOST_IDS = 10
 

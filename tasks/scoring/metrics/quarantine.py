@@ -1,8 +1,8 @@
 """The score without the questions whose gold is known to be wrong."""
 
+from tasks.core.wording import TextTable, counts, percent, shorten
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio, is_right
-from tasks.wording import TextTable, counts, percent, shorten
 
 MOST_IDS = 10
 

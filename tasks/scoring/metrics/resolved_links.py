@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from tasks.core.wording import TextTable, counts, percent
 from tasks.scoring.linking import printed_recall, score_links
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import LinkingScore, Measurement, Ratio, Value
-from tasks.wording import TextTable, counts, percent
 
 FROM_LINK = "augmented_sql"
 """The stage that writes its SQL from the linked schema alone."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from tasks.core.wording import counts, percent
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio
-from tasks.wording import counts, percent
 
 
 @dataclass(frozen=True, slots=True)

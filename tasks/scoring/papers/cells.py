@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.core.wording import UNKNOWN, TextTable
 from tasks.scoring.report import Ratio, Value
-from tasks.wording import UNKNOWN, TextTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tasks.dac_records import CANDIDATE, Alignment, Entities, ParsedSkeleton, Revision
+from tasks.core.dac_records import CANDIDATE, Alignment, Entities, ParsedSkeleton, Revision
 from tasks.database.schema import Schema
 from tasks.scoring.error_classes import ErrorClass, classify, classify_sql, dac_counts
 from tasks.scoring.papers.dac_oracle import gold_entities, gold_skeleton

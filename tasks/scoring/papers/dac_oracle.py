@@ -4,9 +4,9 @@ Scoring is the only reader of gold, so they are made here; a flow hands them to 
 an analysis that is tagged "oracle" and never ranked.
 """
 
-from tasks.dac_records import Entities, Oracle, ParsedSkeleton
+from tasks.core.dac_records import Entities, Oracle, ParsedSkeleton
+from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Schema
-from tasks.records import ColumnName, Link
 from tasks.settings.pipeline import PipelineSettings, dac_of, has_oracle
 from tasks.sql.elements import resolved_elements, used_elements
 from tasks.sql.skeleton import read_skeleton

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from tasks.records import Correction, Elimination
+from tasks.core.records import Correction, Elimination
 from tasks.scoring.papers.stage_values import stage_values
 from tasks.scoring.report import QuestionScore, Ratio, Value, is_right
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from tasks.outcome import Call
+from tasks.core.outcome import Call
+from tasks.core.wording import DASH, points
 from tasks.scoring.build_report import stage_names
 from tasks.scoring.linking import printed_recall, score_links
 from tasks.scoring.papers.cells import Cell, PaperTable, count, figure, share, table, text, unknown
 from tasks.scoring.papers.dac_tables import dac_tables
 from tasks.scoring.papers.run import TOTAL, PaperRun, grades_of
 from tasks.scoring.papers.sea_figures import ADJUSTMENT, ELIMINATION, sea_figures
-from tasks.wording import DASH, points
 
 Paper = Literal["rsl-sql", "sea-sql", "dac"]
 STEPS: Mapping[Paper, str] = {

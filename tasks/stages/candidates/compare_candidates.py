@@ -1,11 +1,11 @@
 """Comparison of two candidates by the backbone, which sees their results (CHASE-SQL, arXiv 2410.01943, section 3.4)."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.records import Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.records import Question
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.candidates.records import Comparison, Preference
 from tasks.stages.replies import BetterReply
 from tasks.stages.shown_results import Tried, show_result

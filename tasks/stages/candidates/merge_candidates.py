@@ -1,12 +1,12 @@
 """Merge revision: one query from those with the most frequent results (CSC-SQL, arXiv 2505.13271)."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.records import Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.records import Question
 from tasks.sql.normalise import normalise_sql
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.candidates.records import Merged, MergeRequest
 from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import Tried, show_result

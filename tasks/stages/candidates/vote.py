@@ -3,7 +3,7 @@
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.scoring.candidates import Ballot
 from tasks.scoring.execution.result_groups import group_by_result
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 
 
 @stage()

@@ -2,7 +2,7 @@
 
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.sql.normalise import normalise_sql
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 
 
 @stage()

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.dac_records import AlignedToken, Entities, Revision, RevisionRequest
+from tasks.core.dac_records import AlignedToken, Entities, Revision, RevisionRequest
+from tasks.core.records import Question
 from tasks.database.identifiers import quoted_if_needed
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.records import Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.sql.elements import used_elements
 from tasks.sql.normalise import normalise_sql
 from tasks.sql.skeleton import skeleton, skeleton_length
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.dac.examples import shown_examples
 from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import outcome_of, show_result

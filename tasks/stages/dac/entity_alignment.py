@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from rapidfuzz.distance import LCSseq
 
-from tasks.dac_records import AlignedToken, Entities, EntityType
+from tasks.core.dac_records import AlignedToken, Entities, EntityType
+from tasks.core.records import ColumnName
 from tasks.database.schema import Schema
-from tasks.records import ColumnName
 from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens, stem
 from tasks.sql.elements import Elements
 from tasks.stages.links import read_link

@@ -1,13 +1,13 @@
 """Entity linking: which word of the question means which table, column or value (DAC, section 3.2)."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.dac_records import Alignment
+from tasks.core.dac_records import Alignment
+from tasks.core.records import Question
 from tasks.database.schema_view import SchemaView
-from tasks.records import Question
 from tasks.retrieval.alignment import GroundedDemonstration, whole_question
 from tasks.sql.elements import Elements, used_elements
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.dac.alignment_reply import AlignmentReply
 from tasks.stages.dac.entity_alignment import Given, entities_of, link_by_name, resolve_given
 from tasks.stages.dac.examples import shown_examples

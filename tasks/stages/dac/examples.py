@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.dac_records import AlignedToken
+from tasks.core.dac_records import AlignedToken
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration

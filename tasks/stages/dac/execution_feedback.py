@@ -1,8 +1,8 @@
 """Execution errors as feedback (DAC, section 3.4). No model call."""
 
-from tasks.dac_records import Feedback
+from tasks.core.dac_records import Feedback
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 from tasks.stages.shown_results import show_result
 
 

@@ -1,12 +1,12 @@
 """Initial SQL: few-shot, each demonstration with the schema of its database (DAC, section 3.1)."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.dac_records import Sample
+from tasks.core.dac_records import Sample
+from tasks.core.records import Answer, Question
 from tasks.database.schema_view import SchemaView
-from tasks.records import Answer, Question
 from tasks.retrieval.alignment import GroundedDemonstration
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.dac.examples import shown_examples
 from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer

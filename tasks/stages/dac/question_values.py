@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
+from tasks.core.records import ColumnName, ColumnValues, Question
 from tasks.database.identifiers import quoted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
-from tasks.records import ColumnName, ColumnValues, Question
 from tasks.retrieval.masking import FUNCTION_WORDS
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 
 LONGEST_RUN = 6
 """Words in a row that may be one value."""

@@ -1,13 +1,13 @@
 """Skeleton parsing: the structure of the SQL from the question alone (DAC, section 3.3)."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
-from tasks.dac_records import ParsedSkeleton
+from tasks.core.dac_records import ParsedSkeleton
+from tasks.core.records import Demonstration, Question
 from tasks.database.schema import dialect_name
-from tasks.records import Demonstration, Question
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.sql.skeleton import read_skeleton
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer
 

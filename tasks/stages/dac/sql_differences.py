@@ -1,6 +1,6 @@
 """Where a SQL differs from what the sub-tasks found (DAC, section 3.4). Pure functions: no model call."""
 
-from tasks.dac_records import Entities, Feedback
+from tasks.core.dac_records import Entities, Feedback
 from tasks.database.schema import Schema
 from tasks.sql.elements import used_elements
 from tasks.sql.skeleton import skeleton, skeleton_length

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.records import Link, Question
 from tasks.database.schema_view import SchemaView
-from tasks.records import Link, Question
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.links import read_link
 from tasks.stages.replies import ConditionsReply, KeywordsReply, LinkReply
 

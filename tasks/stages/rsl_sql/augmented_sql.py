@@ -1,10 +1,10 @@
 """SQL2, from the reduced schema and the augmentation (RSL-SQL, section 3.2)."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.records import Answer, Augmentation, FewShotQuestion
 from tasks.database.schema_view import SchemaView
-from tasks.records import Answer, Augmentation, FewShotQuestion
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.links import shown_columns, shown_tables
 from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer

@@ -1,10 +1,10 @@
 """Backward link: the columns that the preliminary SQL mentions (RSL-SQL, section 3.1). No model call."""
 
+from tasks.core.records import Link
 from tasks.database.schema import Schema
-from tasks.records import Link
 from tasks.settings.stages import BackwardLinkSettings
 from tasks.sql.elements import columns_mentioned
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 from tasks.stages.links import make_link
 
 

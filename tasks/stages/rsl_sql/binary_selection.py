@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.records import Execution, FewShotQuestion, Selection, SqlPair
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.records import Execution, FewShotQuestion, Selection, SqlPair
 from tasks.settings.stages import SelectionSettings
 from tasks.sql.normalise import normalise_sql
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import Tried, show_result
 from tasks.stages.sql_answer import sql_answer

@@ -7,11 +7,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tasks.core.records import ColumnName
 from tasks.database.identifiers import quoted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema, Table
-from tasks.records import ColumnName
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: SQLite allows 2000 in a result."""

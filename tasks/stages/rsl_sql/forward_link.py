@@ -1,12 +1,12 @@
 """Forward link: the backbone names the tables and columns that the question needs (RSL-SQL, section 3.1)."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.records import Link, Question
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
-from tasks.records import Link, Question
 from tasks.settings.stages import HintSource
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.links import hinted, make_link, read_link, shown_columns
 from tasks.stages.replies import LinkReply
 

@@ -1,10 +1,10 @@
 """Preliminary SQL, SQL1, from the full schema (RSL-SQL, section 3.1); also the one call of the baselines."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
+from tasks.core.records import Answer, FewShotQuestion, Link
 from tasks.database.schema_view import SchemaView
-from tasks.records import Answer, FewShotQuestion, Link
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.links import shown_columns, shown_tables
 from tasks.stages.replies import SqlReply
 from tasks.stages.sql_answer import sql_answer

@@ -2,14 +2,14 @@
 
 import json
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
+from tasks.core.records import Correction, CorrectionCase, Execution
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.records import Correction, CorrectionCase, Execution
 from tasks.settings.stages import CorrectionTurns
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import Tried, outcome_of, show_result
 from tasks.stages.sql_answer import sql_answer

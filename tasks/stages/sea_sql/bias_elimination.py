@@ -3,13 +3,13 @@
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.replies.reading import read_sql
+from tasks.core.errors import BackboneError
+from tasks.core.records import Elimination, Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.errors import BackboneError
-from tasks.records import Elimination, Question
 from tasks.settings.stages import BiasEliminationSettings
 from tasks.sql.normalise import normalise_sql
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 from tasks.stages.sea_sql.elimination_prompt import TEMPLATE, elimination_prompt
 
 

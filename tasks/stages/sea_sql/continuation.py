@@ -7,7 +7,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
 from tasks.backbone.replies.json_text import fenced, without_thoughts
 from tasks.backbone.replies.reading import read_sql
-from tasks.records import Answer
+from tasks.core.records import Answer
 from tasks.sql.parsing import parse
 
 _QUERY = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES)\b", re.IGNORECASE)

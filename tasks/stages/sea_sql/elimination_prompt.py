@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from tasks import prompts
+from tasks.core.records import Execution, Question
 from tasks.database.schema_view import SchemaView
-from tasks.records import Execution, Question
+from tasks.stage_runs import prompts
 from tasks.stages.shown_results import Tried, show_result
 
 TEMPLATE = "bias_elimination"

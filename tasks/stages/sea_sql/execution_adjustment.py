@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
+from tasks.core.records import Correction, Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.records import Correction, Question
 from tasks.settings.stages import ExecutionAdjustmentSettings
 from tasks.sql.normalise import normalise_sql
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply
 from tasks.stages.shown_results import outcome_of, show_result
 from tasks.stages.sql_answer import sql_answer

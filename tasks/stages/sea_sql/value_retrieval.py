@@ -1,8 +1,8 @@
 """Value retrieval: what the schema shows of each column's values (SEA-SQL, section 1). No model call."""
 
-from tasks.records import ColumnValues, Question
+from tasks.core.records import ColumnValues, Question
 from tasks.retrieval.values.index import DatabaseValues
-from tasks.stage import stage
+from tasks.stage_runs.stage import stage
 
 
 @stage()

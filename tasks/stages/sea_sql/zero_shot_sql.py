@@ -1,11 +1,11 @@
 """The preliminary SQL of SEA-SQL: one message that ends with SELECT (SEA-SQL, section 2)."""
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message
+from tasks.core.records import Answer, FewShotQuestion
 from tasks.database.schema_view import SchemaView
-from tasks.records import Answer, FewShotQuestion
-from tasks.stage import stage
+from tasks.stage_runs import prompts
+from tasks.stage_runs.stage import stage
 from tasks.stages.sea_sql.continuation import ask_continuation
 
 

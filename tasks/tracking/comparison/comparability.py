@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from tasks.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.wording import counted, shorten
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison
 from tasks.tracking.evaluation import DATABASES_CHANGED, REROLLED, Unfinished
 from tasks.tracking.warehouse.stored import StoredRun
-from tasks.wording import counted, shorten
 
 _NAMED = 5
 

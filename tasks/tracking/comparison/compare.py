@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.scoring.cost import Cost, total_cost
 from tasks.scoring.report import QuestionScore, Ratio, is_right
 from tasks.scoring.significance import CONFIDENCE, PairedTest, compare_runs, wilson

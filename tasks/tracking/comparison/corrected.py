@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tasks.core.wording import TextTable, counts, percent
 from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
 from tasks.scoring.report import QuestionScore, Ratio, is_right_corrected
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.tracking.comparison.ranking import ranked
 from tasks.tracking.warehouse.stored import StoredRun
-from tasks.wording import TextTable, counts, percent
 
 
 @dataclass(frozen=True, slots=True)

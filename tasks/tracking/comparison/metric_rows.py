@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.core.wording import DASH, MINUS, TextTable, counted, counts, percent, points, signed
 from tasks.scoring.metric import METRICS, SHARE, Better, Metric
 from tasks.scoring.report import Ratio, Value
 from tasks.tracking.warehouse.stored import StoredRun
-from tasks.wording import DASH, MINUS, TextTable, counted, counts, percent, points, signed
 
 CAPTION = "over all scored questions of each run, and not tested against chance"
 DESCRIPTIVE = frozenset({"unit", "better"})

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tasks.core.wording import counted
 from tasks.scoring.report import QuestionScore
 from tasks.scoring.significance import PairedTest
 from tasks.tracking.warehouse.stored import StoredRun
-from tasks.wording import counted
 
 
 def why_not_ranked(a: StoredRun, b: StoredRun) -> str:

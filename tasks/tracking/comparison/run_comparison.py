@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tasks.records import Question
+from tasks.core.records import Question
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.scoring.significance import PairedTest

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tasks.core.wording import counted, shorten
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
 from tasks.scoring.significance import CONFIDENCE, wilson
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
-from tasks.wording import counted, shorten
 
 MOST_IDS = 3
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tasks.files import write_whole
+from tasks.core.files import write_whole
 from tasks.scoring.significance import CONFIDENCE
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import Board

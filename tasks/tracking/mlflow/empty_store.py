@@ -4,8 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from tasks.core.files import atomic_create
 from tasks.database.sqlite.template import Template
-from tasks.files import atomic_create
 
 TEMPLATE = Template("mlflow")
 

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.tracking.mlflow.experiment_view import nights_view, view, view_tag
 from tasks.tracking.mlflow.store import Store, attempt, ui_url
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.core.wording import counts, percent, signed
 from tasks.scoring.report import Report
 from tasks.tracking.pages.template import Scale, render
-from tasks.wording import counts, percent, signed
 
 _LEFT, _COLUMN, _TOP, _BOTTOM = 60, 132, 92, 330
 _LEAST_WIDTH = 560

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.files import write_whole
+from tasks.core.files import write_whole
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import find_or_create
 from tasks.tracking.mlflow.store import attempt, find_store, ui_url

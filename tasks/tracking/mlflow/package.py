@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
-from tasks.errors import DataError
-from tasks.files import write_whole
+from tasks.core.errors import DataError
+from tasks.core.files import write_whole
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.figures import change_figure, stage_figure

@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.backbone.recordings.observed import Exchange
 from tasks.backbone.replies.json_text import thoughts_of, without_thoughts
-from tasks.outcome import StageRecord
+from tasks.core.outcome import StageRecord
 from tasks.scoring.report import QuestionScore
 from tasks.tracking.predictions import status
 

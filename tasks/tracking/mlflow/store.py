@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.home import Home
 from tasks.tracking.known_store import is_known, remember
 from tasks.tracking.mlflow.empty_store import create_store

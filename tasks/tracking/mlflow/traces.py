@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tasks.core.wording import storable
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.question_spans import Exchanges, QuestionSpan, question_span
@@ -19,7 +20,6 @@ from tasks.tracking.mlflow.trace_choice import TraceChoice
 from tasks.tracking.parameters import redact, secrets_of
 from tasks.tracking.predictions import status
 from tasks.tracking.summary import Tracked
-from tasks.wording import storable
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
+from tasks.core.wording import storable
 from tasks.scoring.report import Report
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import NIGHT, EvaluationRun, Unfinished
@@ -33,7 +34,6 @@ from tasks.tracking.mlflow.trace_choice import TraceChoice
 from tasks.tracking.mlflow.traces import log_traces
 from tasks.tracking.parameters import name_for_mlflow, redact
 from tasks.tracking.summary import Tracked, summary
-from tasks.wording import storable
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tasks.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.metrics.corrected import corrected_ex, differing
 from tasks.scoring.report import Ratio, is_right

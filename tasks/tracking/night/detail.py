@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.run_comparison import Pair, RunComparison

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from tasks.core.wording import shorten
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import details
 from tasks.tracking.night.night import Night
@@ -14,7 +15,6 @@ from tasks.tracking.night.tables import costs, scores
 from tasks.tracking.pages.template import TEMPLATES
 from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.wording import shorten
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from tasks.core.wording import counted, points
 from tasks.scoring.significance import holm_of_known
 from tasks.settings.night import Gate, Keep
 from tasks.tracking.night.entry import Entry
-from tasks.wording import counted, points
 
 NightVerdict = Literal[
     "regression",

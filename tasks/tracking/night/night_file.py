@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.errors import DataError, did_you_mean
-from tasks.files import write_whole
+from tasks.core.errors import DataError, did_you_mean
+from tasks.core.files import write_whole
+from tasks.core.wording import shorten, storable
 from tasks.scoring.significance import CONFIDENCE
 from tasks.settings.home import Home
 from tasks.tracking.night.night import Judged, Night
-from tasks.wording import shorten, storable
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _SHOWN = 5

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.errors import DataError
+from tasks.core.errors import DataError
+from tasks.core.wording import storable
 from tasks.settings.home import Home
-from tasks.wording import storable
 
 
 @dataclass(frozen=True, slots=True)

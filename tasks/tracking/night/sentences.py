@@ -4,9 +4,9 @@ import datetime
 import shlex
 from collections.abc import Iterator
 
+from tasks.core.wording import DASH, counted, duration, p_value, points
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Judged, Night
-from tasks.wording import DASH, counted, duration, p_value, points
 
 _PATIENCE = datetime.timedelta(hours=1)
 

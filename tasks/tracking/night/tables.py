@@ -2,11 +2,22 @@
 
 from dataclasses import dataclass
 
+from tasks.core.wording import (
+    DASH,
+    counts,
+    duration,
+    interval,
+    money,
+    number,
+    p_value,
+    percent,
+    points,
+    seconds,
+)
 from tasks.scoring.significance import CONFIDENCE
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Judged, Night
 from tasks.tracking.night.sentences import failures
-from tasks.wording import DASH, counts, duration, interval, money, number, p_value, percent, points, seconds
 
 
 @dataclass(frozen=True, slots=True)

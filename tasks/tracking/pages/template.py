@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from tasks import wording
+from tasks.core import wording
 from tasks.scoring.report import is_right, is_right_corrected
 from tasks.scoring.significance import needed_net, wilson
 from tasks.settings.evaluation import labels_in_words

@@ -2,8 +2,8 @@
 
 import re
 
+from tasks.core.wording import counted
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.wording import counted
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"

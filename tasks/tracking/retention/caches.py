@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tasks.files import file_size
+from tasks.core.files import file_size
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.store import Holding, SqliteStore, Store, opened, removed_in_batches, size_of
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 from tasks.settings.night import PINNED, Keep, age
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin

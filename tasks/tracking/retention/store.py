@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tasks.core.files import file_size
 from tasks.database.identifiers import quoted
-from tasks.files import file_size
 from tasks.tracking.retention.kept_runs import Retention
 
 BATCH = 2_000

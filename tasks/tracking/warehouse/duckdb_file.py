@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.errors import CrosscheckError, DataError
+from tasks.core.errors import CrosscheckError, DataError
 from tasks.tracking.warehouse.tables import UnknownFileError, create_tables, has_tables
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tasks.outcome import Call, StageRecord, Usage
+from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.report import QuestionScore, Verdict
 
 Row = Mapping[str, Any]

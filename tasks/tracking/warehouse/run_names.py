@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from tasks.errors import DataError, did_you_mean
+from tasks.core.errors import DataError, did_you_mean
+from tasks.core.wording import percent_and_counts
 from tasks.scoring.report import Ratio
 from tasks.tracking.warehouse.stored import RunHeader
-from tasks.wording import percent_and_counts
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _SHOWN = 5

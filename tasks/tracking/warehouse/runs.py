@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import DataError, did_you_mean
+from tasks.core.errors import DataError, did_you_mean
 from tasks.scoring.report import Opinion, QuestionScore, Report
 from tasks.tracking.evaluation import FINISHED, EvaluationRun, Unfinished, as_json, run_from_json
 from tasks.tracking.warehouse.bulk import insert_questions, read_questions, remove_questions, remove_run

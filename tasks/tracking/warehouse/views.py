@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import ConfigurationError, DataError
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.meanings import MEANINGS
 from tasks.tracking.warehouse.tables import columns_of, create_tables

@@ -13,7 +13,7 @@ from flows.cli.commands import COMMANDS
 from flows.cli.program import crosscheck
 from flows.report.exit_codes import ExitCode
 from flows.runtime.control import Interrupted
-from tasks.errors import BackboneError, CrosscheckError, DatabaseUnavailableError
+from tasks.core.errors import BackboneError, CrosscheckError, DatabaseUnavailableError
 from tests.support import in_process
 from tests.support.command_line import ROOT
 

@@ -12,7 +12,7 @@ from flows.evaluation import deployment as evaluation_deployment
 from flows.nights import flow as nights
 from flows.rerun import deployment as rerun_deployment
 from flows.runtime.control import Control
-from tasks.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError
 from tasks.settings.home import Home
 
 

@@ -12,7 +12,7 @@ PIPELINES = '''
 from flows.pipelines.baselines import few_shot
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
-from tasks.records import Question
+from tasks.core.records import Question
 from tasks.settings.pipeline import FewShotSettings
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flows.questions.recording import check_record
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support import in_process

@@ -3,7 +3,7 @@
 import pytest
 
 from flows.orchestration.notifications import WEBHOOK, notify_of_nights
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 
 
 async def test_what_is_no_address_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from flows.orchestration import stage_database
 from flows.orchestration.stage_database import StageDatabase
-from tasks.errors import StoreError
+from tasks.core.errors import StoreError
 
 
 @pytest.fixture

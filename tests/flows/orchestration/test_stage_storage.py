@@ -21,14 +21,14 @@ from flows.questions import runner as question_module
 from flows.questions.demonstrations import QuestionExtras
 from flows.questions.pool import Restoring, restore_answers
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
-from tasks.errors import ConfigurationError, StoreError
-from tasks.outcome import Outcome
-from tasks.records import Question
+from tasks.core.errors import ConfigurationError, StoreError
+from tasks.core.outcome import Outcome
+from tasks.core.records import Question
 from tasks.settings.home import Home
 from tasks.settings.pipeline import CandidateSettings
-from tasks.stage import stage
-from tasks.task_runs import TaskRuns
-from tasks.trail import Trail, on_trail
+from tasks.stage_runs.stage import stage
+from tasks.stage_runs.task_runs import TaskRuns
+from tasks.stage_runs.trail import Trail, on_trail
 from tests.support.command_line import ROOT
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.support.slow_storage import FarFileSystem, Network, network

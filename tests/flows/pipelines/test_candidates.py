@@ -17,17 +17,17 @@ from flows.questions.runner import QuestionInputs, RerunSpec
 from flows.questions.session import Session
 from flows.questions.writers import check_candidates
 from flows.runtime.control import Control, Progress
-from tasks import task_runs
 from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import Outcome
+from tasks.core.records import Demonstration, Question
 from tasks.database.database import Database
-from tasks.errors import ConfigurationError
-from tasks.outcome import Outcome
-from tasks.records import Demonstration, Question
 from tasks.scoring.candidates import is_candidate
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PipelineSettings
+from tasks.stage_runs import task_runs
 from tasks.stages.candidates.vote import vote
 from tests.support.fake_openai import Body, FakeOpenAI, error, reply
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home

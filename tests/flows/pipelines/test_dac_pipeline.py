@@ -7,12 +7,12 @@ import pytest
 
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.dac import decompose
-from tasks.dac_records import Entities, Oracle, ParsedSkeleton
-from tasks.errors import BackboneError, ConfigurationError
-from tasks.records import ColumnName, Question
+from tasks.core.dac_records import Entities, Oracle, ParsedSkeleton
+from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.records import ColumnName, Question
 from tasks.settings.pipeline import FewShotSettings
 from tasks.settings.stages import DacCorrectionSettings
-from tasks.trail import Trail, on_trail
+from tasks.stage_runs.trail import Trail, on_trail
 from tests.support.dac_prompts import GROUNDED
 from tests.support.fake_openai import Body, dropped, reply
 from tests.support.guide import Guide, Walk

@@ -15,14 +15,14 @@ from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.core.outcome import Outcome
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.outcome import Outcome
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 from tasks.settings.load import load_pipeline_settings
-from tasks.task_runs import TaskRuns
+from tasks.stage_runs.task_runs import TaskRuns
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.kept_results import kept_results
 from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tests.support.guide import GOOD, OTHER, Guide
 from tests.support.stage_bench import QUESTION
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.errors import BackboneError
+from tasks.core.errors import BackboneError
 from tasks.retrieval.values.index import DatabaseValues
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error
 from tests.support.guide import GOOD, OTHER, Guide, Walk

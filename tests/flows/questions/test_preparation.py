@@ -7,7 +7,7 @@ import pytest
 
 from flows.questions.preparation import prepare
 from flows.runtime.control import Progress
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tests.support.own_benchmark import OwnBenchmark
 

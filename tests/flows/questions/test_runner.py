@@ -3,8 +3,8 @@
 from flows.questions.runner import QuestionInputs, QuestionRunner, Tools
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
+from tasks.core.records import Question
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.records import Question
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 
 

@@ -19,9 +19,9 @@ from flows.cli.progress import LineProgress, open_progress
 from flows.report.result import EvaluationResult
 from flows.report.summary import print_summary
 from flows.report.tables import BOUNDLESS, open_console, show, show_all, table
-from tasks.outcome import Call, Usage
+from tasks.core.outcome import Call, Usage
+from tasks.core.wording import TextTable, counts, percent
 from tasks.tracking.summary import summary
-from tasks.wording import TextTable, counts, percent
 from tests.support.command_line import CommandLine, Ran
 from tests.support.terminal import Screen, run_in_terminal
 from tests.tasks.tracking.samples import make_report, make_run

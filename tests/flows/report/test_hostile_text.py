@@ -28,8 +28,8 @@ from flows.sweep.display import print_sweep
 from flows.sweep.estimate import Estimate
 from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.benchmarks.overlay import Entry, Overlay
-from tasks.outcome import Failure, Outcome
-from tasks.records import Execution, Question
+from tasks.core.outcome import Failure, Outcome
+from tasks.core.records import Execution, Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.scoring.report import Verdict

@@ -10,8 +10,8 @@ import pytest
 from flows.rerun.plan import check_data
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database
+from tasks.core.errors import DataError
 from tasks.database.database import digests_of
-from tasks.errors import DataError
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
 from tests.tasks.tracking.samples import make_run

@@ -8,15 +8,15 @@ import pytest
 
 from flows.questions.runner import RerunSpec
 from flows.rerun.plan import RerunPlan, plan_rerun
-from tasks.errors import CrosscheckError
-from tasks.outcome import Failure
-from tasks.records import Question
+from tasks.core.errors import CrosscheckError
+from tasks.core.outcome import Failure
+from tasks.core.records import Question
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import RerunSettings
+from tasks.stage_runs.trail import Trail
 from tasks.tracking.evaluation import KINDS, EvaluationRun, describe
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.trail import Trail
 from tests.tasks.tracking.samples import make_report, report_of
 
 RIGHT, WRONG = {"bird": True}, {"bird": False}

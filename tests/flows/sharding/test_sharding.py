@@ -13,8 +13,8 @@ from flows.orchestration.stage_results import PersistedResults
 from flows.runtime.control import Control
 from flows.sharding import launch as sharding
 from flows.sharding.answers import ShardAnswers, hand_over
-from tasks.errors import ConfigurationError, StoreError
-from tasks.outcome import Failure, Outcome
+from tasks.core.errors import ConfigurationError, StoreError
+from tasks.core.outcome import Failure, Outcome
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.home import Home
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home

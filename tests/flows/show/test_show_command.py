@@ -16,7 +16,7 @@ from flows.show.run_display import print_lists
 from flows.show.run_view import view_run
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.outcome import Call, Failure, Outcome, StageRecord, Usage
+from tasks.core.outcome import Call, Failure, Outcome, StageRecord, Usage
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import describe

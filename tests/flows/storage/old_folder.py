@@ -13,7 +13,7 @@ from pathlib import Path
 from flows.orchestration.stage_database import StageDatabase
 from tasks.backbone.cache.sqlite import SqliteReplyCache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.outcome import Call, Usage
+from tasks.core.outcome import Call, Usage
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict

@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 from flows.runtime.folder_use import FolderUse, only_cleaner
 from flows.storage import folder as storage
 from flows.storage.folder import clean, open_folder
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 from tasks.settings.home import Home
 from tasks.settings.night import Keep
 from tasks.tracking.retention.store import Store

@@ -8,7 +8,7 @@ import pytest
 from flows.runtime.control import Progress
 from flows.sweep.estimate import ASSUMED_REASONING, estimate
 from flows.sweep.plan import Cell, check_budget
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from flows.sweep.cells import Done, Sweep, ranks
 from flows.sweep.display import print_sweep
 from flows.sweep.estimate import Estimate
-from tasks.outcome import Failure, Outcome
-from tasks.records import Question
+from tasks.core.outcome import Failure, Outcome
+from tasks.core.records import Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Report, Verdict
 

@@ -18,7 +18,7 @@ from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.protocol import Message, Request
-from tasks.errors import BackboneError, ConfigurationError
+from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error
 from tests.tasks.backbone.conftest import KEY

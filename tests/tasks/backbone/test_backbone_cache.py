@@ -20,8 +20,8 @@ from tasks.backbone.cache.entry import DamagedEntry, Entry
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.cache.table import reply as reply_table
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.errors import ConfigurationError, CrosscheckError, StoreError
-from tasks.outcome import Call, Usage
+from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
+from tasks.core.outcome import Call, Usage
 from tests.support.postgres import new_database
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,7 @@ import pytest
 
 from tasks.backbone.cache import postgres as reply_postgres
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
-from tasks.errors import ConfigurationError, StoreError
+from tasks.core.errors import ConfigurationError, StoreError
 from tests.support.gateway import Gateway, gateway_to
 from tests.support.postgres import disconnect_everybody, execute, postgres_database
 from tests.tasks.backbone.test_backbone_cache import IDENTITY, asking, bought, put

@@ -20,7 +20,7 @@ from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import pilots
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request
-from tasks.errors import BackboneError, StoreError
+from tasks.core.errors import BackboneError, StoreError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.disk import mounted
 from tests.support.fake_openai import FakeOpenAI, error, hang, reply

@@ -10,8 +10,8 @@ import pytest
 from tasks.backbone.endpoint import pilots, retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.errors import BackboneError, ConfigurationError
-from tasks.outcome import Usage
+from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 from tests.support.fake_openai import (
     Behaviour,

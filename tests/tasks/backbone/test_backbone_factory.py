@@ -12,7 +12,7 @@ from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.kinds.opening import open_backbone
 from tasks.backbone.protocol import Message, Request
-from tasks.errors import BackboneError, ConfigurationError
+from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.load import available, load_backbone_settings
 from tests.support.fake_openai import FakeOpenAI

@@ -13,7 +13,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message
 from tasks.backbone.replies.json_schema import is_strict, reply_schema
-from tasks.errors import BackboneError
+from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import FakeOpenAI, empty, error, out_of_tokens, reply
 

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from tasks.backbone.pricing import cost, prices_for
-from tasks.outcome import Usage
+from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 
 DAY = datetime.date(2026, 1, 1)

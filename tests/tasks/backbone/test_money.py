@@ -12,7 +12,7 @@ import pytest
 
 from tasks.backbone.endpoint.chat import answer_of, identity_of
 from tasks.backbone.pricing import cost
-from tasks.outcome import Call, StageRecord, Usage
+from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.cost import in_words, total_cost
 from tasks.settings.backbone import BackboneSettings, Prices
 

@@ -24,8 +24,8 @@ from tasks.backbone.protocol import (
 from tasks.backbone.recordings.file import Place, RecordedReply, Recording, write_recording
 from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.backbone.recordings.replay import Match, RecordedBackbone
-from tasks.errors import BackboneError, ConfigurationError
-from tasks.outcome import Call, Usage
+from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
 
 ORIGIN = Origin("717", "superhero", "forward_link")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.backbone.recordings.file import RecordedReply, check_writable, read_recording, write_recording
-from tasks.errors import ConfigurationError, CrosscheckError, DataError
-from tasks.outcome import Usage
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.core.outcome import Usage
 
 REPLY = RecordedReply(
     question="717",

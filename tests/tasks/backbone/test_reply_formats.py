@@ -16,7 +16,7 @@ from tasks.backbone.protocol import Message, Origin, Request, request_key
 from tasks.backbone.replies.json_schema import is_strict, reply_schema
 from tasks.backbone.replies.json_text import thoughts_of, with_thoughts, without_thoughts
 from tasks.backbone.reply_formats import ReplyFormats, translated
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 from tasks.settings.load import load_backbone_settings
 from tasks.stages.dac.alignment_reply import AlignmentReply

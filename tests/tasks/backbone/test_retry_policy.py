@@ -17,7 +17,7 @@ from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.redirects import Target
 from tasks.backbone.endpoint.retry_policy import UNREACHABLE_S, RetryPolicy, longest_call, longest_call_s
 from tasks.backbone.protocol import Message, Request
-from tasks.errors import BackboneError
+from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import Behaviour, FakeOpenAI, dropped, error, hang, server_error
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Origin, Reply, Request
 from tasks.backbone.unreadable import UnreadableReplies
-from tasks.errors import BackboneError
-from tasks.outcome import Call, Usage
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Call, Usage
 
 ASK = (Message("user", "Which tables?"),)
 

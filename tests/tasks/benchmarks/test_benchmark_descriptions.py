@@ -18,9 +18,9 @@ from tasks.benchmarks.files.generated import (
     read_generated,
     write_generated,
 )
+from tasks.core.errors import DataError
+from tasks.core.files import file_digest
 from tasks.database.schema import ColumnDescription
-from tasks.errors import DataError
-from tasks.files import file_digest
 from tasks.settings.load import load_benchmark_settings
 from tests.support.pairs import read_pairs
 

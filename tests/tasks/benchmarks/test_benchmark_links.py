@@ -9,8 +9,8 @@ import pytest
 
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.link_files import LinkNames, read_links
-from tasks.errors import DataError
-from tasks.records import Question
+from tasks.core.errors import DataError
+from tasks.core.records import Question
 
 BENCHMARK = cast(
     "Benchmark",

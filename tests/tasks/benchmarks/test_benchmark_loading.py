@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.errors import DataError
-from tasks.records import Demonstration, Question
+from tasks.core.errors import DataError
+from tasks.core.records import Demonstration, Question
 from tasks.settings.load import load_benchmark_settings
 
 CONF = Path(__file__).parents[3] / "conf"

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.benchmarks.selection import select
-from tasks.errors import ConfigurationError
-from tasks.records import Question
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import Question
 
 
 def asked(*ids):

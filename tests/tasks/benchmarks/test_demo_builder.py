@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tasks.benchmarks.demo import build_demo, demo_stamp
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 SOURCES = Path(__file__).parents[3] / "conf" / "benchmarks" / "demo"
 SMALL = "university_labs"

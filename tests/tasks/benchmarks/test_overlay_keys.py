@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.benchmarks.overlay import read_overlay
-from tasks.errors import ConfigurationError, DataError
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
 

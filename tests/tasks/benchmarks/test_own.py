@@ -10,7 +10,7 @@ import yaml
 
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.own import NewBenchmark, make_benchmark
-from tasks.errors import ConfigurationError, DataError
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.load import load_benchmark_settings
 from tests.support import postgres
 from tests.support.in_process import run

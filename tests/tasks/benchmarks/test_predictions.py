@@ -11,7 +11,7 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.columns import Reading
 from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.pairing import Predictions, pair
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 
 MARK = "\t----- bird -----\t"
 

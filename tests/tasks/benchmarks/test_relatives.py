@@ -9,7 +9,7 @@ import pytest
 
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import column_descriptions
-from tasks.errors import ConfigurationError, DataError
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.home import find_conf
 from tasks.settings.load import available, load_benchmark_settings
 from tests.tasks.benchmarks.conftest import QUESTIONS, SHOP_ENTRY, Files

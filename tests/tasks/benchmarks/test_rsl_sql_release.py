@@ -9,9 +9,9 @@ import pytest
 
 from tasks.benchmarks.layouts.base import layout_of
 from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, read_release, recorded_replies
-from tasks.errors import DataError
-from tasks.outcome import Usage
-from tasks.records import Question
+from tasks.core.errors import DataError
+from tasks.core.outcome import Usage
+from tasks.core.records import Question
 from tests.support.in_process import run
 
 ITEM = {"tables": ["hero"], "columns": ["hero.name"]}

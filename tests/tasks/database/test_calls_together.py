@@ -10,11 +10,11 @@ import pytest
 import pytest_asyncio
 import sql_worker_functions as functions
 
+from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.together import LONGEST_S, MOST, call_each
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
-from tasks.errors import DatabaseUnavailableError
 
 TIMEOUT_S = 5.0
 

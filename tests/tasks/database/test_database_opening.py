@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from tasks.core.errors import DataError
 from tasks.database.database import open_database
 from tasks.database.schema import ColumnDescription, ForeignKey
 from tasks.database.sqlite import introspection
-from tasks.errors import DataError
 
 Build = Callable[..., Path]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tasks.core.records import ColumnName, Link
 from tasks.database.database import open_database
 from tasks.database.rendering import PromptParts, literal, render
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table
-from tasks.records import ColumnName, Link
 
 PAIRS = sorted((Path(__file__).parent / "rendering").glob("*.txt"))
 STYLES = ("comment", "create_table", "m_schema")

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import sql_worker_functions as functions
 
+from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database
 from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
@@ -21,7 +22,6 @@ from tasks.database.sandbox.frame_reader import FrameReader
 from tasks.database.sandbox.frames import framed
 from tasks.database.sandbox.results import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
-from tasks.errors import DatabaseUnavailableError
 from tests.support.processes import cpu_of_children, until_busy, until_ended
 
 ROOT = Path(__file__).parents[3]

@@ -14,6 +14,7 @@ import duckdb
 import psycopg
 import pytest
 
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.database.database import Database, open_database
 from tasks.database.loading.load import LoadChoice, Loaded, load_database
 from tasks.database.loading.plan import Source
@@ -22,7 +23,6 @@ from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import ColumnDescription
 from tasks.database.urls import locate
-from tasks.errors import ConfigurationError, DataError
 from tests.support import mariadb, postgres
 
 SHOP = """

@@ -4,11 +4,11 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from tasks.cache_key import identity
+from tasks.core.records import ColumnName, ColumnValues, Link
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
-from tasks.records import ColumnName, ColumnValues, Link
 from tasks.settings.pipeline import PromptSettings
+from tasks.stage_runs.cache_key import identity
 
 SCHEMA = Schema(
     "zoo",

@@ -12,10 +12,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.urls import locate
-from tasks.errors import DatabaseUnavailableError
 from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.execution.accuracy import Judge
 from tests.support import mariadb, postgres

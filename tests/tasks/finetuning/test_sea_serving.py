@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.finetuning.chat_template import render_prompt, set_chat_template
 from tasks.finetuning.encoding import encode, encode_prompt
 from tasks.finetuning.local import LocalEliminator

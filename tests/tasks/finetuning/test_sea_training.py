@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.backbone.protocol import Message, Request
-from tasks.errors import BackboneError, ConfigurationError, DataError
+from tasks.core.errors import BackboneError, ConfigurationError, DataError
 from tasks.finetuning.encoding import IGNORED, encode, encode_prompt
 from tasks.finetuning.local import LocalEliminator
 from tasks.finetuning.models import linear_modules, open_model, open_tokenizer

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tasks.errors import ConfigurationError
-from tasks.records import Demonstration, Question
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import Demonstration, Question
 from tasks.retrieval.demonstrations import DemonstrationIndex, EmbeddingRanker
 from tasks.settings.pipeline import DemonstrationSettings
 

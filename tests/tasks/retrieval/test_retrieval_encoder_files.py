@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from huggingface_hub import constants
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.retrieval import encoder_files
 from tasks.retrieval.demonstrations import EmbeddingRanker
 from tasks.retrieval.encoder_files import find_encoder

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tasks.core.errors import DataError, StoreError
+from tasks.core.records import ColumnName, Value
 from tasks.database.database import Database, open_database
-from tasks.errors import DataError, StoreError
-from tasks.records import ColumnName, Value
 from tasks.retrieval.values import builder
 from tasks.retrieval.values import index as values
 from tasks.retrieval.values.bridging import BridgedQuestion, column_requires, without_stop_words

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tasks.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
-from tasks.records import Link, Question
+from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
+from tasks.core.records import Link, Question
 from tasks.scoring.report import QuestionScore, Verdict
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks.outcome import Call, StageRecord, Usage
+from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.build_report import build_report
 from tasks.scoring.candidate_bill import CandidateSetup, bill_of
 from tasks.scoring.candidates import Ballot, step_of

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic_core import to_jsonable_python
 
-from tasks.dac_records import Alignment, Entities, Oracle, ParsedSkeleton, Revision
+from tasks.core.dac_records import Alignment, Entities, Oracle, ParsedSkeleton, Revision
+from tasks.core.outcome import Candidate, Outcome, StageRecord
+from tasks.core.records import ColumnName, Question
 from tasks.database.schema import Column, Schema, Table
-from tasks.outcome import Candidate, Outcome, StageRecord
-from tasks.records import ColumnName, Question
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.papers.dac_figures import dac_figures

@@ -1,6 +1,6 @@
 """Counts of unreadable replies, fallbacks and skipped stages, against counts by hand."""
 
-from tasks.outcome import FAILED_ATTEMPT, Failure, Outcome, StageRecord
+from tasks.core.outcome import FAILED_ATTEMPT, Failure, Outcome, StageRecord
 from tasks.scoring.degradation import find_degradation
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from flows.report.result import EvaluationResult
 from flows.report.summary import print_summary
+from tasks.core.errors import ConfigurationError
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import ConfigurationError
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results

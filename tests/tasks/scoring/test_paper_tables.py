@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from tasks.core.records import ColumnName, Link
 from tasks.database.database import Database
-from tasks.records import ColumnName, Link
 from tasks.scoring.papers.cells import Cell, PaperTable, figure, share, table, unknown
 from tasks.scoring.papers.run import PaperRun
 from tasks.scoring.papers.tables import paper_tables

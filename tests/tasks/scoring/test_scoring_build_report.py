@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.core.outcome import Failure
+from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
-from tasks.outcome import Failure
-from tasks.records import ColumnName, Link
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Ratio, StageScore
 from tests.tasks.scoring.samples import call, record, score

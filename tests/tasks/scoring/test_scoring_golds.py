@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tasks.benchmarks.layouts.base import Layout
+from tasks.core.errors import DataError
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import DataError
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.golds import judge_golds
 from tests.support.stage_bench import MUSEUM, build

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tasks.benchmarks.files.schemas import read_schemas
+from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
-from tasks.records import ColumnName, Link
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct
 from tasks.scoring.report import Ratio
 from tasks.sql.elements import columns_mentioned, mentions_substring

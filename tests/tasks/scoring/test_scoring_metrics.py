@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from tasks.core.outcome import Failure, StageRecord
+from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
-from tasks.outcome import Failure, StageRecord
-from tasks.records import ColumnName, Link
 from tasks.scoring.build_report import build_report
 from tasks.scoring.error_classes import ERROR_CLASSES
 from tasks.scoring.metric import METRICS, ScoredRun

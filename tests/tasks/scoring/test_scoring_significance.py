@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.scoring.significance import (
     bootstrap_interval,
     compare_runs,

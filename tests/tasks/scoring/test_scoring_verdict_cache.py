@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tasks.core.errors import CrosscheckError
+from tasks.core.files import digest_of_files
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.errors import CrosscheckError
-from tasks.files import digest_of_files
 from tasks.scoring.execution import verdict_cache
 from tasks.scoring.execution.accuracy import Judge, VerdictKey
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
@@ -69,6 +69,12 @@ def test_other_limits_sqlite_or_scoring_code_find_nothing(
 
 
 UNDECISIVE = {
+    "tasks/core/errors.py": "declares errors",
+    "tasks/core/files.py": "makes digests of files, which are part of the key",
+    "tasks/core/outcome.py": "declares records",
+    "tasks/core/records.py": "declares records",
+    "tasks/core/registry.py": "finds engines by name",
+    "tasks/core/wording.py": "writes numbers and tables",
     "tasks/database/database.py": "opens a database; its digest is part of the key",
     "tasks/database/dialects.py": "quotes names of a schema",
     "tasks/database/duck/structure.py": "describes a schema",
@@ -96,15 +102,9 @@ UNDECISIVE = {
     "tasks/database/sqlite/files.py": "finds database files",
     "tasks/database/sqlite/introspection.py": "describes a schema",
     "tasks/database/urls.py": "reads where a database is",
-    "tasks/errors.py": "declares errors",
-    "tasks/files.py": "makes digests of files, which are part of the key",
-    "tasks/outcome.py": "declares records",
-    "tasks/records.py": "declares records",
-    "tasks/registry.py": "finds engines by name",
     "tasks/scoring/cost.py": "adds up what was paid",
     "tasks/scoring/degradation.py": "counts what stages did not do",
     "tasks/scoring/report.py": "declares the verdict",
-    "tasks/wording.py": "writes numbers and tables",
 }
 """Modules that judging imports and that decide no verdict, with the reason."""
 

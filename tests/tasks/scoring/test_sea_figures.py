@@ -1,8 +1,8 @@
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from tasks.outcome import StageRecord
-from tasks.records import Correction, Elimination
+from tasks.core.outcome import StageRecord
+from tasks.core.records import Correction, Elimination
 from tasks.scoring.papers.sea_figures import sea_figures
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score

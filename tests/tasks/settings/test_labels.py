@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import Labels, labels, labels_in_words
 

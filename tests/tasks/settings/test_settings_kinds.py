@@ -11,8 +11,8 @@ import tasks.benchmarks.layouts
 from flows.pipelines.pipeline import pipeline_of
 from flows.sharding.flow import answer_shard
 from tasks.benchmarks.layouts.base import layout_of
-from tasks.errors import ConfigurationError
-from tasks.registry import Registry
+from tasks.core.errors import ConfigurationError
+from tasks.core.registry import Registry
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
@@ -116,7 +116,7 @@ def test_what_is_wrong_with_ones_own_pipeline_is_said_as_of_any_other(
 
 
 def test_two_files_that_define_a_stage_of_one_name_share_no_result(tmp_path: Path) -> None:
-    source = "from tasks.stage import stage\n\n@stage()\nasync def step(text: str) -> str:\n    return text\n"
+    source = "from crosscheck import stage\n\n@stage()\nasync def step(text: str) -> str:\n    return text\n"
     keys = set()
     for name in ("one.py", "two.py"):
         (tmp_path / name).write_text(source, encoding="utf-8")

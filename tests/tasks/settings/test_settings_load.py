@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.home import Home
 from tasks.settings.stores import StorageBlock, StorageUrl, find_replies, find_stages
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.backbone.replies.reading import read_reply
-from tasks.dac_records import AlignedToken, Entities, Feedback, RevisionRequest
+from tasks.core.dac_records import AlignedToken, Entities, Feedback, RevisionRequest
+from tasks.core.records import ColumnName, ColumnValues, Question
 from tasks.database.database import open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
 from tasks.database.schema_view import SchemaView
-from tasks.records import ColumnName, ColumnValues, Question
 from tasks.retrieval.name_matching import question_tokens
 from tasks.sql.elements import Elements, used_elements
 from tasks.stages.dac.alignment_reply import AlignmentReply

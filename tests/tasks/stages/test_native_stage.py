@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
 from tasks.stages.native_sql import read_native

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from flows.pipelines.baselines import few_shot
 from flows.pipelines.context import Context
+from tasks.core.records import Question
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
-from tasks.records import Question
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings
 from tasks.stages.schema_pruning import schema_pruning, schema_room, text_size

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tasks.core.errors import BackboneError
+from tasks.core.records import Answer, Correction, Elimination, FewShotQuestion
 from tasks.database.schema_view import SchemaView
-from tasks.errors import BackboneError
-from tasks.records import Answer, Correction, Elimination, FewShotQuestion
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.pipeline import PromptSettings, SemanticPromptSettings
 from tasks.settings.stages import BiasEliminationSettings, ExecutionAdjustmentSettings

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tasks.records import Correction
+from tasks.core.records import Correction
 from tests.support.fake_openai import reply
 from tests.support.stage_bench import ENDLESS, Bench, sql_reply
 

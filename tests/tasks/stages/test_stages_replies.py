@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tasks.backbone.replies.json_schema import reply_schema
+from tasks.core.records import Answer, Augmentation, ColumnName, Correction, FewShotQuestion, Link, Selection
 from tasks.database.database import Database
 from tasks.database.schema_view import SchemaView
-from tasks.records import Answer, Augmentation, ColumnName, Correction, FewShotQuestion, Link, Selection
 from tasks.stages.dac.alignment_reply import AlignmentReply
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.replies import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.records import Selection
+from tasks.core.records import Selection
 from tests.support.fake_openai import reply
 from tests.support.stage_bench import ENDLESS, Bench, sql_reply
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.records import Execution
+from tasks.core.records import Execution
 from tasks.stages.shown_results import LONGEST_ERROR, outcome_of, show_result
 
 TWO = Execution("ok", ("id", "name"), ((1, "Ann"), (2, None)), row_count=2)

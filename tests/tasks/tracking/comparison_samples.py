@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tasks.outcome import Call, Candidate, Outcome, StageRecord, Usage
-from tasks.records import Question
+from tasks.core.outcome import Call, Candidate, Outcome, StageRecord, Usage
+from tasks.core.records import Question
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.samples import RULES, make_run

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tasks.outcome import Failure
+from tasks.core.outcome import Failure
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import Report
 from tasks.settings.night import Gate

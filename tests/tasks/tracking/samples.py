@@ -4,8 +4,8 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
-from tasks.records import ColumnName, Link, Question
+from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
+from tasks.core.records import ColumnName, Link, Question
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, Report, StageScore, Verdict
 from tasks.tracking.evaluation import EvaluationRun

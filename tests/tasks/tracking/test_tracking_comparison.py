@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from tasks.errors import ConfigurationError
-from tasks.outcome import Failure
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import Failure
 from tasks.scoring.report import Ratio, Verdict
 from tasks.tracking.comparison.as_json import as_object
 from tasks.tracking.comparison.comparability import left_out

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from tasks.errors import ConfigurationError, DataError
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store, find_store

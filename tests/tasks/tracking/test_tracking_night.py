@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import DataError
+from tasks.core.errors import DataError
+from tasks.core.wording import duration
 from tasks.scoring.report import Ratio
 from tasks.scoring.trend import Trend
 from tasks.settings.home import Home
@@ -25,7 +26,6 @@ from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
-from tasks.wording import duration
 from tests.support.disk import Disk, disk
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs
 from tests.tasks.tracking.night_samples import REFUSED, START, a_night, entry_of, keep, unanswered

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 from tasks.tracking.comparison.as_json import as_object
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.page import render

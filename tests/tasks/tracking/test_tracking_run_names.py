@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import DataError
+from tasks.core.errors import DataError
 from tasks.tracking.warehouse.run_names import find_run, run_before
 from tasks.tracking.warehouse.stored import RunHeader
 

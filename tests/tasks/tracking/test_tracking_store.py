@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.store import (
     Store,

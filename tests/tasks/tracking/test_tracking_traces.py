@@ -12,7 +12,7 @@ from mlflow.entities import Trace
 from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange
 from tasks.backbone.replies.json_text import with_thoughts
-from tasks.outcome import Failure, StageRecord
+from tasks.core.outcome import Failure, StageRecord
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.package import Completion

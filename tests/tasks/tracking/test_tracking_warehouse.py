@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tasks.errors import DataError
-from tasks.outcome import Failure, Usage
+from tasks.core.errors import DataError
+from tasks.core.outcome import Failure, Usage
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows

@@ -7,7 +7,7 @@ from sqlglot import exp
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention, TableMention
 from tasks.backbone.offline.question.text import Found, QuestionText
 from tasks.backbone.offline.sql.query import COUNT, Expression, compare
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _EACH = (
     r"(?:, )?(?:(?:(?:for|of|in|by|from|at|to|on|with|per|within|does|do|did|under|across|and) )?(?:each|every|per)"

@@ -8,7 +8,7 @@ from tasks.backbone.offline.question.mentions import ColumnMention, Mention
 from tasks.backbone.offline.question.naming import hinted_column
 from tasks.backbone.offline.question.text import Found, QuestionText
 from tasks.backbone.offline.sql.query import COUNT, Order, call, plain
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _SORT = (
     r"(?:(?:and |, )?(?:order(?:ed)?|sort(?:ed)?|arranged?|rank(?:ed)?|listed|organized?)(?: \w+){0,3}? "

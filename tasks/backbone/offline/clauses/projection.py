@@ -7,7 +7,7 @@ from tasks.backbone.offline.english.lexicon import AGGREGATES, words_of
 from tasks.backbone.offline.question.mentions import ColumnMention
 from tasks.backbone.offline.question.text import Found, QuestionText
 from tasks.backbone.offline.sql.query import COUNT, Expression, call, plain
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _IMPERATIVE = words_of(
     """

@@ -15,7 +15,7 @@ from tasks.backbone.offline.question.value_columns import Condition
 from tasks.backbone.offline.question.values import find_values
 from tasks.backbone.offline.sql.joins import path
 from tasks.backbone.offline.sql.query import COUNT, Expression, Query, plain
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _NEGATION = (
     r"(?:(?:do|does|did|have|has|had|is|are|was|were|can|could|will) not(?: (?:have|had|been|be|yet))*"

@@ -8,8 +8,8 @@ from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.prompt.schema_text import plain_name, read_schema
 from tasks.backbone.offline.prompt.sections import Heading, numbered, turns_of
 from tasks.backbone.protocol import Message
+from tasks.core.records import ColumnName
 from tasks.database.dialects import SQLITE
-from tasks.records import ColumnName
 
 _EXAMPLE = re.compile(
     r"^Question: (?>(?P<question>.{0,2000}?)(?=\nEvidence: |\nSQL:\s))"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from tasks.core.records import ColumnName
 from tasks.database.dialects import SQLITE
-from tasks.records import ColumnName
 
 ValueKind = Literal["number", "text", "unknown"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from tasks.backbone.offline.english.words import stems_of
 from tasks.backbone.offline.prompt.schema import PromptSchema, Reference, SchemaColumn, SchemaTable, ValueKind
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _QUOTED = r"((?<!`)`(?:[^`]|``)++`|(?<!\")\"(?:[^\"]|\"\")++\")"
 _NAME = (

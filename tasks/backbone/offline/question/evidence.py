@@ -12,7 +12,7 @@ from tasks.backbone.offline.english.lexicon import STOP
 from tasks.backbone.offline.english.words import Token, likeness, tokenize
 from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.sql.query import BacktickedSQLite, Expression, columns_of, plain, text_literal
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 Resolve = Callable[[tuple[ColumnName, ...]], ColumnName]
 """Chooses among columns of one name."""

@@ -7,7 +7,7 @@ from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.question.evidence import read_evidence
 from tasks.backbone.offline.question.mentions import ColumnMention, column_mentions, table_mentions
 from tasks.backbone.offline.question.text import QuestionText
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _COUNTING = ("number", "numbers", "amount", "count", "total")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tasks.backbone.offline.english.lexicon import GLUE, STOP, UNITS
 from tasks.backbone.offline.english.words import Token, likeness, stem, stems
 from tasks.backbone.offline.prompt.schema import PromptSchema, SchemaColumn, SchemaTable
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _FILLER = frozenset(stems("of the in for to and a is on at by"))
 _UNITS = frozenset(map(stem, UNITS))

@@ -2,7 +2,7 @@
 
 from tasks.backbone.offline.english.words import stem, stems
 from tasks.backbone.offline.prompt.schema import PromptSchema, SchemaColumn
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 NAME_STEMS = frozenset(stems("name title"))
 """Last words of columns that name a row."""

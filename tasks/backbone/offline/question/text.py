@@ -10,7 +10,7 @@ from tasks.backbone.offline.question.evidence import Hint
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention, TableMention
 from tasks.backbone.offline.question.naming import NAME_STEMS, key_column, name_columns
 from tasks.backbone.offline.sql.joins import path
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _PLACEHOLDER = {"quoted": "<v>", "number": "<n>"}
 

@@ -11,7 +11,7 @@ from tasks.backbone.offline.question.naming import CODE_STEMS
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.values import Value
 from tasks.backbone.offline.sql.query import Expression
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _DIRECT = words_of("is are was were = equals named called being as")
 _TIGHT = _DIRECT | words_of(

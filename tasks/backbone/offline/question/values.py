@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tasks.backbone.offline.english.lexicon import STOP
 from tasks.backbone.offline.question.text import QuestionText
-from tasks.records import ColumnName
+from tasks.core.records import ColumnName
 
 _LONGEST = 6  # words of a sample value
 

@@ -9,8 +9,8 @@ from sqlglot.dialects.sqlite import SQLite
 
 from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.sql.joins import JoinTree, join_tree
+from tasks.core.records import ColumnName
 from tasks.database.identifiers import SQLITE, quoted_if_needed
-from tasks.records import ColumnName
 
 if TYPE_CHECKING:
     Expression: TypeAlias = exp.Expr

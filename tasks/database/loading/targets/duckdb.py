@@ -5,12 +5,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
+from tasks.core.errors import ConfigurationError
 from tasks.database.duck.structure import DIALECT, HERE
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
 from tasks.database.loading.target import CHUNK, MARKED, MARKING, TARGETS, Held, Mark, Target
 from tasks.database.location import Location
 from tasks.database.schema import ForeignKey
-from tasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, ClassVar
 
+from tasks.core.errors import ConfigurationError
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
 from tasks.database.loading.target import CHUNK, MARKED, MARKING, READER_PASSWORD, TARGETS, Held, Mark, Target
 from tasks.database.location import Location
 from tasks.database.schema import LOAD_MARK
 from tasks.database.servers.mysql_opening import database_of, driver, explained, open_connection
 from tasks.database.servers.mysql_structure import DIALECT
-from tasks.errors import ConfigurationError
 
 _ABSENT = 1049
 _DENIED = frozenset({1044, 1045, 1142, 1227, 1410})

@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from tasks import prompts
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message, Request
+from tasks.core.records import Demonstration, Question
 from tasks.database.rendering import PromptParts
-from tasks.records import Demonstration, Question
+from tasks.stage_runs import prompts
 
 SCHEMA = """# `baker`(`Baker_ID`, `Name`, `Home Town`, `Age`, `Birth_Date`, `phone`)
 # `fair`(`Fair_ID`, `Title`, `Year`, `Market_ID`)

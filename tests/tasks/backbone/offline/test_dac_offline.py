@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tasks.backbone.protocol import Message
-from tasks.records import Demonstration
+from tasks.core.records import Demonstration
 from tasks.sql.skeleton import skeleton
 from tasks.stages.dac.examples import ShownExample
 from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for

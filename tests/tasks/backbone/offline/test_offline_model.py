@@ -15,8 +15,8 @@ from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.offline.model import answer
 from tasks.backbone.offline.prompt.sections import Task, task_of
 from tasks.backbone.protocol import Message, Request, request_key
+from tasks.core.outcome import Usage
 from tasks.database.rendering import PromptParts
-from tasks.outcome import Usage
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, ask, preliminary, sql_for
 
 KEYS = {"sql", "tables", "columns", "sql_keywords", "conditions", "descriptions", "alignment"}

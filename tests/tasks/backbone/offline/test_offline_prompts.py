@@ -9,17 +9,17 @@ import pytest
 from pydantic import BaseModel
 
 from flows.judging.opinion import OpinionReply
-from tasks import prompts
 from tasks.backbone.offline.prompt.reading import read_prompt
 from tasks.backbone.offline.prompt.schema_text import read_schema
 from tasks.backbone.offline.prompt.sections import Heading, Task, task_of
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_schema import reply_schema
+from tasks.core.records import Demonstration
 from tasks.database.rendering import PromptParts, render
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.records import Demonstration
 from tasks.settings.home import CHECKOUT
 from tasks.settings.pipeline import SchemaFormat
+from tasks.stage_runs import prompts
 from tasks.stages.dac.examples import ShownExample
 from tasks.stages.replies import (
     BetterReply,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.records import Demonstration
+from tasks.core.records import Demonstration
 from tests.support.pairs import Pair, read_pairs
 from tests.tasks.backbone.offline.prompts import rows, sql_for
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tasks import prompts
 from tasks.backbone.protocol import Message
 from tasks.database.rendering import PromptParts
+from tasks.stage_runs import prompts
 from tasks.stages.shown_results import Tried
 from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for
 from tests.tasks.backbone.offline.prompts import messages as rendered

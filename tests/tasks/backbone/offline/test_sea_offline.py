@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tasks import prompts
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.offline.prompt.schema_text import read_schema
 from tasks.backbone.protocol import Message, Request
+from tasks.core.records import Question
 from tasks.database.rendering import PromptParts
-from tasks.records import Question
+from tasks.stage_runs import prompts
 from tasks.stages.sea_sql.continuation import read_continuation
 from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 from tasks.stages.sea_sql.execution_adjustment import Mistake

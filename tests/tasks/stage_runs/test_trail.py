@@ -2,9 +2,9 @@
 
 import time
 
-from tasks.outcome import StageRecord
-from tasks.records import Question
-from tasks.trail import Trail
+from tasks.core.outcome import StageRecord
+from tasks.core.records import Question
+from tasks.stage_runs.trail import Trail
 
 CALLS = 20_000
 

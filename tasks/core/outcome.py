@@ -6,7 +6,7 @@ Gold SQL of the evaluated split is in none of them: only `tasks.scoring` reads i
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tasks.records import Link
+from tasks.core.records import Link
 
 
 @dataclass(frozen=True, slots=True)

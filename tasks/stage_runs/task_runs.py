@@ -18,9 +18,9 @@ from functools import cache, partial
 from types import TracebackType
 from typing import Any
 
-from tasks.errors import BackboneError
-from tasks.stage_call import Place
-from tasks.trail import StageStore
+from tasks.core.errors import BackboneError
+from tasks.stage_runs.stage_call import Place
+from tasks.stage_runs.trail import StageStore
 
 log = logging.getLogger(__name__)
 

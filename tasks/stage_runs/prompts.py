@@ -24,7 +24,7 @@ from jinja2 import (
 from jinja2.defaults import DEFAULT_NAMESPACE
 
 from tasks.backbone.protocol import Message, Role
-from tasks.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.settings.home import SHIPPED_CONF, find_conf
 
 SECTIONS = "_sections"

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tasks.core.records import Question
 from tasks.database.schema import Schema
-from tasks.records import Question
 
 _PLAIN = frozenset((type(None), str, int, float, bool))
 
@@ -100,5 +100,5 @@ def _argument(stage: str, name: str, value: Any) -> Any:
             "2. give the class a property `identity` that returns a mapping of plain data: everything of it that the "
             "stage's result depends on;\n"
             "3. for a class that is not yours, register a function that returns such data: "
-            "`@tasks.cache_key.identity.register`."
+            "`@tasks.stage_runs.cache_key.identity.register`."
         ) from error

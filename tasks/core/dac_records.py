@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tasks.records import ColumnName, Link
+from tasks.core.records import ColumnName, Link
 
 EntityType = Literal["tbl", "col", "val"]
 FeedbackKind = Literal["execution", "entities", "skeleton"]

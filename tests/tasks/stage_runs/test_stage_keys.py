@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.cache_key import cache_key, identity
+from tasks.core.records import Augmentation, ColumnName, CorrectionCase, FewShotQuestion, Link, SqlPair
 from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema
 from tasks.database.schema_view import SchemaView
 from tasks.database.urls import locate
-from tasks.records import Augmentation, ColumnName, CorrectionCase, FewShotQuestion, Link, SqlPair
 from tasks.settings.backbone import Prices
 from tasks.settings.home import find_conf
 from tasks.settings.stages import BackwardLinkSettings, CorrectionSettings, CorrectionTurns, SelectionSettings
-from tasks.stage import Stage, code_of
+from tasks.stage_runs.cache_key import cache_key, identity
+from tasks.stage_runs.stage import Stage, code_of
 from tasks.stages.describe_columns import describe_columns
 from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
@@ -305,7 +305,7 @@ def test_the_error_names_stage_argument_and_type_and_says_how_to_give_it_an_iden
         'The stage "forward_link" cannot be cached: in its argument "client", a Client has no identity'
     )
     assert [line[:2] for line in said.splitlines()[1:]] == ["1.", "2.", "3."]
-    assert "`identity`" in said and "`@tasks.cache_key.identity.register`" in said
+    assert "`identity`" in said and "`@tasks.stage_runs.cache_key.identity.register`" in said
 
 
 def test_the_code_of_a_stage_is_part_of_its_key_and_its_docstring_is_not() -> None:

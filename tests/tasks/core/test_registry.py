@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import ConfigurationError
-from tasks.registry import Registry, absolute, import_file, is_in_file
+from tasks.core.errors import ConfigurationError
+from tasks.core.registry import Registry, absolute, import_file, is_in_file
 from tasks.settings.kinds import BACKBONES, LAYOUTS, PIPELINES
 from tests.support.command_line import ROOT
 
@@ -87,7 +87,7 @@ def test_the_module_name_of_a_file_is_the_same_in_every_process(tmp_path: Path) 
     file = tmp_path / "mine.py"
     file.write_text("", encoding="utf-8")
     program = (
-        "import sys, pathlib; from tasks.registry import import_file\n"
+        "import sys, pathlib; from tasks.core.registry import import_file\n"
         "print(import_file(pathlib.Path(sys.argv[1]), 'shape').__name__)"
     )
     ran = subprocess.run([sys.executable, "-c", program, file], cwd=ROOT, capture_output=True, text=True)

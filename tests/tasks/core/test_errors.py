@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from tasks.errors import BackboneError, did_you_mean
+from tasks.core.errors import BackboneError, did_you_mean
 
 
 @pytest.mark.parametrize(("transient", "fatal"), [(True, False), (False, True)])

@@ -1,10 +1,11 @@
 """The trail of one question: how its stages are restored or run, and the records that they leave.
 
-The runner of a question sets the trail, and `tasks.stage` reads it in each call of a stage. It is the project's only
-`ContextVar`, and stands where Prefect keeps its own: Prefect finds the flow run of a task call by a context variable,
-because a task's arguments make its cache key. So do a stage's, and a result must not depend on the trail: pipelines,
-also those of a user's own, call stages with what the result depends on and nothing else. A `ContextVar` also reaches
-stages that a pipeline starts with `asyncio.create_task`, each question having a context of its own.
+The runner of a question sets the trail, and `tasks.stage_runs.stage` reads it in each call of a stage. It is the
+project's only `ContextVar`, and stands where Prefect keeps its own: Prefect finds the flow run of a task call by a
+context variable, because a task's arguments make its cache key. So do a stage's, and a result must not depend on the
+trail: pipelines, also those of a user's own, call stages with what the result depends on and nothing else. A
+`ContextVar` also reaches stages that a pipeline starts with `asyncio.create_task`, each question having a context of
+its own.
 """
 
 import re
@@ -15,8 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tasks.outcome import StageRecord
-from tasks.records import Question
+from tasks.core.outcome import StageRecord
+from tasks.core.records import Question
 
 _OF_CANDIDATE = re.compile(r"(.+) \(candidate (\d+)\)")
 
@@ -56,7 +57,7 @@ class StageStore(Protocol):
 
 
 class StageTaskRuns(Protocol):
-    """Task runs of Prefect's that hold stage calls (`tasks.task_runs`)."""
+    """Task runs of Prefect's that hold stage calls (`tasks.stage_runs.task_runs`)."""
 
     @property
     def store(self) -> StageStore:

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 from pydantic_core import to_jsonable_python
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.outcome import Call
-from tasks.records import Question
-from tasks.trail import StageTaskRuns
+from tasks.core.outcome import Call
+from tasks.core.records import Question
+from tasks.stage_runs.trail import StageTaskRuns
 
 T = TypeVar("T")
 

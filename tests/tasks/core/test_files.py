@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.files import atomic_create, atomic_write
+from tasks.core.files import atomic_create, atomic_write
 
 
 def test_the_file_is_replaced_when_the_block_ends(tmp_path: Path) -> None:

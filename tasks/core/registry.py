@@ -29,7 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
-from tasks.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -5,11 +5,11 @@
 
 A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
 
-1. the cache key is computed from all arguments, the stage's code and its prompts (`tasks.cache_key`);
+1. the cache key is computed from all arguments, the stage's code and its prompts (`tasks.stage_runs.cache_key`);
 2. a result persisted by an earlier run is restored without a task run (and its record is marked as restored);
 3. otherwise the function runs in a task run of Prefect's named `forward_link · superhero · 717`, or
-   `forward_link · 12 questions` if several calls share one (`tasks.task_runs`); it is retried on transient errors
-   only, and its result is persisted under the key before it is used.
+   `forward_link · 12 questions` if several calls share one (`tasks.stage_runs.task_runs`); it is retried on
+   transient errors only, and its result is persisted under the key before it is used.
 
 What happens around a call is decided by the question's `Trail`, which a flow sets for each question.
 """
@@ -24,21 +24,19 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
 
-from tasks import prompts
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Origin
-from tasks.cache_key import cache_key
+from tasks.core.outcome import StageRecord
+from tasks.core.records import Question
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.outcome import StageRecord
-from tasks.records import Question
-from tasks.stage_call import Place, StageCall, StageResult
-from tasks.trail import NotCached, NotExecutable, StageStore, Stopped, current_trail
+from tasks.settings.kinds import STAGES
+from tasks.stage_runs import prompts
+from tasks.stage_runs.cache_key import cache_key
+from tasks.stage_runs.stage_call import Place, StageCall, StageResult
+from tasks.stage_runs.trail import NotCached, NotExecutable, StageStore, Stopped, current_trail
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-NAMES: set[str] = set()
-"""Names of the stages that have been imported."""
 
 
 def code_of(function: Callable[..., Any]) -> str:
@@ -66,7 +64,7 @@ class Stage(Generic[P, T]):
     ) -> None:
         update_wrapper(self, function)
         self.name = function.__name__
-        NAMES.add(self.name)
+        STAGES.add(self.name)
         self.function = function
         self.version = version
         self.prompt_names = prompt_names
@@ -156,7 +154,7 @@ def stage(
         prompts: names of the prompt templates it renders.
 
     The function's return type must be one that pydantic can read back from JSON. Its arguments must all have an
-    identity (`tasks.cache_key.identity`); one named `backbone` is metered.
+    identity (`tasks.stage_runs.cache_key.identity`); one named `backbone` is metered.
     """
     return lambda function: Stage(function, version, prompts)
 

@@ -2,7 +2,7 @@
 
 import doctest
 
-from tasks import wording
+from tasks.core import wording
 from tasks.scoring.report import Ratio
 
 
