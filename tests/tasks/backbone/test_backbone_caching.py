@@ -181,7 +181,8 @@ async def test_nothing_is_sent_once_the_database_of_replies_takes_none(
         finally:
             execute(url, f"DROP OWNED BY {role}")
             execute(url, f"DROP ROLE {role}")
-    assert sent <= 8  # those before the role lost the right, two in flight, and two until that was known; not all ten
+    # Those before the role lost the right, two in flight, and two until that was known: not all ten.
+    assert sent <= 8
     assert stored == [(sent,)]
     assert {type(call.exception()) for call in calls} == {type(None), NoRoomError}
 
