@@ -21,11 +21,13 @@ else:
         Raises:
             AttributeError: the interface has no such name.
         """
-        from flows import api
+        # Python itself looks for __path__ and others when the command starts.
+        if name == "__all__" or not name.startswith("__"):
+            from flows import api
 
-        if name != "__all__" and name not in api.__all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(api, name)
+            if name == "__all__" or name in api.__all__:
+                return getattr(api, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         """Return the names of the public interface."""
