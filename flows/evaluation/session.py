@@ -184,7 +184,7 @@ class ScoredSession:
             raise BackboneError(no_replies[0], transient=True)
 
     def _changed_databases(self) -> tuple[str, ...]:
-        """Return the databases of the asked questions that changed on their server, with a note for the user."""
+        """Return the databases of the selected questions that changed on their server, and note it for the user."""
         used = {question.database_id for question in self.preparation.asked}
         changed = changed_on_servers(
             [database for name, database in self.preparation.databases.items() if name in used]
@@ -192,7 +192,8 @@ class ScoredSession:
         if changed:
             self.session.control.progress.note(
                 f"{counted(len(changed), 'database')} changed on the server during this run: {shorten(changed, 5)}. "
-                "The score is of no one content. Run the same command again to evaluate the new content."
+                "Some answers may be scored on the old content, others on the new. Run the same command again to "
+                "evaluate the new content."
             )
         return changed
 

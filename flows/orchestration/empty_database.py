@@ -38,4 +38,5 @@ def migrate(path: Path) -> None:
         from prefect.server.database import provide_database_interface
 
         asyncio.run(provide_database_interface().create_db())
-        TEMPLATE.keep(path)
+        if path.exists():  # the user's settings may name another database
+            TEMPLATE.keep(path)

@@ -155,7 +155,10 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
             "raise its score. It is no fair match for a run that had one try."
         )
     if changed := stored.run.tags.get(DATABASES_CHANGED):
-        yield f"Databases changed on the server while {letter} was running: {changed}. Its score is of no one content."
+        yield (
+            f"Databases changed on the server while {letter} was running: {changed}. Some of its answers may be scored "
+            "on the old content, others on the new."
+        )
     degradation = find_degradation(row.outcome for row in rows)
     if degradation.affected:
         yield f"{letter} did not run the whole pipeline as intended. {' '.join(degradation.sentences)}"
