@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.questions.candidate_backbones import check_candidates
 from flows.questions.demonstrations import QuestionExtras, demonstrations_for, most_demonstrations
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
-from flows.questions.writers import check_candidates
 from flows.report.exit_codes import ExitCode
 from flows.runtime.control import Control, Progress
 from flows.runtime.folder_use import watched
@@ -25,7 +25,7 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle, oracle_settings
 from tasks.stage_runs import prompts
-from tasks.stage_runs.trail import Trail
+from tasks.stage_runs.question_run import QuestionRun
 
 NO_MODEL = (
     'No model was used: the backbone "offline" is a rule-based baseline, and its SQL is often wrong. '
@@ -69,7 +69,7 @@ class Answered:
     @property
     def exit_code(self) -> int:
         """0 if the SQL ran, 1 if there is none or it failed, 3 if the question can be retried."""
-        if self.outcome.mendable:
+        if self.outcome.retryable:
             return ExitCode.TRY_AGAIN
         return ExitCode.DONE if self.execution and self.execution.ok else ExitCode.NEGATIVE
 
@@ -127,8 +127,8 @@ async def _answer(
     progress.step(f"Asking {settings.backbone.name}")
     async with Session.open(settings, Control(progress), persistent=False) as session:
         runner = session.runner(QuestionInputs({database.id: database}, extras))
-        outcome = await runner.run(Trail(question))
-        if outcome.failure and outcome.failure.ends_run and not outcome.failure.passing:
+        outcome = await runner.run(QuestionRun(question))
+        if outcome.failure and outcome.failure.fatal and not outcome.failure.transient:
             raise ConfigurationError(outcome.failure.message)
         execution = None
         if outcome.sql:

@@ -169,7 +169,7 @@ class Crosscheck(Results):
             CrosscheckError: bad input. What keeps one cell from being evaluated is in `Sweep.table` instead.
             Interrupted: the user stopped it (a subclass); the same call continues it.
         """
-        from flows.sweep.cells import Start
+        from flows.sweep.cells import SweepOptions
         from flows.sweep.plan import check_budget, plan_sweep
         from tasks.tracking.evaluation import new_run_id
 
@@ -187,7 +187,7 @@ class Crosscheck(Results):
         models, ways = ([str(each) for each in group] for group in (backbones, pipelines))
         cells = plan_sweep(cell, models, ways, grid_axes(grid), asked=not dry_run)
         check_budget(cells, budget_usd)
-        start = None if dry_run else Start(new_run_id(), self._labels(), budget_usd)
+        start = None if dry_run else SweepOptions(new_run_id(), self._labels(), budget_usd)
         with restored_environment():
             return work.sweep(start, cells, self._progress)
 

@@ -25,7 +25,7 @@ class Run:
         ex: execution accuracy; `ex.correct` of `ex.total` questions are right, `ex.value` is the share in 0..1. A
             question that failed is in the denominator.
         rule: the comparison rule of `ex`.
-        mendable: how many questions have no answer for a reason that may pass; the same call asks them again.
+        retryable: how many questions have no answer for a reason that may pass; the same call asks them again.
         notes: remarks, in sentences.
         summary: the object that `crosscheck evaluate --json` prints.
     """
@@ -33,7 +33,7 @@ class Run:
     run_id: str
     ex: Ratio
     rule: str
-    mendable: int
+    retryable: int
     notes: tuple[str, ...]
     summary: Mapping[str, Any] = field(repr=False)
 
@@ -42,14 +42,14 @@ class Run:
         """Return the record of a flow's result."""
         report = result.report
         notes = (*result.notes, *([f"Stopped asking: {result.fatal}"] if result.fatal else []))
-        return cls(result.summary["run_id"], report.ex, report.rule, report.mendable, notes, result.summary)
+        return cls(result.summary["run_id"], report.ex, report.rule, report.retryable, notes, result.summary)
 
     @classmethod
     def stored(cls, stored: "StoredRun", *notes: str) -> "Run":
         """Return the record of a run that the warehouse has, and that has ended."""
         summary = stored.summary
         ex = Ratio(summary["ex"]["correct"], summary["ex"]["total"])
-        return cls(stored.run.run_id, ex, stored.run.rule, summary["mendable"], notes, summary)
+        return cls(stored.run.run_id, ex, stored.run.rule, summary["retryable"], notes, summary)
 
     @property
     def stages(self) -> "DataFrame":

@@ -10,7 +10,7 @@ from flows.runtime.control import Control, Interrupted, Progress
 
 if TYPE_CHECKING:
     from flows.rerun.plan import RerunPlan
-    from flows.sweep.cells import Start
+    from flows.sweep.cells import SweepOptions
     from flows.sweep.plan import Cell
     from tasks.settings.evaluation import EvaluationSettings
 
@@ -36,7 +36,9 @@ def rerun(plan: "RerunPlan", control: Control) -> Run:
 
 
 def sweep(
-    start: "Start | None", cells: Sequence["Cell"], shown: Callable[[str], AbstractContextManager[Progress]]
+    start: "SweepOptions | None",
+    cells: Sequence["Cell"],
+    shown: Callable[[str], AbstractContextManager[Progress]],
 ) -> Sweep:
     """Estimate every cell, and evaluate it; each step in a thread of its own.
 
@@ -48,13 +50,13 @@ def sweep(
     Raises:
         Interrupted: the user stopped it.
     """
-    from flows.sweep.cells import Done, estimate_sweep, run_sweep
+    from flows.sweep.cells import CellResult, estimate_sweep, run_sweep
     from flows.sweep.cells import Sweep as Swept
 
     with shown("") as progress:
         estimates = in_thread(lambda: estimate_sweep(cells, progress))
     if start is None:
-        return Sweep.of(Swept("", tuple(Done(*pair) for pair in zip(cells, estimates, strict=True))))
+        return Sweep.of(Swept("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True))))
     controls = [Control()]  # takes an interrupt that comes before the first cell
 
     @contextmanager

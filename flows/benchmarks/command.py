@@ -60,7 +60,7 @@ def command(given: InitOptions) -> None:
 
     Writes a folder in BIRD's layout and a YAML file that --benchmark takes.
     """
-    from tasks.benchmarks.own import NewBenchmark, make_benchmark
+    from tasks.benchmarks.custom import NewBenchmark, make_benchmark
 
     made = make_benchmark(NewBenchmark(given.pairs, given.database, given.output, given.rule))
     file = shlex.quote(str(made.file))

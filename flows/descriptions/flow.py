@@ -20,7 +20,7 @@ from tasks.database.database import Database
 from tasks.database.schema import Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.stage_runs.trail import Stopped, Trail, on_trail
+from tasks.stage_runs.question_run import QuestionRun, Stopped, in_question_run
 from tasks.stages.describe_columns import describe_columns
 
 
@@ -112,14 +112,14 @@ class _Describer:
     async def _describe(self, database: Database, table: Table) -> None:
         question = Question(id=table.name, text="", database_id=database.id)
         session, control = self._session, self._control
-        trail = Trail(question, session.results, session.task_runs, stopped=control.stop.is_set)
+        question_run = QuestionRun(question, session.results, session.task_runs, stopped=control.stop.is_set)
         schema = Schema(database.id, (table,), dialect=database.dialect)
         view = SchemaView(schema, descriptions=True)
         texts: Mapping[str, str] = {}
         failure = f"not sent, because: {self.fatal}" if self.fatal else ""
         if not failure:
             try:
-                with on_trail(trail):
+                with in_question_run(question_run):
                     texts = await describe_columns(
                         view, table.name, _undescribed(table), session.tools.backbone
                     )
@@ -132,7 +132,7 @@ class _Describer:
             self._prepared.failures[f"{database.id}.{table.name}"] = failure
         elif len(texts) < len(_undescribed(table)):
             self._prepared.left_out += len(_undescribed(table)) - len(texts)
-        calls = [call for record in trail.records for call in record.paid_calls]
+        calls = [call for record in question_run.records for call in record.paid_calls]
         self._prepared.calls += len(calls)
         self._prepared.described += len(texts)
         control.progress.answered(failed=bool(failure), calls=calls)

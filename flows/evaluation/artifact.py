@@ -22,10 +22,10 @@ async def show_in_prefect(run: EvaluationRun, result: EvaluationResult) -> None:
     report = result.report
     ended = f"\n**Stopped asking: {result.fatal}**\n" if result.fatal else ""
     commands = [f"crosscheck show {run.run_id} --wrong", f"crosscheck report {run.run_id} --open"]
-    if report.mendable:
+    if report.retryable:
         commands.append(f"crosscheck rerun {run.run_id}")
     text = f"{markdown(run, report, result.summary['seconds'])}{ended}\n```\n{chr(10).join(commands)}\n```\n"
-    left = f", {report.mendable:,} without an answer" if report.mendable else ""
+    left = f", {report.retryable:,} without an answer" if report.retryable else ""
     try:
         await acreate_markdown_artifact(
             text, key=KEY, description=f"EX {percent_and_counts(report.ex)}{left}, run {run.run_id}"

@@ -11,11 +11,11 @@ from typing import Any
 
 from flows.evaluation.artifact import show_in_prefect
 from flows.evaluation.tracking import Tracking
+from flows.questions.candidate_backbones import candidate_setup
 from flows.questions.pool import Answers, Score, answer_all
 from flows.questions.preparation import Preparation
 from flows.questions.runner import RerunSpec
 from flows.questions.session import Session
-from flows.questions.writers import candidate_setup
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
 from flows.scoring.corrections import check_corrections
@@ -176,7 +176,7 @@ class ScoredSession:
             if answers.fatal:
                 raise BackboneError(f"{answers.fatal}{self._note_paid(outcomes)}", transient=True, fatal=True)
             return
-        if refusals := [failure.message for failure in failures if failure.ends_run and not failure.passing]:
+        if refusals := [failure.message for failure in failures if failure.fatal and not failure.transient]:
             raise ConfigurationError(refusals[0])
         if gone := [failure.message for failure in failures if failure.kind == "database_unavailable"]:
             raise DatabaseUnavailableError(gone[0])

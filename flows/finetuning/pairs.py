@@ -180,5 +180,5 @@ def _count(found: Pairs, answers: Answers) -> None:
     """Count questions without SQL, failures and calls."""
     outcomes = answers.outcomes.values()
     found.without_sql = sum(outcome.sql is None for outcome in outcomes)
-    found.failed = sum(outcome.mendable for outcome in outcomes)
+    found.failed = sum(outcome.retryable for outcome in outcomes)
     found.calls = sum(len(outcome.paid_calls) for outcome in outcomes)

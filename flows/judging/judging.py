@@ -28,7 +28,7 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_backbone_settings, parse_override
 from tasks.settings.stores import find_replies
-from tasks.stages.shown_results import Tried, show_result
+from tasks.stages.shown_results import ExecutedSql, show_result
 from tasks.tracking.evaluation import FINISHED
 from tasks.tracking.warehouse.stored import StoredRun
 
@@ -172,7 +172,7 @@ async def _ask(
     try:
         for sql in (row.outcome.sql or "", row.gold_sql):
             found = await workers.execute(database, sql, rows=ROWS, timeout_s=judged.timeout_s)
-            shown.append(Tried(sql, show_result(found, ROWS, counts=True)))
+            shown.append(ExecutedSql(sql, show_result(found, ROWS, counts=True)))
         opinion = await ask_opinion(row.question, database.schema.dialect_name, shown, fresh, judged.backbone)
     except (BackboneError, DatabaseUnavailableError) as error:
         judged.failures[row.question.id] = str(error)

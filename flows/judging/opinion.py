@@ -13,7 +13,7 @@ from tasks.core.records import Question
 from tasks.core.wording import storable
 from tasks.scoring.report import Opinion
 from tasks.stage_runs import prompts
-from tasks.stages.shown_results import Tried
+from tasks.stages.shown_results import ExecutedSql
 
 
 class OpinionReply(BaseModel):
@@ -24,7 +24,7 @@ class OpinionReply(BaseModel):
 
 
 async def ask_opinion(
-    question: Question, dialect: str, shown: Sequence[Tried], backbone: MeteredBackbone, name: str
+    question: Question, dialect: str, shown: Sequence[ExecutedSql], backbone: MeteredBackbone, name: str
 ) -> Opinion | None:
     """Ask for an opinion on an answer and a gold with their results, kept under a name; None where it cannot be read.
 

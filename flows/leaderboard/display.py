@@ -8,7 +8,7 @@ from tasks.core.wording import DASH, counts, interval, money, number, percent
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
 from tasks.scoring.significance import CONFIDENCE
-from tasks.tracking.leaderboard.leaderboard import Board, Standing
+from tasks.tracking.leaderboard.leaderboard import Board, BoardRow
 
 TEXTS = ("pipeline", "backbone", "run")
 """Columns that hold text."""
@@ -44,18 +44,18 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
             )
 
 
-def _what(each: Standing, between: str = "\n") -> str:
+def _what(each: BoardRow, between: str = "\n") -> str:
     more = (each.changed, each.label)
     return between.join((literal(each.pipeline), *(f"[dim]{literal(part)}[/]" for part in more if part)))
 
 
-def _score(each: Standing) -> tuple[str, str, str]:
+def _score(each: BoardRow) -> tuple[str, str, str]:
     return percent(each.ex), counts(each.ex), interval(*each.interval) if each.interval else DASH
 
 
-def _beside(board: Board) -> dict[str, Callable[[Standing], Ratio | None]]:
+def _beside(board: Board) -> dict[str, Callable[[BoardRow], Ratio | None]]:
     """Return the further scores that a run of the board has, by the name of their column."""
-    known: dict[str, Callable[[Standing], Ratio | None]] = {
+    known: dict[str, Callable[[BoardRow], Ratio | None]] = {
         "corrected golds": lambda each: each.ex_corrected,
         "pass@k": lambda each: each.passed,
     }

@@ -63,7 +63,7 @@ def command(given: BaselineOptions) -> None:
         return
     pin = _wanted(given, current_pins(history))
     write_pin(pin, given.folder)
-    given.emit(_as_object(pin), lambda stream: click.echo(_said(pin), stream))
+    given.emit(_as_object(pin), lambda stream: click.echo(_message(pin), stream))
 
 
 def _wanted(given: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
@@ -88,7 +88,7 @@ def _wanted(given: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
     return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
 
 
-def _said(pin: "Pin") -> str:
+def _message(pin: "Pin") -> str:
     if pin.run_id is None:
         return f"Nightly runs compare {pin.name} with its last run that was not worse again."
     return f"Nightly runs compare {pin.name} with run {pin.run_id} from now on."

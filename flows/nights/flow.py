@@ -22,12 +22,12 @@ from flows.evaluation.flow import evaluation_flow
 from flows.nights.timetable import name_of, read_timetable
 from flows.orchestration.notifications import notify
 from flows.orchestration.pages import prefect_page
-from flows.report.result import Unsearched
+from flows.report.result import OpaqueResult
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
 from flows.storage.folder import clean, open_folder
 from tasks.core.errors import CrosscheckError
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.core.wording import percent_and_counts
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
@@ -176,7 +176,7 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_a
         return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
     if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
         raise result
-    if not isinstance(result, Unsearched):
+    if not isinstance(result, OpaqueResult):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
         return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
     evaluated = result.value
@@ -184,10 +184,10 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_a
     return Entry(
         *names,
         problem=evaluated.fatal,
-        continue_with=f"crosscheck rerun {summary['run_id']}" if report.mendable else "",
+        continue_with=f"crosscheck rerun {summary['run_id']}" if report.retryable else "",
         run_id=summary["run_id"],
         ex=report.ex,
-        unanswered=report.mendable,
+        unanswered=report.retryable,
         failures=report.failures,
         calls=report.cost.calls,
         cached_calls=report.cost.cached_calls,
@@ -244,7 +244,7 @@ def _write_page(found: Night, page: Path, home: Home) -> Path:
     warehouse = Warehouse(home.warehouse)
     board = write_leaderboard(leaderboard(warehouse), home)
     address = os.path.relpath(board, page.parent)
-    write_whole(page, render(found, warehouse, address))
+    atomic_write_text(page, render(found, warehouse, address))
     return page
 
 

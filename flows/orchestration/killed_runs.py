@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from flows.runtime.control import Control
 from flows.runtime.folder_use import FolderUse
 from tasks.core.errors import first_problem
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.settings.home import Home
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class RunFile:
         """Add ids of what is running: those of `RunIds`."""
         with self._lock:
             self._content |= ids
-            write_whole(self._path, json.dumps(self._content))
+            atomic_write_text(self._path, json.dumps(self._content))
 
 
 @contextmanager

@@ -171,9 +171,9 @@ class _Storage:
 
     def _unusable(self, error: Exception) -> ConfigurationError:
         return ConfigurationError(
-            f"The results of stages cannot be kept in {self.name}: {_said(error)}. Nothing was asked. Make sure that "
-            "it is there and can be reached, and may be read, written and listed; or unset CROSSCHECK_STAGES to keep "
-            "them in the working folder."
+            f"The results of stages cannot be kept in {self.name}: {_message(error)}. No request was sent. Make sure "
+            "that it is there and can be reached, and may be read, written and listed; or unset CROSSCHECK_STAGES to "
+            "keep them in the working folder."
         )
 
     async def read(self, key: str) -> bytes | None:
@@ -200,7 +200,7 @@ async def _with_retries(name: str, done: str, work: Callable[[], Awaitable[T]]) 
         except Exception as error:  # storage libraries raise exceptions of any class
             if delay is None:
                 raise _unreachable(name, done, error) from error
-            log.warning("%s cannot be %s: %s", name, done, _said(error))
+            log.warning("%s cannot be %s: %s", name, done, _message(error))
             await asyncio.sleep(delay)
     raise AssertionError("the last attempt returns or raises")
 
@@ -225,10 +225,10 @@ def is_absence(error: Exception) -> bool:
 
 def _unreachable(name: str, done: str, error: Exception) -> StoreError:
     return StoreError(
-        f"The results of stages in {name} cannot be {done}: {_said(error)}. No further request is sent, since it may "
-        "have been paid for already. When the storage answers again, the same command continues."
+        f"The results of stages in {name} cannot be {done}: {_message(error)}. No further request is sent, since it "
+        "may have been paid for already. When the storage answers again, the same command continues."
     )
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -1,7 +1,7 @@
 """Candidates: a pipeline is run several times for a question, and one of its answers is selected by what they return.
 
 It works with any pipeline, which does not know of it: each run has a view of its backbone, a record of its steps and a
-trail of its own. Gold SQL plays no part; candidates are scored when the question has its answer.
+question run of its own. Gold SQL plays no part; candidates are scored when the question has its answer.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tasks.database.schema_view import SchemaView
 from tasks.scoring.candidates import Ballot, step_of
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.elements import resolved_elements
-from tasks.stage_runs.trail import Trail, current_trail, on_trail
+from tasks.stage_runs.question_run import QuestionRun, current_question_run, in_question_run
 from tasks.stages.candidates.compare_candidates import compare_candidates
 from tasks.stages.candidates.merge_candidates import merge_candidates
 from tasks.stages.candidates.records import CandidateGroup, Comparison, MergeRequest
@@ -68,15 +68,15 @@ class Candidates:
         Raises:
             Exception: what kept a candidate from being written, when all others are: their calls are kept.
         """
-        trail, count = current_trail(), context.settings.candidates.n
-        trails = [trail.for_candidate(number) for number in range(1, count + 1)]
+        question_run, count = current_question_run(), context.settings.candidates.n
+        question_runs = [question_run.for_candidate(number) for number in range(1, count + 1)]
         contexts = [self.context_of(place, context) for place in range(count)]
         found = await asyncio.gather(
-            *(self._run(question, *each) for each in zip(contexts, trails, strict=True)),
+            *(self._run(question, *each) for each in zip(contexts, question_runs, strict=True)),
             return_exceptions=True,
         )
-        for number, (written, one) in enumerate(zip(trails, contexts, strict=True), 1):
-            trail.join(written)
+        for number, (written, one) in enumerate(zip(question_runs, contexts, strict=True), 1):
+            question_run.join(written)
             context.record.notes += [f"candidate {number}: {note}" for note in one.record.notes]
         context.record.candidates += contexts[0].record.candidates
         context.record.links |= contexts[0].record.links
@@ -106,8 +106,8 @@ class Candidates:
             aligned=context.aligned and _shuffled(context.aligned, order),
         )
 
-    async def _run(self, question: Question, context: Context[Any], trail: Trail) -> str | None:
-        with on_trail(trail):
+    async def _run(self, question: Question, context: Context[Any], question_run: QuestionRun) -> str | None:
+        with in_question_run(question_run):
             return await self.pipeline.answer(question, context)
 
 

@@ -7,7 +7,7 @@ from tasks.core.records import Question
 from tasks.database.schema_view import SchemaView
 from tasks.settings.pipeline import SeaSqlSettings
 from tasks.sql.rewriting import without_concatenation
-from tasks.stage_runs.trail import current_trail
+from tasks.stage_runs.question_run import current_question_run
 from tasks.stages.sea_sql.bias_elimination import bias_elimination
 from tasks.stages.sea_sql.execution_adjustment import execution_adjustment
 from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
@@ -40,7 +40,7 @@ async def sea_sql(question: Question, context: SeaSql) -> str | None:
 def has_eliminator(context: SeaSql) -> bool:
     """Return whether an eliminator is configured; record the stage as skipped if not."""
     if context.eliminator is None:
-        current_trail().skip("bias_elimination", "no eliminator is configured")
+        current_question_run().skip("bias_elimination", "no eliminator is configured")
     return context.eliminator is not None
 
 

@@ -16,7 +16,7 @@ from flows.questions.runner import QuestionRunner
 from flows.runtime.control import Control, Interrupted, Progress
 from tasks.core.outcome import Failure, FailureKind, Outcome
 from tasks.core.records import Question
-from tasks.stage_runs.trail import Stopped
+from tasks.stage_runs.question_run import Stopped
 
 DEAD_AFTER = 3
 """Minimum number of questions that fail without a reply before the endpoint counts as dead."""
@@ -160,9 +160,9 @@ class _Pool:
             if answers.fatal:
                 outcome = _not_asked(question, answers.fatal)
             else:
-                trail = self._runner.trail(question)
+                question_run = self._runner.question_run(question)
                 try:
-                    outcome = await self._runner.run(trail)
+                    outcome = await self._runner.run(question_run)
                 except Stopped:
                     return
             self._add(question, outcome)
@@ -172,7 +172,7 @@ class _Pool:
         for detector in self._detectors:
             detector.count(outcome)
         permanent = any(detector.permanent for detector in self._detectors)
-        if outcome.failure and (outcome.failure.ends_run or permanent):
+        if outcome.failure and (outcome.failure.fatal or permanent):
             self._answers.fatal = outcome.failure.message
         _show(self._control.progress, outcome)
         self._scored(question, outcome)
@@ -270,5 +270,5 @@ def _is_restored(outcome: Outcome) -> bool:
 
 
 def _not_asked(question: Question, why: str) -> Outcome:
-    failure = Failure("backbone_error", "", f"not evaluated, because: {why}", mendable=True)
+    failure = Failure("backbone_error", "", f"not evaluated, because: {why}", retryable=True)
     return Outcome(question.id, None, failure=failure, attempts=0)

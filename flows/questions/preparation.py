@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from flows.questions.candidate_backbones import check_candidates
 from flows.questions.demonstrations import QuestionExtras, check_demonstrations, demonstrations_for
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.recording import check_record
 from flows.questions.runner import QuestionInputs
-from flows.questions.writers import check_candidates
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.kinds.kind import check_backbone, kind_of

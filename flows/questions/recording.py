@@ -9,8 +9,8 @@ from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.protocol import digest_of_canonical
 from tasks.backbone.recordings.file import (
-    Place,
     RecordedReply,
+    ReplyPosition,
     check_writable,
     read_recording,
     write_recording,
@@ -41,11 +41,11 @@ class Recorded:
 
     Attributes:
         facts: what the run's summary has of it, by which a repetition of the evaluation knows its own recording.
-        said: a sentence on it.
+        message: a sentence on it.
     """
 
     facts: Mapping[str, Any]
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Recorder:
         Raises:
             CrosscheckError: the file cannot be written, the reply cache cannot be read, or `note` failed.
         """
-        lost: list[Place] = []
+        lost: list[ReplyPosition] = []
         facts: dict[str, Any] = {}
 
         def announce(sha256: str) -> None:
@@ -91,16 +91,16 @@ class Recorder:
 
         asked = [question for question in questions if question.id in outcomes]
         count = write_recording(self.path, self._replies(asked, outcomes, lost), announce)
-        said = f"{count:,} replies to {len(asked):,} questions are recorded in {self.path}."
+        message = f"{count:,} replies to {len(asked):,} questions are recorded in {self.path}."
         if lost:
-            said += (
+            message += (
                 f" {len(lost):,} are missing, the first at {lost[0]}: their stages were restored, and the reply "
                 "cache no longer has them, or they are damaged there."
             )
-        return Recorded(facts, said)
+        return Recorded(facts, message)
 
     def _replies(
-        self, questions: Sequence[Question], outcomes: Mapping[str, Outcome], lost: list[Place]
+        self, questions: Sequence[Question], outcomes: Mapping[str, Outcome], lost: list[ReplyPosition]
     ) -> Iterator[RecordedReply]:
         by_place, by_key = {}, {}
         for seen in self.backbone:
@@ -110,7 +110,7 @@ class Recorder:
             for record in outcomes[question.id].stages:
                 # A stage that was retried after an error has received its first replies again.
                 for call in {call.round: call for call in record.calls}.values():
-                    place = Place(question.id, record.label, call.round)
+                    place = ReplyPosition(question.id, record.label, call.round)
                     found = by_place.get(place) or by_key.get(call.request) or self._cached(call)
                     if found is None:
                         lost.append(place)

@@ -25,8 +25,15 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
 from tasks.sql.parsing import remarks
+from tasks.stage_runs.question_run import (
+    NotCached,
+    NotExecutable,
+    QuestionRun,
+    StageStore,
+    Stopped,
+    in_question_run,
+)
 from tasks.stage_runs.task_runs import TaskRuns
-from tasks.stage_runs.trail import NotCached, NotExecutable, StageStore, Stopped, Trail, on_trail
 from tasks.stages.schema_pruning import schema_room
 
 log = logging.getLogger(__name__)
@@ -106,17 +113,17 @@ class Persistence:
     stopped: Callable[[], bool] = bool
     reruns: Mapping[str, RerunSpec] = field(default_factory=dict)
 
-    def trail(self, question: Question, *, only_restores: bool = False) -> Trail:
-        """Return the trail of one question."""
+    def question_run(self, question: Question, *, only_restores: bool = False) -> QuestionRun:
+        """Return the run of one question."""
         rerun = self.reruns.get(question.id, RerunSpec())
-        return Trail(
+        return QuestionRun(
             question,
             self.store,
             self.task_runs,
             only_restores,
             rerun.attempt,
             earlier=rerun.earlier,
-            again_from=rerun.from_stage,
+            rerun_from_stage=rerun.from_stage,
             refresh=rerun.refresh,
             stopped=self.stopped,
             run=self.run,
@@ -146,45 +153,45 @@ class QuestionRunner:
             StoreError: the persisted results cannot be read.
         """
         try:
-            outcome = await self.run(self.persistence.trail(question, only_restores=True))
+            outcome = await self.run(self.persistence.question_run(question, only_restores=True))
         except NotCached:
             return None
         failure = outcome.failure
         return None if failure and failure.kind in _NOT_RESTORED else outcome
 
-    def trail(self, question: Question) -> Trail:
-        """Return a trail for `run` on which stages run in Prefect's task runs where they cannot be restored."""
-        return self.persistence.trail(question)
+    def question_run(self, question: Question) -> QuestionRun:
+        """Return a question run for `run` whose stages run in Prefect's task runs where they cannot be restored."""
+        return self.persistence.question_run(question)
 
-    async def run(self, trail: Trail) -> Outcome:
-        """Run a trail's question through the pipeline and return its outcome.
+    async def run(self, question_run: QuestionRun) -> Outcome:
+        """Run a question through the pipeline and return its outcome.
 
         A failure is part of the outcome, never an exception: one question cannot end the evaluation of the others.
-        With `Trail(question)` stages run in place, without Prefect.
+        With `QuestionRun(question)` stages run in place, without Prefect.
 
         Raises:
             Stopped: the evaluation is being stopped.
-            NotCached: the trail only restores, and a stage has no persisted result.
-            StoreError: the trail only restores, and the persisted results cannot be read.
+            NotCached: the question run only restores, and a stage has no persisted result.
+            StoreError: the question run only restores, and the persisted results cannot be read.
         """
         record = PipelineRecord()
         sql, failure = None, None
-        with on_trail(trail):
+        with in_question_run(question_run):
             try:
-                sql = await self._answer(trail.question, self._context(trail.question, record))
+                sql = await self._answer(question_run.question, self._context(question_run.question, record))
             except (NotCached, Stopped):
                 raise
             except Exception as error:
                 # If results cannot be read, a call may have been paid for already, so none is made.
-                if isinstance(error, StoreError) and trail.only_restores:
+                if isinstance(error, StoreError) and question_run.only_restores:
                     raise
-                failure = failure_of(error, trail)
+                failure = failure_of(error, question_run)
         return Outcome(
-            question_id=trail.question.id,
+            question_id=question_run.question.id,
             sql=sql,
             candidates=tuple(record.candidates),
             links=dict(record.links),
-            stages=trail.in_order,
+            stages=question_run.in_order,
             failure=failure,
             notes=(*record.notes, *remarks(sql)),
         )
@@ -222,32 +229,32 @@ class QuestionRunner:
         )
 
 
-def failure_of(error: Exception, trail: Trail) -> Failure:
+def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
     """Return the failure for an exception of a pipeline; log the traceback of a bug."""
-    stage = next((record.label for record in reversed(trail.records) if record.error), "")
+    stage = next((record.label for record in reversed(question_run.records) if record.error), "")
     match error:
         case BackboneError():
             return Failure(
                 "backbone_error",
                 stage,
                 str(error),
-                mendable=error.transient or error.fatal,
-                ends_run=error.fatal,
-                passing=error.transient,
+                retryable=error.transient or error.fatal,
+                fatal=error.fatal,
+                transient=error.transient,
             )
         case MissingGold():
-            return Failure("missing_gold", stage, str(error), mendable=False)
+            return Failure("missing_gold", stage, str(error), retryable=False)
         case NotExecutable():
             return schema_only.failure(error)
         case StoreError():
-            return Failure("store_error", stage, str(error), mendable=True, ends_run=True)
+            return Failure("store_error", stage, str(error), retryable=True, fatal=True)
         case DatabaseUnavailableError():
-            return Failure("database_unavailable", stage, str(error), mendable=True)
+            return Failure("database_unavailable", stage, str(error), retryable=True)
         case ConfigurationError():  # for example in a user's prompt: every question would fail
-            return Failure("configuration_error", stage, str(error), mendable=True, ends_run=True)
+            return Failure("configuration_error", stage, str(error), retryable=True, fatal=True)
         case _ if extension_place(error):
-            log.warning("question %s failed:\n%s", trail.question.id, traceback.format_exc())
-            return Failure("extension_error", stage, described(error), mendable=True)
+            log.warning("question %s failed:\n%s", question_run.question.id, traceback.format_exc())
+            return Failure("extension_error", stage, described(error), retryable=True)
         case _:  # a bug in one question must not end the others
-            log.error("question %s failed:\n%s", trail.question.id, traceback.format_exc())
-            return Failure("internal_error", stage, f"{type(error).__name__}: {error}", mendable=False)
+            log.error("question %s failed:\n%s", question_run.question.id, traceback.format_exc())
+            return Failure("internal_error", stage, f"{type(error).__name__}: {error}", retryable=False)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tasks.core.outcome import Failure, Outcome
-from tasks.stage_runs.trail import NotExecutable
+from tasks.stage_runs.question_run import NotExecutable
 
 
 def failure(signal: NotExecutable) -> Failure:
@@ -13,7 +13,7 @@ def failure(signal: NotExecutable) -> Failure:
         "missing_database",
         signal.stage,
         f"{signal.stage} executes SQL, and the database {signal.database_id} is missing (only its schema is known)",
-        mendable=False,
+        retryable=False,
     )
 
 

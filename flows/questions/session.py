@@ -8,10 +8,10 @@ from uuid import UUID
 
 from flows.orchestration.stage_results import PersistedResults
 from flows.orchestration.task_runs import wait_until_recorded
+from flows.questions.candidate_backbones import open_writers, writer_settings
 from flows.questions.eliminator import open_eliminator
 from flows.questions.recording import Recorder
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, RerunSpec, Tools
-from flows.questions.writers import open_writers, writer_settings
 from flows.runtime.budget import with_budget
 from flows.runtime.control import Control
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache

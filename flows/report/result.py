@@ -50,12 +50,12 @@ class EvaluationResult:
     @property
     def exit_code(self) -> int:
         """0 when finished; 3 when a re-run can answer some of the failed questions, or a user's own metric failed."""
-        unanswered = self.report.mendable or self.summary.get("rerun", {}).get("unanswered")
+        unanswered = self.report.retryable or self.summary.get("rerun", {}).get("unanswered")
         unmeasured = any(found.failed for found in self.report.measurements.values())
         return ExitCode.TRY_AGAIN if unanswered or unmeasured else ExitCode.DONE
 
 
-class Unsearched(Generic[T]):
+class OpaqueResult(Generic[T]):
     """The result of a flow, which Prefect does not search for futures.
 
     Prefect walks through the dataclasses and containers that a flow returns: seconds for a thousand questions.

@@ -82,8 +82,8 @@ def next_steps(evaluated: EvaluationResult) -> list[str]:
         (f"crosscheck show {run_id} --wrong", "the wrong answers"),
         (f"crosscheck report {run_id} --open", "every question on a page"),
     ]
-    if report.mendable:
-        commands.append((f"crosscheck rerun {run_id}", f"asks {report.mendable:,} again"))
+    if report.retryable:
+        commands.append((f"crosscheck rerun {run_id}", f"asks {report.retryable:,} again"))
     elif evaluated.before:
         commands.append((f"crosscheck compare {evaluated.before} {run_id}", "with the run before"))
     if evaluated.mlflow.page and not evaluated.mlflow.served:
@@ -201,8 +201,8 @@ def _remarks(evaluated: EvaluationResult) -> list[str]:
             f"[red]✗[/] {count:,} of {counted(report.scored, 'question')} {have} no answer ({kind}) and {number_of} as "
             f"wrong{literal(_reason(evaluated, kind))}"
         )
-    if report.mendable:
-        failures = "1 failure looks" if report.mendable == 1 else f"{report.mendable:,} failures look"
+    if report.retryable:
+        failures = "1 failure looks" if report.retryable == 1 else f"{report.retryable:,} failures look"
         lines.append(f"[red]✗[/] {failures} temporary: run the same command again to retry only those")
     if prefect["task_runs"] is None:
         return lines

@@ -16,7 +16,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import RslSqlSettings
-from tasks.stage_runs.trail import Trail, on_trail
+from tasks.stage_runs.question_run import QuestionRun, in_question_run
 
 NAME = "rsl-sql-linking"
 
@@ -88,7 +88,7 @@ async def _links(
         runner = DatabaseRunner(databases[question.database_id], SqlWorkers(1), settings.benchmark.timeout_s)
         record = PipelineRecord()
         context = Context(settings.pipeline, runner, (), backbone, record)
-        with on_trail(Trail(question)):
+        with in_question_run(QuestionRun(question)):
             view = await context.view_for(question, descriptions=False)
             await link_both_ways(question, view, context)
         links[question.id] = record.links

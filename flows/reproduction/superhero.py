@@ -9,7 +9,7 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import DataError
 from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.stage_runs.trail import Trail
+from tasks.stage_runs.question_run import QuestionRun
 
 NAME = "superhero"
 DATABASE = "superhero"
@@ -45,7 +45,7 @@ async def reproduce(sources: Sources) -> Reproduction:
         inputs = QuestionInputs(databases, {question.id: QuestionExtras() for question in questions})
         runner = QuestionRunner(settings, inputs, Tools(backbone, workers))
         sources.progress.step(f"Replaying {len(questions)} questions")
-        outcomes = {question.id: await runner.run(Trail(question)) for question in questions}
+        outcomes = {question.id: await runner.run(QuestionRun(question)) for question in questions}
         report = await score(selected, outcomes, workers)
         sources.progress.step("Scoring the baseline")
         baseline = {question.id: Outcome(question.id, predictions.get(question.id)) for question in questions}

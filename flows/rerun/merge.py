@@ -44,7 +44,7 @@ class Merge:
     async def score(self, question: Question, outcome: Outcome) -> None:
         """Score a new answer; if there is none, keep the old one."""
         old, again = self.old[question.id], self.again[question.id]
-        if outcome.mendable:
+        if outcome.retryable:
             self.unanswered.add(question.id)
         if not outcome.attempts:
             self.not_asked.append(question.id)
@@ -89,7 +89,7 @@ class Merge:
             "still_failed": sum(bool(now.outcome.failure) for _, now in pairs),
             "kept": len(self.kept),
             "unanswered": len(
-                self.unanswered | {now.question.id for _, now in pairs if now.outcome.mendable}
+                self.unanswered | {now.question.id for _, now in pairs if now.outcome.retryable}
             ),
             "attempts": {
                 now.question.id: now.outcome.attempts for now in new.values() if now.outcome.attempts > 1

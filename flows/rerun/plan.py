@@ -211,7 +211,7 @@ def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
     if kind == "errors":
         if failure is None or failure.kind == "missing_database":
             return False
-        return failure.mendable or failure.kind == "internal_error"
+        return failure.retryable or failure.kind == "internal_error"
     if kind == "wrong":
         return failure is None and not is_right(final, rule)
     if kind == "empty":

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from flows.runtime.addresses import Addresses
 from flows.runtime.folder_use import FolderUse
 from tasks.core.errors import ConfigurationError
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.settings.home import Home
 
 
@@ -54,7 +54,7 @@ def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
         use = FolderUse(home)
         record = _record(home)
         running = RunningServers(os.getpid(), addresses.prefect_port, addresses.mlflow_port)
-        write_whole(record, _RECORD_FORMAT.dump_json(running).decode())
+        atomic_write_text(record, _RECORD_FORMAT.dump_json(running).decode())
         try:
             yield
         finally:

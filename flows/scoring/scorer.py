@@ -118,7 +118,7 @@ class Scorer:
             final = verdicts.pop(FINAL)
             await self.add_scored(QuestionScore(question, outcome, final, verdicts, gold))
         except DatabaseUnavailableError as error:
-            failure = Failure("database_unavailable", "scoring", str(error), mendable=True)
+            failure = Failure("database_unavailable", "scoring", str(error), retryable=True)
             final = Verdict(dict.fromkeys(self._judge.rules, False), "no_answer")
             unanswered = replace(outcome, sql=None, failure=failure)
             correction = self._corrections.of(question)

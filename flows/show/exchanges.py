@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from flows.questions.candidate_backbones import writer_settings
 from flows.questions.demonstrations import demonstrations_for
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.runner import QuestionInputs
 from flows.questions.session import Session
-from flows.questions.writers import writer_settings
 from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
@@ -28,7 +28,7 @@ from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle
 from tasks.settings.stores import find_replies
-from tasks.stage_runs.trail import Trail
+from tasks.stage_runs.question_run import QuestionRun
 from tasks.tracking.warehouse.stored import StoredRun
 
 
@@ -146,6 +146,6 @@ async def _ask_again(
     async with Session.open(settings, Control(progress), persistent=False, traced=True) as session:
         runner = session.runner(QuestionInputs({database.id: database for database in opened}, extras))
         for question in questions:
-            await runner.run(Trail(question))
+            await runner.run(QuestionRun(question))
         assert session.observed is not None
         return {seen.key: seen.exchange for seen in session.observed}

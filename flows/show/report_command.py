@@ -62,13 +62,13 @@ def command(given: ReportOptions) -> None:
             "bytes": written.size,
             "mlflow": written.problem or "logged",
         },
-        lambda stream: print(_said(written.place, written.problem, asked=given.mlflow), file=stream),
+        lambda stream: print(_message(written.place, written.problem, asked=given.mlflow), file=stream),
     )
     if given.open:
         click.launch(written.place.as_uri())
 
 
-def _said(place: Path, problem: str, *, asked: bool) -> str:
+def _message(place: Path, problem: str, *, asked: bool) -> str:
     lines = [f"The page is {place}."]
     if asked:
         lines.append(

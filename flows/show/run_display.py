@@ -63,7 +63,7 @@ def print_lists(
     first = next((row.question.id for rows in listed.values() for row in rows), None)
     if first is not None:
         console.print(f"\ncrosscheck show {run_id} {literal(first)}")
-    if view.report.mendable:
+    if view.report.retryable:
         console.print(f"crosscheck rerun {run_id}")
 
 

@@ -144,7 +144,7 @@ def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) 
         **report.cost.as_object(),
         "degradation": report.degradation.as_object(),
         "failures": dict(report.failures),
-        "mendable": report.mendable,
+        "retryable": report.retryable,
         **{kind: [_line_as_object(view, row) for row in rows] for kind, rows in listed.items()},
     }
 

@@ -29,7 +29,7 @@ from tasks.tracking.mlflow.store import find_store
 
 
 @dataclass(frozen=True)
-class Done:
+class CellResult:
     """Result of one cell.
 
     Attributes:
@@ -58,7 +58,7 @@ class Sweep:
     """
 
     id: str
-    cells: tuple[Done, ...]
+    cells: tuple[CellResult, ...]
     budget: Budget | None = None
     ranks: Mapping[str, str] = field(default_factory=dict)
     page: str = ""
@@ -95,7 +95,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class SweepOptions:
     """How a sweep begins.
 
     Attributes:
@@ -115,7 +115,7 @@ def estimate_sweep(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
 
 
 def run_sweep(
-    start: Start,
+    start: SweepOptions,
     cells: Sequence[Cell],
     estimates: Sequence[Estimate],
     opened: Callable[[str], AbstractContextManager[Control]],
@@ -129,7 +129,7 @@ def run_sweep(
     """
     budget = None if start.budget_usd is None else Budget(start.budget_usd)
     home = Home(Path(cells[0].settings.home))
-    done: list[Done] = []
+    done: list[CellResult] = []
     with watched(home), logging_to(home), LocalServer(home) as server:
         server.wait()
         for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
@@ -143,11 +143,11 @@ def run_sweep(
     return Sweep(start.sweep_id, tuple(done), budget, ranks(done), _page(home, start.sweep_id, done))
 
 
-def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalServer) -> Done:
+def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalServer) -> CellResult:
     budget = control.budget
     if budget and budget.spent_usd >= budget.limit_usd and kind_of(cell.settings.backbone).paid:
         budget.refused = True
-        return Done(cell, estimated, None, "not begun: the budget is spent")
+        return CellResult(cell, estimated, None, "not begun: the budget is spent")
     try:
         with launched(cell.settings, control, server) as prefect:
             from flows.evaluation.flow import evaluation_flow
@@ -156,17 +156,17 @@ def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalSe
     except Interrupted:
         raise
     except CrosscheckError as error:  # a refused key of one backbone does not affect the others
-        return Done(cell, estimated, None, str(error))
-    return Done(cell, estimated, evaluated, evaluated.fatal)
+        return CellResult(cell, estimated, None, str(error))
+    return CellResult(cell, estimated, evaluated, evaluated.fatal)
 
 
-def _page(home: Home, sweep_id: str, cells: Sequence[Done]) -> str:
+def _page(home: Home, sweep_id: str, cells: Sequence[CellResult]) -> str:
     known = (done.evaluated.summary["mlflow"]["run_id"] for done in cells if done.evaluated)
     run_id = next((one for one in known if one), None)
     return show_sweep(find_store(home), run_id, sweep_id) if run_id else ""
 
 
-def ranks(cells: Sequence[Done]) -> dict[str, str]:
+def ranks(cells: Sequence[CellResult]) -> dict[str, str]:
     """Compare each cell with the best one, and rank only significant differences.
 
     Exact McNemar tests paired by question, with p-values adjusted for their number (Holm). Cells that were not
@@ -195,7 +195,7 @@ def ranks(cells: Sequence[Done]) -> dict[str, str]:
     close = sum(p_value >= LEVEL for p_value in adjusted)
     ranked = unranked | {best: f"highest; {close:,} of {counted(len(others), 'other cell')} inside the noise"}
     unanswered = {
-        done.cell.name: {row.question.id for row in done.evaluated.report.rows if row.outcome.mendable}
+        done.cell.name: {row.question.id for row in done.evaluated.report.rows if row.outcome.retryable}
         for done in cells
         if done.evaluated
     }
@@ -215,7 +215,7 @@ def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
     return sum(known) if len(known) == len(estimates) else None
 
 
-def _spent(cells: Sequence[Done]) -> float | None:
+def _spent(cells: Sequence[CellResult]) -> float | None:
     costs = [
         0.0 if done.cell.free else done.evaluated.report.cost.cost_usd for done in cells if done.evaluated
     ]

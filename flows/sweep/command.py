@@ -81,7 +81,7 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
 def command(given: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings."""
     from flows.cli.progress import open_progress
-    from flows.sweep.cells import Done, Start, Sweep, estimate_sweep, run_sweep
+    from flows.sweep.cells import CellResult, Sweep, SweepOptions, estimate_sweep, run_sweep
     from flows.sweep.display import print_estimate, print_sweep
     from flows.sweep.plan import check_budget, names, plan_sweep, read_grid
     from tasks.tracking.evaluation import new_run_id
@@ -97,10 +97,10 @@ def command(given: SweepOptions) -> int:
     print_estimate(cells, estimates, given.budget, stream)
     if given.dry_run:
         if given.as_json:
-            planned = Sweep("", tuple(Done(*pair) for pair in zip(cells, estimates, strict=True)))
+            planned = Sweep("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True)))
             emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": given.budget})
         return 0
-    sweep = run_sweep(Start(new_run_id(), labels, given.budget), cells, estimates, _control)
+    sweep = run_sweep(SweepOptions(new_run_id(), labels, given.budget), cells, estimates, _control)
     given.emit(
         sweep.as_object() | {"dry_run": False}, lambda stream: print_sweep(sweep, stream), text_too=True
     )

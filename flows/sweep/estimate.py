@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from flows.questions.candidate_backbones import writer_settings
 from flows.questions.eliminator import asks_eliminator
 from flows.questions.preparation import Preparation, prepare
 from flows.questions.runner import QuestionRunner, Tools
-from flows.questions.writers import writer_settings
 from flows.runtime.budget import tokens
 from flows.runtime.control import Progress
 from flows.sweep.plan import Cell
@@ -29,7 +29,7 @@ from tasks.backbone.reply_formats import ReplyFormats
 from tasks.core.outcome import Usage
 from tasks.core.records import Question
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.stage_runs.trail import Trail
+from tasks.stage_runs.question_run import QuestionRun
 
 SAMPLE = 8
 """Number of questions measured per pipeline, evenly spaced."""
@@ -136,7 +136,7 @@ async def _measure(preparation: Preparation, cell: Cell, workers: SqlWorkers) ->
     tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
     runner = QuestionRunner(preparation.settings, preparation.inputs, tools)
     sample = _spread(preparation.asked)
-    outcomes = [await runner.run(Trail(question)) for question in sample]
+    outcomes = [await runner.run(QuestionRun(question)) for question in sample]
     if not sample or any(outcome.failure for outcome in outcomes):
         return ()
     factor = len(preparation.asked) / len(sample)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from flows.questions.candidate_backbones import check_candidates, writer_settings
 from flows.questions.eliminator import asks_eliminator
-from flows.questions.writers import check_candidates, writer_settings
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import prices_for
 from tasks.core.errors import ConfigurationError

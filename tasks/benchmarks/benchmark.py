@@ -13,7 +13,7 @@ from tasks.benchmarks.files.descriptions import Key, read_published
 from tasks.benchmarks.files.schemas import names_in_schema, read_ddl
 from tasks.benchmarks.fingerprint import sql_fingerprint
 from tasks.benchmarks.gold_dialect import gold_for
-from tasks.benchmarks.layouts.base import GoldResults, Layout, Places, Split, layout_of
+from tasks.benchmarks.layouts.base import GoldResults, Layout, SearchPaths, Split, layout_of
 from tasks.benchmarks.overlay import Overlay, read_overlay
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Demonstration, Question
@@ -217,7 +217,7 @@ def load_benchmark(
         DataError: a file is missing or invalid.
     """
     layout = layout_of(settings.layout)
-    folder = layout.folder(settings, Places(data, home, conf, progress))
+    folder = layout.folder(settings, SearchPaths(data, home, conf, progress))
     files = demand_files(settings, folder)
     split = layout.load(settings, folder, files)
     other_revision = tuple(notes_on_revision(settings, folder))

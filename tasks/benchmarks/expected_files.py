@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.benchmarks.layouts.base import Places, layout_of
+from tasks.benchmarks.layouts.base import SearchPaths, layout_of
 from tasks.core.errors import DataError
 from tasks.core.files import file_digest
 from tasks.settings.benchmark import BenchmarkSettings
@@ -16,7 +16,7 @@ def check_files(settings: BenchmarkSettings, *, data: Path, home: Path, conf: Pa
         ConfigurationError: there is no such layout.
         DataError: a file is missing.
     """
-    demand_files(settings, layout_of(settings.layout).folder(settings, Places(data, home, conf, None)))
+    demand_files(settings, layout_of(settings.layout).folder(settings, SearchPaths(data, home, conf, None)))
 
 
 def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:

@@ -63,7 +63,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         draft.replace(path)
 
 
-def write_whole(path: Path, text: str) -> None:
+def atomic_write_text(path: Path, text: str) -> None:
     """Write a text in UTF-8, whole or not at all: where that fails, as on a full disk, the file stays as it was.
 
     Raises:

@@ -144,18 +144,18 @@ class Failure:
         kind: the reason.
         stage: the stage in which it failed, "" when before the first.
         message: one sentence for the user.
-        mendable: whether the failure is retryable, perhaps after the user has corrected its cause; the next run of the
+        retryable: whether the failure is retryable, perhaps after the user has corrected its cause; the next run of the
             same command asks the question again.
-        ends_run: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
+        fatal: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
         passing: whether the cause may pass by itself (an endpoint that is down), with nothing for the user to change.
     """
 
     kind: FailureKind
     stage: str
     message: str
-    mendable: bool
-    ends_run: bool = False
-    passing: bool = False
+    retryable: bool
+    fatal: bool = False
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +186,9 @@ class Outcome:
     samples: tuple[int, ...] = (0,)
 
     @property
-    def mendable(self) -> bool:
+    def retryable(self) -> bool:
         """Whether it is without an answer for a reason that is retryable."""
-        return self.failure is not None and self.failure.mendable
+        return self.failure is not None and self.failure.retryable
 
     @property
     def paid_calls(self) -> tuple[Call, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.errors import ConfigurationError, DataError
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.finetuning.encoding import Encoded, encode
 from tasks.finetuning.libraries import require_libraries
 from tasks.finetuning.models import device, dtype_of, linear_modules, open_model, open_tokenizer
@@ -155,7 +155,7 @@ class Record:
 
     def _write(self, output: Path, more: Mapping[str, Any]) -> None:
         content = {"settings": self.settings, "pairs": self.pairs, **more}
-        write_whole(output / RECORD, json.dumps(content, indent=2, ensure_ascii=False))
+        atomic_write_text(output / RECORD, json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def last_checkpoint(output: Path) -> Path | None:

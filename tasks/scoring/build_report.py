@@ -51,7 +51,7 @@ def build_report(
         cost=total_cost(stage_records),
         stage_cost={label: total_cost(records) for label, records in by_label.items()},
         failures=dict(Counter(failure.kind if failure else NO_ANSWER for failure in failures)),
-        mendable=sum(failure.mendable for failure in failures if failure),
+        retryable=sum(failure.retryable for failure in failures if failure),
         missing_databases=dict(
             sorted(
                 Counter(

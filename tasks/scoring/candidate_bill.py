@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tasks.backbone.pricing import cost
 from tasks.core.outcome import FAILED_ATTEMPT, Call, StageRecord
 from tasks.settings.backbone import Prices
-from tasks.stage_runs.trail import split_label
+from tasks.stage_runs.question_run import split_label
 
 UNITS = ("usd", "tokens", "calls")
 """Units of what candidates cost, the most telling first."""

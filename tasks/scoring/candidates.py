@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.stage_runs.trail import split_label
+from tasks.stage_runs.question_run import split_label
 
 STEP = "candidate_"
 """Begins the names of the candidates' SQL beside those of a pipeline's steps: "candidate_1" and so on."""

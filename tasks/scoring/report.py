@@ -242,7 +242,7 @@ class Report:
         linking: linking scores, by link.
         cost: the whole bill; `stage_cost`: per stage label.
         failures: questions without an answer, counted by the failure's kind.
-        mendable: how many of those are retryable.
+        retryable: how many of those are retryable.
         missing_databases: question count per missing database.
         without_gold: number of questions with a database and nothing to compare an answer with.
         gold_faults: ids of scored questions whose gold fails or times out, with the status.
@@ -264,7 +264,7 @@ class Report:
     cost: Cost
     stage_cost: Mapping[str, Cost]
     failures: Mapping[str, int]
-    mendable: int
+    retryable: int
     missing_databases: Mapping[str, int]
     gold_faults: Mapping[str, str]
     without_gold: int = 0

@@ -11,7 +11,7 @@ A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
    `forward_link · 12 questions` if several calls share one (`tasks.stage_runs.task_runs`); it is retried on
    transient errors only, and its result is persisted under the key before it is used.
 
-What happens around a call is decided by the question's `Trail`, which a flow sets for each question.
+What happens around a call is decided by the question's `QuestionRun`, which a flow sets for each question.
 """
 
 import ast
@@ -32,8 +32,8 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.settings.kinds import STAGES
 from tasks.stage_runs import prompts
 from tasks.stage_runs.cache_key import cache_key
-from tasks.stage_runs.stage_call import Place, StageCall, StageResult
-from tasks.stage_runs.trail import NotCached, NotExecutable, StageStore, Stopped, current_trail
+from tasks.stage_runs.question_run import NotCached, NotExecutable, StageStore, Stopped, current_question_run
+from tasks.stage_runs.stage_call import CallSite, StageCall, StageResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,45 +91,45 @@ class Stage(Generic[P, T]):
         """Restore the stage's result, or run it.
 
         Raises:
-            NotCached: in a trail that restores, when there is no persisted result.
+            NotCached: when the question run only restores and there is no persisted result.
             NotExecutable: the stage executes SQL, and of its database only the schema is known.
             Stopped: when the evaluation is being stopped.
             BackboneError: when the backbone gave no answer even after retries.
             StoreError: when a result can be neither read nor persisted.
         """
-        trail = current_trail()
+        question_run = current_question_run()
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        label = trail.label(self.name)
-        attempts, store = trail.attempts, None if trail.anew else trail.store
+        label = question_run.label(self.name)
+        attempts, store = question_run.attempts, None if question_run.ignore_cache else question_run.store
         _require_database(bound.arguments, label)
-        arguments = _with_meter(bound.arguments, trail.question, label, attempts[0])
+        arguments = _with_meter(bound.arguments, question_run.question, label, attempts[0])
         keys = [self.key(arguments, attempt) for attempt in attempts]
         plain = await _first_persisted(store, keys)
         ran = plain is None
         if plain is None:
-            if trail.only_restores:
+            if question_run.only_restores:
                 raise NotCached(keys[0])
-            if trail.stopped():
+            if question_run.stopped():
                 raise Stopped
-            place = Place(self.name, label, trail.question, trail.mark, keys[0])
+            place = CallSite(self.name, label, question_run.question, question_run.owner, keys[0])
             call = StageCall(self.function, arguments, place)
             try:
-                plain = await call.run(trail.task_runs)
+                plain = await call.run(question_run.task_runs)
             except Exception as error:
                 failed = StageRecord(self.name, label, None, False, call.calls, call.notes, error=str(error))
-                trail.records.append(failed)
+                question_run.records.append(failed)
                 raise
         result = self._results.validate_python(plain)
         # Every question is first restored as far as it goes, so each restored result is counted once.
-        if trail.only_restores and isinstance(backbone := arguments.get("backbone"), MeteredBackbone):
+        if question_run.only_restores and isinstance(backbone := arguments.get("backbone"), MeteredBackbone):
             backbone.count_restored(result.calls)
-        trail.records.append(
+        question_run.records.append(
             StageRecord(
                 self.name,
                 label,
                 plain["value"],
-                restored=not trail.made(plain, ran=ran),
+                restored=not question_run.is_own_result(plain, ran=ran),
                 calls=result.calls,
                 notes=result.notes,
                 seconds=result.seconds,

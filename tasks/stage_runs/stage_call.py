@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.outcome import Call
 from tasks.core.records import Question
-from tasks.stage_runs.trail import StageTaskRuns
+from tasks.stage_runs.question_run import StageTaskRuns
 
 T = TypeVar("T")
 
@@ -40,21 +40,21 @@ class StageResult(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallSite:
     """The place of a stage call in an evaluation.
 
     Attributes:
         stage: name of the stage.
         label: the name, numbered from the stage's second call for the question on.
         question: the question.
-        mark: the evaluation and the question (`Trail.mark`).
+        mark: the evaluation and the question (`QuestionRun.mark`).
         key: where the result is persisted: `stage/sha256`.
     """
 
     stage: str
     label: str
     question: Question
-    mark: str
+    owner: str
     key: str
 
     @property
@@ -67,11 +67,11 @@ class StageCall:
     """One call of a stage."""
 
     def __init__(
-        self, function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any], place: Place
+        self, function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any], site: CallSite
     ) -> None:
         self._function = function
         self._arguments = arguments
-        self._place = place
+        self._site = site
         backbone = arguments.get("backbone")
         self._meter = backbone if isinstance(backbone, MeteredBackbone) else None
 
@@ -85,7 +85,7 @@ class StageCall:
         Raises:
             Exception: what the stage raised; or that the result cannot be persisted.
         """
-        turn = task_runs.take(self._place) if task_runs else nullcontext()
+        turn = task_runs.add_call(self._site) if task_runs else nullcontext()
         while True:
             async with turn:  # left without an error where the stage is to run again
                 if self._meter:
@@ -94,10 +94,10 @@ class StageCall:
                 value = await self._function(**self._arguments)
                 seconds = round(time.perf_counter() - started, 6)
                 counts = (meter.replies, meter.unreadable, meter.fallback) if (meter := self._meter) else ()
-                result = StageResult(value, self.calls, self.notes, seconds, self._place.mark, *counts)
+                result = StageResult(value, self.calls, self.notes, seconds, self._site.owner, *counts)
                 plain: dict[str, Any] = to_jsonable_python(result)
                 if task_runs:
-                    await task_runs.store.write(self._place.key, plain)
+                    await task_runs.store.write(self._site.key, plain)
                 return plain
 
     @property

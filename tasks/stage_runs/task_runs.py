@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any
 
 from tasks.core.errors import BackboneError
-from tasks.stage_runs.stage_call import Place
-from tasks.stage_runs.trail import StageStore
+from tasks.stage_runs.question_run import StageStore
+from tasks.stage_runs.stage_call import CallSite
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +54,12 @@ class TaskRuns:
         self._beginning = 0
         self._busy_until = float("-inf")
 
-    def take(self, place: Place) -> "HeldCall":
+    def add_call(self, site: CallSite) -> "RunningCall":
         """Have a task run hold a call; return the context manager in which to run it."""
-        run = self._latest.get(place.stage)
+        run = self._latest.get(site.stage)
         if run is None or not run.takes_calls or not self._is_busy:
-            run = self._begin(place.stage)
-        return run.take(place)
+            run = self._begin(site.stage)
+        return run.add_call(site)
 
     async def finish(self) -> None:
         """Wait until all task runs have ended; each does soon after its last call."""
@@ -86,7 +86,7 @@ class TaskRuns:
         self._busy_until = max(self._busy_until, now + min(BUSY_FACTOR * (now - started), LONGEST_BUSY_S))
 
 
-class HeldCall:
+class RunningCall:
     """A call that a task run holds: a context manager, entered each time that the call runs.
 
     Entering waits until the task run has begun, and before a repetition for the pause. Leaving suppresses an error
@@ -99,9 +99,9 @@ class HeldCall:
         error: what it has ended with; None for a result.
     """
 
-    def __init__(self, place: Place, run: "StageTaskRun") -> None:
-        self.place = place
-        self.rests = False
+    def __init__(self, site: CallSite, run: "StageTaskRun") -> None:
+        self.site = site
+        self.waiting_for_retry = False
         self.is_over = False
         self.error: BaseException | None = None
         self._run = run
@@ -118,7 +118,7 @@ class HeldCall:
         except BaseException as error:
             self._end(error)
             raise
-        self.rests = False
+        self.waiting_for_retry = False
         self._context.__enter__()
 
     async def __aexit__(
@@ -129,9 +129,9 @@ class HeldCall:
             self._failures += 1
             if self._failures <= len(TASK_RETRY_DELAYS_S):
                 delay = TASK_RETRY_DELAYS_S[self._failures - 1]
-                log.info("%s: %s; runs again in %g s", self.place.name, error, delay)
+                log.info("%s: %s; runs again in %g s", self.site.name, error, delay)
                 self._due = asyncio.get_running_loop().time() + delay
-                self.rests = True
+                self.waiting_for_retry = True
                 self._run.changed(takes_calls=False)
                 return True
         self._end(error)
@@ -157,20 +157,20 @@ class StageTaskRun:
         self.takes_calls = True
         self.context: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stage = stage
-        self._held: list[HeldCall] = []
+        self._held: list[RunningCall] = []
         self._change = asyncio.Event()
 
     def __str__(self) -> str:
         """Name of the task run."""
-        first, calls = self._held[0].place, len(self._held)
-        questions = {(held.place.question.database_id, held.place.question.id) for held in self._held}
+        first, calls = self._held[0].site, len(self._held)
+        questions = {(held.site.question.database_id, held.site.question.id) for held in self._held}
         if len(questions) == 1:
             return first.name if calls == 1 else f"{first.name} ({calls} calls)"
         return f"{self._stage} · {len(questions)} questions"
 
-    def take(self, place: Place) -> HeldCall:
+    def add_call(self, site: CallSite) -> RunningCall:
         """Take a call, which may run as soon as the task run has begun."""
-        held = HeldCall(place, self)
+        held = RunningCall(site, self)
         self._held.append(held)
         self.takes_calls = len(self._held) < MOST_CALLS
         return held
@@ -194,7 +194,7 @@ class StageTaskRun:
                 self.context.set_exception(error)
                 self.context.exception()  # is looked at: asyncio need not warn if no call waits for it
 
-    async def hold(self) -> Any:
+    async def run_calls(self) -> Any:
         """Let the calls run until all have ended; return the task run's final state.
 
         Raises:
@@ -205,9 +205,9 @@ class StageTaskRun:
         context = TaskRunContext.get()
         assert context is not None
         for held in self._held:
-            held.rests = False
+            held.waiting_for_retry = False
         self.context.set_result(context)
-        while any(not (held.is_over or held.rests) for held in self._held):
+        while any(not (held.is_over or held.waiting_for_retry) for held in self._held):
             self._change.clear()
             await self._change.wait()
         self.takes_calls = False
@@ -235,11 +235,11 @@ def _may_pass(error: BackboneError) -> bool:
     return error.transient and not (error.fatal or error.retried)
 
 
-def _named(held: Iterable[HeldCall]) -> str:
+def _named(held: Iterable[RunningCall]) -> str:
     """Return the questions of calls: `superhero 717, 718; formula_1 846`."""
     by_database: dict[str, dict[str, None]] = {}
     for each in held:
-        question = each.place.question
+        question = each.site.question
         by_database.setdefault(question.database_id, {})[question.id] = None
     return "; ".join(f"{database} {', '.join(ids)}" for database, ids in by_database.items())
 
@@ -250,11 +250,11 @@ def task_of(stage: str) -> Callable[..., Awaitable[Any]]:
     from prefect import task
     from prefect.cache_policies import NO_CACHE
 
-    async def hold(run: StageTaskRun) -> Any:
-        return await run.hold()
+    async def run_calls(run: StageTaskRun) -> Any:
+        return await run.run_calls()
 
     # Prefect derives a task's key from the function's qualified name: without this, all stages would share one.
-    hold.__name__ = hold.__qualname__ = stage
+    run_calls.__name__ = run_calls.__qualname__ = stage
     make_task = task(
         name=stage,
         task_run_name="{run}",
@@ -265,7 +265,7 @@ def task_of(stage: str) -> Callable[..., Awaitable[Any]]:
         retry_delay_seconds=list(TASK_RETRY_DELAYS_S),
         retry_condition_fn=_runs_again,
     )
-    made: Callable[..., Awaitable[Any]] = make_task(hold)
+    made: Callable[..., Awaitable[Any]] = make_task(run_calls)
     return made
 
 

@@ -11,7 +11,7 @@ LONGEST_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ExecutedSql:
     """A SQL and what it returned, as a prompt shows them; the SQL is "" where a reply held none."""
 
     sql: str

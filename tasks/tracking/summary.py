@@ -78,7 +78,7 @@ def summary(
         },
         "scored": report.scored,
         "failures": dict(report.failures),
-        "mendable": report.mendable,
+        "retryable": report.retryable,
         "missing_databases": dict(report.missing_databases),
         "without_gold": report.without_gold,
         "not_executable": _not_executable(report),
@@ -174,7 +174,7 @@ def _remarks(run: EvaluationRun, report: Report, seconds: float | None) -> Itera
         yield f"- not scored, without gold: {report.without_gold}"
     if report.failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in report.failures.items())
-        yield f"- without an answer: {kinds}; a re-run can answer {report.mendable}"
+        yield f"- without an answer: {kinds}; a re-run can answer {report.retryable}"
     if report.gold_faults:
         yield f"- faults of the benchmark's own gold: {len(report.gold_faults)}"
     for found in report.measurements.values():

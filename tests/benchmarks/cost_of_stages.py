@@ -37,9 +37,9 @@ from tasks.backbone.protocol import Message, Request
 from tasks.core.records import Question
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import Home
+from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tasks.stage_runs.stage import Stage, stage
 from tasks.stage_runs.task_runs import TaskRuns
-from tasks.stage_runs.trail import Trail, on_trail
 from tests.benchmarks.local_api import local_api
 
 PROMPT = "CREATE TABLE t (a INTEGER, b TEXT);\n" * 100
@@ -124,17 +124,17 @@ def main() -> None:
 
         await in_pool(given.questions, given.in_flight, answer)
 
-    async def through_stages(client: OpenAIBackbone, trail: Callable[[Question], Trail]) -> None:
+    async def through_stages(client: OpenAIBackbone, question_run: Callable[[Question], QuestionRun]) -> None:
         async def answer(number: int) -> None:
             before = ""
-            with on_trail(trail(questions[number])):
+            with in_question_run(question_run(questions[number])):
                 for each in stages:
                     before = await each(questions[number], before, MeteredBackbone(client))
 
         await in_pool(given.questions, given.in_flight, answer)
 
     async def direct(client: OpenAIBackbone) -> None:
-        await through_stages(client, Trail)
+        await through_stages(client, QuestionRun)
 
     os.environ["DO_NOT_TRACK"] = "1"
     with tempfile.TemporaryDirectory() as folder, local_api(given.latency, given.tail) as url:
@@ -175,7 +175,7 @@ def with_prefect(
         @flow(name="cost", persist_result=False)
         async def cost() -> None:
             task_runs = TaskRuns(results)
-            await through_stages(client, lambda question: Trail(question, results, task_runs))
+            await through_stages(client, lambda question: QuestionRun(question, results, task_runs))
             await task_runs.finish()
             counted.append(await wait_until_recorded(UUID(str(flow_run.id)), task_runs.begun, Control()))
 

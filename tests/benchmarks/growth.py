@@ -39,7 +39,7 @@ from tasks.retrieval.alignment import ground
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
-from tasks.stage_runs.trail import Trail, on_trail
+from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tasks.stages.schema_pruning import schema_room
 from tests.benchmarks.speed_of_a_second_run import synthetic
 from tests.benchmarks.speed_of_an_evaluation import measure
@@ -123,7 +123,7 @@ async def answers(name: str, database: Database, workers: SqlWorkers, folder: Pa
             schema_room=schema_room(CONTEXT_TOKENS, 2048),
         )  # fmt: skip
         started = time.process_time()
-        with on_trail(Trail(question)):
+        with in_question_run(QuestionRun(question)):
             await pipeline_of(settings).answer(question, context)
         times.append(time.process_time() - started)
     return sum(times[1:]) / (REPEATS - 1), backbone.largest

@@ -46,7 +46,7 @@ from tasks.settings.pipeline import RslSqlSettings
 from tasks.sql.elements import Elements, used_elements
 from tasks.sql.parsing import parse
 from tasks.sql.skeleton import skeleton
-from tasks.stage_runs.trail import Trail, on_trail
+from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tasks.stages.dac.entity_alignment import entities_of, link_by_name
 from tasks.stages.links import read_link
 
@@ -104,7 +104,7 @@ def linked(
             context: Context[Any] = Context(
                 settings.pipeline, runner, (), MeteredBackbone(backbone), records[question.id]
             )
-            with on_trail(Trail(question)):
+            with in_question_run(QuestionRun(question)):
                 view = await context.view_for(question, descriptions=False)
                 await link_both_ways(question, view, context)
         return records

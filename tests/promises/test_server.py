@@ -26,7 +26,7 @@ from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.backbone import BackboneSettings, Prices
-from tasks.stage_runs.trail import Trail
+from tasks.stage_runs.question_run import QuestionRun
 from tests.flows.conftest import answer_as_offline
 from tests.support.counting import Count
 from tests.support.fake_openai import (
@@ -193,7 +193,7 @@ def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has
         async with OpenAIBackbone(backbone) as client:
             metered = MeteredBackbone(CachedBackbone(client, cache))
             runner = QuestionRunner(chosen, preparation.inputs, Tools(metered, workers))
-            return await asyncio.gather(*(runner.run(Trail(each)) for each in preparation.executable))
+            return await asyncio.gather(*(runner.run(QuestionRun(each)) for each in preparation.executable))
 
     def stored(cache: ReplyCache) -> set[str]:
         return {str(entry.request) for entry in cache.entries()}

@@ -10,7 +10,7 @@ from tasks.database.schema_view import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration, ground
 from tasks.settings.pipeline import PromptSettings
 from tasks.stages.dac.dac_correction import dac_correction
-from tasks.stages.dac.entity_alignment import Given, resolve_given
+from tasks.stages.dac.entity_alignment import AlignmentItem, resolve_given
 from tasks.stages.dac.entity_linking import entity_linking
 from tasks.stages.dac.initial_sql import initial_sql
 from tasks.stages.dac.skeleton_parsing import skeleton_parsing
@@ -42,9 +42,9 @@ GROUNDED: tuple[GroundedDemonstration, ...] = ground(
 DDL, COMMENT = PromptSettings(schema_format="create_table"), PromptSettings()
 SQL = "SELECT name FROM museum"
 MENTIONED = (
-    Given("museums", "museum", "tbl"),
-    Given("Lyon", "museum.city", "val"),
-    Given("sold", "order.total.eur", "col"),
+    AlignmentItem("museums", "museum", "tbl"),
+    AlignmentItem("Lyon", "museum.city", "val"),
+    AlignmentItem("sold", "order.total.eur", "col"),
 )
 Case = Callable[[Bench], Awaitable[object]]
 

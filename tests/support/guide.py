@@ -15,7 +15,7 @@ from flows.pipelines.pipeline import pipeline_of
 from tasks.core.records import Demonstration, Question
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
-from tasks.stage_runs.trail import Trail, on_trail
+from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tests.support.fake_openai import Body
 from tests.support.stage_bench import DEMONSTRATIONS, QUESTION, Bench
 
@@ -50,19 +50,19 @@ class Walk:
     Attributes:
         sql: the final SQL.
         record: candidates, links and notes.
-        trail: the stages' records.
+        question_run: the stages' records.
         asked: prompts by template, in order of arrival; whole conversations as one text.
     """
 
     sql: str | None
     record: PipelineRecord
-    trail: Trail
+    question_run: QuestionRun
     asked: dict[str, list[str]]
 
     @property
     def stages(self) -> list[str]:
         """Labels of the stages, those that ran together in alphabetical order."""
-        labels = [record.label for record in self.trail.records]
+        labels = [record.label for record in self.question_run.records]
         together = [label for label in labels if label.startswith("augmentation")]
         first = labels.index(together[0]) if together else 0
         return [*labels[:first], *sorted(together), *labels[first + len(together) :]]
@@ -73,7 +73,7 @@ class Walk:
 
     @property
     def calls(self) -> int:
-        return sum(len(record.calls) for record in self.trail.records)
+        return sum(len(record.calls) for record in self.question_run.records)
 
 
 @dataclass
@@ -100,9 +100,9 @@ class Guide:
         self.bench.server.answer = lambda body: self._answer(body, asked)
         record = PipelineRecord()
         context = Context(settings, self.bench.runner, demonstrations, self.bench.backbone, record, **further)
-        with on_trail(Trail(question)) as trail:
+        with in_question_run(QuestionRun(question)) as question_run:
             sql = await pipeline_of(settings).answer(question, context)
-        return Walk(sql, record, trail, asked)
+        return Walk(sql, record, question_run, asked)
 
     def _answer(self, body: Body, asked: dict[str, list[str]]) -> str:
         found = re.match(r"<(\w+)> ", body["messages"][0]["content"])

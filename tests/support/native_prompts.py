@@ -6,7 +6,7 @@ from flows.judging.opinion import ask_opinion
 from tasks.core.records import Question
 from tasks.settings.pipeline import NativeLayout, NativePromptSettings
 from tasks.stages.native_sql import native_sql
-from tasks.stages.shown_results import Tried
+from tasks.stages.shown_results import ExecutedSql
 from tests.support.sea_prompts import valued
 from tests.support.stage_bench import PLAIN, QUESTION, Bench
 
@@ -25,7 +25,10 @@ NATIVE_CASES: dict[str, Case] = {
     "opinion.full": lambda bench: ask_opinion(
         QUESTION,
         "SQLite",
-        (Tried("SELECT name FROM museum", "name\nToy Hall\n(1 row)"), Tried("SELECT 1", "No rows.")),
+        (
+            ExecutedSql("SELECT name FROM museum", "name\nToy Hall\n(1 row)"),
+            ExecutedSql("SELECT 1", "No rows."),
+        ),
         bench.backbone,
         "m",
     ),

@@ -14,7 +14,7 @@ from tasks.backbone.protocol import Reply, Request
 from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.stage_runs.trail import Trail
+from tasks.stage_runs.question_run import QuestionRun
 
 
 @dataclass(frozen=True)
@@ -87,5 +87,5 @@ async def offline_run(
             settings, preparation.inputs, Tools(metered, workers, metered if eliminator else None)
         )
         for question in preparation.executable:
-            outcomes[question.id] = await runner.run(Trail(question))
+            outcomes[question.id] = await runner.run(QuestionRun(question))
     return OfflineRun(preparation, outcomes, listener.heard)

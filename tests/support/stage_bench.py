@@ -31,7 +31,7 @@ from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.schema_view import SchemaView
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.stages import CorrectionTurns, SelectionSettings
-from tasks.stage_runs.trail import Trail, on_trail
+from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tasks.stages.rsl_sql.binary_selection import binary_selection
 from tasks.stages.rsl_sql.self_correction import self_correction
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai, reply
@@ -136,12 +136,12 @@ class Bench:
         )
 
     async def run(self, stage: Awaitable[T]) -> T:
-        """Await a stage on a trail of its own."""
-        with on_trail(Trail(QUESTION)) as trail:
+        """Await a stage in a question run of its own."""
+        with in_question_run(QuestionRun(QUESTION)) as question_run:
             try:
                 return await stage
             finally:
-                self.records.extend(trail.records)
+                self.records.extend(question_run.records)
 
 
 def fake_settings(server: FakeOpenAI, **changes: Any) -> BackboneSettings:

@@ -140,11 +140,11 @@ class OpenAIBackbone:
         """Return why a request cannot be sent; None if the endpoint answers."""
         error = await self._probe.failure()
         if isinstance(error, SilentError):
-            said = (
+            message = (
                 f"it accepts connections, but did not answer GET /models within {self._probe.timeout_s:g} s before the "
                 f"first request. {_UP} If it is busy with requests of other users, wait for them. {KEPT}"
             )
-            self._end(BackboneError(self._message(said), transient=True, fatal=True, retried=True))
+            self._end(BackboneError(self._message(message), transient=True, fatal=True, retried=True))
         return None if error is None or self._over else self._lost(error)
 
     async def _ask_for_models(self) -> None:
@@ -183,10 +183,10 @@ class OpenAIBackbone:
         """Classify an error of the network; raise any other error again."""
         import aiohttp
 
-        said = self._access.clean(" ".join(str(error).split()))[:200] or type(error).__name__
+        message = self._access.clean(" ".join(str(error).split()))[:200] or type(error).__name__
         match error:
             case TooLongAnswerError():
-                return Refusal("request", said, "Set backbone.max_tokens to limit replies.")
+                return Refusal("request", message, "Set backbone.max_tokens to limit replies.")
             case aiohttp.ConnectionTimeoutError():
                 seconds = min(self._settings.timeout_s, CONNECT_S)
                 return Refusal("connection", f"no connection within {seconds:g} s", _UP)
@@ -194,11 +194,11 @@ class OpenAIBackbone:
                 message = f"no reply within {self._settings.timeout_s:g} s"
                 return Refusal("timeout", message, "Raise backbone.timeout_s if that is usual.")
             case aiohttp.ClientPayloadError():
-                return Refusal("garbled", f"the answer is cut off or damaged ({said})")
+                return Refusal("garbled", f"the answer is cut off or damaged ({message})")
             case aiohttp.ClientResponseError():
-                return Refusal("garbled", f"the answer is not HTTP ({said})")
+                return Refusal("garbled", f"the answer is not HTTP ({message})")
             case aiohttp.ClientError() | OSError():
-                return Refusal("connection", f"connection failed ({said})", _UP)
+                return Refusal("connection", f"connection failed ({message})", _UP)
         raise error
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:

@@ -112,9 +112,9 @@ def refusal_of(
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
-    said = _said(error, body)
-    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_cut(said)}"
-    wait = retry_after(headers, said)
+    text = _message(error, body)
+    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_cut(text)}"
+    wait = retry_after(headers, text)
     codes = {str(error.get("code")), str(error.get("type"))}
     key = f"the key in {api_key_env}" if api_key_env else "the key (no api_key_env is set for this backbone)"
 
@@ -135,7 +135,7 @@ def refusal_of(
     # A body that names a parameter decides, whatever the status: some servers refuse with 500. Words alone do not in
     # an answer that says to come back.
     passes = status in _RATE_LIMITS or status in _PASSING
-    refused = _refused_parameter(error, said, changes or {}, words=not passes)
+    refused = _refused_parameter(error, text, changes or {}, words=not passes)
     if refused is not None:
         advice = f"The endpoint does not take {refused} as it is sent: {(changes or {})[refused]}."
         return Refusal("settings", message, advice)
@@ -214,21 +214,21 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _refused_parameter(
-    error: Mapping[str, Any], said: str, sent: Iterable[str], *, words: bool
+    error: Mapping[str, Any], text: str, sent: Iterable[str], *, words: bool
 ) -> str | None:
     """Return the parameter that an endpoint refuses, as its error names it, or else its message."""
     named = error.get("param")
     if isinstance(named, str) and named:
         first = re.split(r"[.\[]", named)[0]
         return first if first in sent else None
-    located = {part for place in _LOCATION.findall(said) for part in re.findall(r"\w+", place)}
+    located = {part for place in _LOCATION.findall(text) for part in re.findall(r"\w+", place)}
     if located or not words:
         return next((name for name in sent if name in located), None)
-    if "response_format" in said:
+    if "response_format" in text:
         return "response_format" if "response_format" in sent else None
-    if _TOO_LONG.search(said) or not _REFUSED.search(said):
+    if _TOO_LONG.search(text) or not _REFUSED.search(text):
         return None
-    return next((name for name in sent if _names(said, name)), None)
+    return next((name for name in sent if _names(text, name)), None)
 
 
 def _names(message: str, parameter: str) -> bool:
@@ -257,13 +257,13 @@ def _error_of(body: str) -> dict[str, Any]:
     return error if isinstance(error, dict) else {"message": str(error)}
 
 
-def _said(error: Mapping[str, Any], body: str) -> str:
+def _message(error: Mapping[str, Any], body: str) -> str:
     """Return the message of an error on one line; a gateway's, and that of the endpoint behind it."""
-    said = str(error.get("message") or error.get("detail") or body)
+    text = str(error.get("message") or error.get("detail") or body)
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and metadata.get("raw"):
-        said = f"{said}: {metadata['raw']}"
-    return " ".join(said[:MOST_SAID].split())
+        text = f"{text}: {metadata['raw']}"
+    return " ".join(text[:MOST_SAID].split())
 
 
 def _cut(text: str) -> str:

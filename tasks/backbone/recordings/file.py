@@ -18,7 +18,7 @@ QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is in
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReplyPosition:
     """Position of a reply in a run.
 
     Attributes:
@@ -62,9 +62,9 @@ class RecordedReply:
     truncated: bool = False
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ReplyPosition:
         """Its position in a run."""
-        return Place(self.question, self.stage, self.round)
+        return ReplyPosition(self.question, self.stage, self.round)
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def read_recording(path: Path) -> Recording:
             f"The recording {path} cannot be read: {error.strerror}. Make one with "
             '"crosscheck evaluate --record FILE", or name another with "--set backbone.recording=FILE".'
         ) from None
-    replies: dict[Place, RecordedReply] = {}
-    lines: dict[Place, int] = {}
+    replies: dict[ReplyPosition, RecordedReply] = {}
+    lines: dict[ReplyPosition, int] = {}
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from tasks.backbone.protocol import Backbone, Message, Reply, Request, request_digest
-from tasks.backbone.recordings.file import Place
+from tasks.backbone.recordings.file import ReplyPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Observation:
         truncated: whether the model stopped at its token limit.
     """
 
-    place: Place | None
+    place: ReplyPosition | None
     key: str
     digest: str
     exchange: Exchange
@@ -67,7 +67,7 @@ class ObservedBackbone:
         reply = await self._inner.complete(request)
         origin = request.origin
         observation = Observation(
-            place=Place(origin.question, origin.stage, origin.round) if origin else None,
+            place=ReplyPosition(origin.question, origin.stage, origin.round) if origin else None,
             key=reply.call.request,
             digest=request_digest(request) if self._recorded else "",
             exchange=Exchange(request.messages if self._traced else (), reply.text),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tasks.backbone.protocol import Origin, Reply, Request, request_digest, request_key
-from tasks.backbone.recordings.file import Place, RecordedReply, Recording, read_recording
+from tasks.backbone.recordings.file import RecordedReply, Recording, ReplyPosition, read_recording
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Call
 from tasks.settings.backbone import BackboneSettings
@@ -51,7 +51,7 @@ class RecordedBackbone:
         self.recording = recording
         self.match = match
         self.served = Served()
-        self._at: dict[Place, RecordedReply] = {reply.place: reply for reply in recording.replies}
+        self._at: dict[ReplyPosition, RecordedReply] = {reply.place: reply for reply in recording.replies}
         self._to: dict[str, RecordedReply] = {}
         for reply in recording.replies:
             if reply.request:
@@ -123,5 +123,5 @@ def open_recording(settings: BackboneSettings) -> RecordedBackbone:
     return RecordedBackbone(read_recording(Path(settings.recording).expanduser()), settings.match)
 
 
-def _place(origin: Origin) -> Place:
-    return Place(origin.question, origin.stage, origin.round)
+def _place(origin: Origin) -> ReplyPosition:
+    return ReplyPosition(origin.question, origin.stage, origin.round)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.benchmarks.files.readers import read_json
 from tasks.core.errors import DataError, first_problem
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.database.schema import ColumnDescription
 
 
@@ -68,5 +68,5 @@ def write_generated(home: Path, digest: str, columns: Iterable[GeneratedColumn],
     """Write the descriptions of a database, replacing earlier ones, and return the file."""
     path = generated_path(home, digest)
     content = GeneratedFile(database_id=database_id, columns=tuple(columns))
-    write_whole(path, content.model_dump_json(indent=1))
+    atomic_write_text(path, content.model_dump_json(indent=1))
     return path

@@ -58,7 +58,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SearchPaths:
     """Where a layout may look for files.
 
     Attributes:
@@ -100,7 +100,7 @@ class Layout:
     submission: ClassVar[Submission] = "bird"
     """Form of the predictions for the official evaluator: BIRD's JSON, or Spider's lines of SQL."""
 
-    def folder(self, settings: BenchmarkSettings, places: Places) -> Path:
+    def folder(self, settings: BenchmarkSettings, places: SearchPaths) -> Path:
         """Return the folder of the benchmark's files, whether or not it exists."""
         return places.data / Path(settings.folder).expanduser()
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tasks.benchmarks.layouts.base import Layout, Places
+from tasks.benchmarks.layouts.base import Layout, SearchPaths
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.kinds import LAYOUTS
 
@@ -11,7 +11,7 @@ from tasks.settings.kinds import LAYOUTS
 class DemoLayout(Layout):
     """The demo's layout: its folder is below the working folder and is built there."""
 
-    def folder(self, settings: BenchmarkSettings, places: Places) -> Path:
+    def folder(self, settings: BenchmarkSettings, places: SearchPaths) -> Path:
         """Build the demo, unless it is there, and return its folder.
 
         Raises:

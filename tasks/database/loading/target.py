@@ -54,7 +54,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class TargetContents:
     """What a database holds.
 
     Attributes:
@@ -66,7 +66,7 @@ class Held:
     mark: Mark | None
 
     @classmethod
-    def found(cls, names: Sequence[str], marked: Callable[[], Sequence[str] | None]) -> "Held":
+    def found(cls, names: Sequence[str], marked: Callable[[], Sequence[str] | None]) -> "TargetContents":
         """Return what a database holds, by the names of all tables and views; `marked` reads the row of the mark."""
         mark = None
         if LOAD_MARK in names:
@@ -105,12 +105,17 @@ class Target(ABC):
         self.close()
 
     @abstractmethod
-    def held(self) -> Held | None:
+    def held(self) -> TargetContents | None:
         """Return what the database holds; None where there is no such database."""
 
     @abstractmethod
     def write(
-        self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
+        self,
+        source: Source,
+        plan: LoadPlan,
+        mark: Mark,
+        held: TargetContents | None,
+        on_rows: Callable[[int], None],
     ) -> tuple[str, ...]:
         """Replace what the database holds by a copy, so that a copy that is interrupted is no complete one.
 

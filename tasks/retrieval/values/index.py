@@ -37,7 +37,7 @@ from tasks.retrieval.values import builder
 from tasks.retrieval.values.bridging import LIKENESS, BridgedQuestion, Span, like_lengths, without_stop_words
 from tasks.retrieval.values.builder import LONGEST_BUCKET, Progress
 from tasks.retrieval.values.numbers import numbers
-from tasks.retrieval.values.ranking import Column, Found
+from tasks.retrieval.values.ranking import Column, ValueMatches
 
 TOP = 1000
 """Texts of a column that bridging looks at."""
@@ -138,7 +138,7 @@ class ValueIndex:
             result[column.name] = tuple(every)[:k]
         return result
 
-    def _find(self, question_text: str) -> Found:
+    def _find(self, question_text: str) -> ValueMatches:
         question = BridgedQuestion(question_text)
         found = {word: self._find_word(word) for word in self._words(question_text)}
         holders: dict[int, list[str]] = {}
@@ -149,7 +149,9 @@ class ValueIndex:
                 break
             for number in found[word]:
                 holders.setdefault(number, []).append(word)
-        return Found(question, holders, complete, self._read(holders.keys() | self._find_similar(question)))
+        return ValueMatches(
+            question, holders, complete, self._read(holders.keys() | self._find_similar(question))
+        )
 
     def _words(self, text: str) -> list[str]:
         """Return the words of a question, by the tokenizer of the index, without stop words and apostrophes' ends."""

@@ -13,7 +13,7 @@ K1, B = 1.5, 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ValueMatches:
     """What the index found for a question.
 
     Attributes:
@@ -47,7 +47,7 @@ class Column:
     blanks: int
     first: tuple[Value, ...]
 
-    def choose(self, ids: Sequence[int], found: Found, top: int) -> list[str]:
+    def choose(self, ids: Sequence[int], found: ValueMatches, top: int) -> list[str]:
         """Return the texts of this column that a question mentions, then those that share a word with it.
 
         Args:
@@ -75,7 +75,7 @@ class Column:
         )
         return [found.values[number] for number in dict.fromkeys((*mentioned, *ranked))]
 
-    def _rank(self, ids: Sequence[int], found: Found) -> list[int]:
+    def _rank(self, ids: Sequence[int], found: ValueMatches) -> list[int]:
         """Return texts that hold a word of the question, best first by BM25, equally good ones in their order.
 
         Lucene's variant, whose weights are never negative; a word counts once per text, and blanks are a text's length.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MetricReference:
     """Where a worker finds a metric: its module, the file where the module is a user's, and its attribute."""
 
     module: str
@@ -28,8 +28,8 @@ class Place:
     attribute: str
 
     @classmethod
-    def of(cls, metric: Metric) -> "Place":
-        """Return the place of a metric that compares results."""
+    def of(cls, metric: Metric) -> "MetricReference":
+        """Return the reference of a metric that compares results."""
         module = metric.compare.__module__ if metric.compare else ""
         file = str(sys.modules[module].__file__) if module.startswith(f"{USER_FILES}.") else ""
         return cls(module, file, metric.name)
@@ -43,7 +43,7 @@ class Place:
 
 
 def compare_results(
-    session: "Session", gold_sql: str, sql: str, places: tuple[Place, ...], timeout_s: float
+    session: "Session", gold_sql: str, sql: str, places: tuple[MetricReference, ...], timeout_s: float
 ) -> tuple[QuestionValue, ...]:
     """Execute gold and prediction inside a worker and compute each metric."""
     gold = session.run_known(gold_sql, timeout_s=timeout_s)
@@ -53,7 +53,7 @@ def compare_results(
     return tuple(_value(place, gold.rows, result.rows) if result.ok else 0.0 for place in places)
 
 
-def _value(place: Place, gold: Rows, predicted: Rows) -> QuestionValue:
+def _value(place: MetricReference, gold: Rows, predicted: Rows) -> QuestionValue:
     try:
         # copies: a user's function may sort what it is given, and the worker may keep the result
         return place.load()(list(gold), list(predicted))
@@ -80,7 +80,7 @@ async def measure_results(
     names = [metric.name for metric in metrics]
     if not metrics or not sql or sql.isspace():
         return dict.fromkeys(names, 0.0)
-    places = tuple(Place.of(metric) for metric in metrics)
+    places = tuple(MetricReference.of(metric) for metric in metrics)
     try:
         values = await workers.call(
             compare_results, database, gold_sql, sql, places, timeout_s, timeout_s=2 * timeout_s

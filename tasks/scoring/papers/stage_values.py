@@ -5,7 +5,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from tasks.scoring.report import QuestionScore
-from tasks.stage_runs.trail import split_label
+from tasks.stage_runs.question_run import split_label
 
 T = TypeVar("T")
 

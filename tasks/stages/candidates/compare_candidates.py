@@ -8,7 +8,7 @@ from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.candidates.records import Comparison, Preference
 from tasks.stages.replies import BetterReply
-from tasks.stages.shown_results import Tried, show_result
+from tasks.stages.shown_results import ExecutedSql, show_result
 
 
 @stage(prompts=("compare_candidates",))
@@ -24,7 +24,7 @@ async def compare_candidates(
     The paper trains a model for this; here the run's backbone is asked as it is.
     """
     tried = [
-        Tried(sql, show_result(await runner.run(sql, pair.rows), pair.rows, counts=True))
+        ExecutedSql(sql, show_result(await runner.run(sql, pair.rows), pair.rows, counts=True))
         for sql in (pair.first, pair.second)
     ]
     reply = await backbone.ask_json(

@@ -9,7 +9,7 @@ from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.candidates.records import Merged, MergeRequest
 from tasks.stages.replies import SqlReply
-from tasks.stages.shown_results import Tried, show_result
+from tasks.stages.shown_results import ExecutedSql, show_result
 from tasks.stages.sql_answer import sql_answer
 
 
@@ -28,7 +28,7 @@ async def merge_candidates(
     """
     sqls = [group.sql for group in request.groups]
     tried = [
-        Tried(sql, show_result(await runner.run(sql, request.rows), request.rows, counts=True))
+        ExecutedSql(sql, show_result(await runner.run(sql, request.rows), request.rows, counts=True))
         for sql in sqls
     ]
     reply = await backbone.ask_json(

@@ -17,7 +17,7 @@ from tasks.stages.links import read_link
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class AlignmentItem:
     """One item of an alignment list: a token, and what it is aligned to (None: nothing)."""
 
     token: str
@@ -38,7 +38,7 @@ class Resolved:
     dropped: tuple[str, ...]
 
 
-def resolve_given(question: str, given: Iterable[Given], shown: Schema, full: Schema) -> Resolved:
+def resolve_given(question: str, given: Iterable[AlignmentItem], shown: Schema, full: Schema) -> Resolved:
     """Put a list's items at the question's own tokens, by their longest common subsequence.
 
     Models leave tokens out, write several as one, or spell them differently: what is not in the question is left

@@ -9,7 +9,7 @@ from tasks.sql.elements import Elements, used_elements
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.dac.alignment_reply import AlignmentReply
-from tasks.stages.dac.entity_alignment import Given, entities_of, link_by_name, resolve_given
+from tasks.stages.dac.entity_alignment import AlignmentItem, entities_of, link_by_name, resolve_given
 from tasks.stages.dac.examples import shown_examples
 
 
@@ -46,7 +46,7 @@ async def entity_linking(
         AlignmentReply,
         otherwise="linked by names alone",
     )
-    given = [Given(one.token, one.entity, one.type) for one in reply.alignment] if reply else []
+    given = [AlignmentItem(one.token, one.entity, one.type) for one in reply.alignment] if reply else []
     resolved = resolve_given(
         whole_question(question.text, question.evidence), given, shown.schema, view.schema
     )

@@ -11,7 +11,7 @@ from tasks.sql.normalise import normalise_sql
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply
-from tasks.stages.shown_results import Tried, show_result
+from tasks.stages.shown_results import ExecutedSql, show_result
 from tasks.stages.sql_answer import sql_answer
 
 
@@ -47,8 +47,8 @@ async def binary_selection(
             demonstrations_first=view.prompt.demonstrations_first,
             parts=view.render(),
             candidates=[
-                Tried(sql1, show_result(first, settings.rows_shown, counts=settings.counts)),
-                Tried(sql2, show_result(second, settings.rows_shown, counts=settings.counts)),
+                ExecutedSql(sql1, show_result(first, settings.rows_shown, counts=settings.counts)),
+                ExecutedSql(sql2, show_result(second, settings.rows_shown, counts=settings.counts)),
             ],
         ),
         SqlReply,

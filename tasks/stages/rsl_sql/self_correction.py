@@ -11,7 +11,7 @@ from tasks.settings.stages import CorrectionTurns
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply
-from tasks.stages.shown_results import Tried, outcome_of, show_result
+from tasks.stages.shown_results import ExecutedSql, outcome_of, show_result
 from tasks.stages.sql_answer import sql_answer
 
 
@@ -38,7 +38,7 @@ async def self_correction(
     conversation: tuple[Message, ...] = ()
     rounds = 0
     while rounds < settings.rounds and _needs_correction(result, settings):
-        current = Tried(sql or "", show_result(result, rows=0))
+        current = ExecutedSql(sql or "", show_result(result, rows=0))
         if not conversation:
             informed = settings.first_turn == "informed" and sql is not None
             conversation = prompts.messages(
@@ -69,8 +69,8 @@ async def self_correction(
             backbone.note(f"round {rounds}: {answer.note}; the SQL before it was kept")
         else:
             sql, result = answer.sql, await runner.run(answer.sql, rows=0)
-        said = json.dumps({"sql": answer.sql or ""}, ensure_ascii=False)
-        conversation = (*conversation, Message("assistant", said))
+        previous = json.dumps({"sql": answer.sql or ""}, ensure_ascii=False)
+        conversation = (*conversation, Message("assistant", previous))
     return Correction(sql, rounds, before, outcome_of(result))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tasks.core.records import Execution, Question
 from tasks.database.schema_view import SchemaView
 from tasks.stage_runs import prompts
-from tasks.stages.shown_results import Tried, show_result
+from tasks.stages.shown_results import ExecutedSql, show_result
 
 TEMPLATE = "bias_elimination"
 
@@ -35,7 +35,7 @@ def elimination_prompt(
 
     Of the result, `rows_shown` rows at most; `execution` has to hold as many.
     """
-    candidate = Tried(sql, show_result(execution, rows_shown))
+    candidate = ExecutedSql(sql, show_result(execution, rows_shown))
     return EliminationPrompt(
         prompts.render(TEMPLATE, "instruction", dialect=view.dialect_name).strip(),
         prompts.render(

@@ -162,7 +162,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
     degradation = find_degradation(row.outcome for row in rows)
     if degradation.affected:
         yield f"{letter} did not run the whole pipeline as intended. {' '.join(degradation.sentences)}"
-    lost = [row for row in rows if row.outcome.mendable]
+    lost = [row for row in rows if row.outcome.retryable]
     if lost:
         yield (
             f"{letter} has no answer to {_counted(lost)} because of retryable failures; "

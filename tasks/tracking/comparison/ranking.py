@@ -37,7 +37,7 @@ def ranked(
     if why_not or result.better is None:
         return replace(result, not_ranked=why_not)
     letter, side = ("A", 0) if result.better == "B" else ("B", 1)
-    unanswered = {pair[side].question.id for pair in rows if pair[side].outcome.mendable}
+    unanswered = {pair[side].question.id for pair in rows if pair[side].outcome.retryable}
     if result.stands_without(unanswered):
         return result
     return replace(

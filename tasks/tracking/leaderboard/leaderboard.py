@@ -18,7 +18,7 @@ MOST_IDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BoardRow:
     """One run on a board.
 
     Attributes:
@@ -76,8 +76,8 @@ class Board:
     rule: str
     questions: int
     of: int | None
-    ranked: tuple[Standing, ...]
-    not_ranked: tuple[Standing, ...]
+    ranked: tuple[BoardRow, ...]
+    not_ranked: tuple[BoardRow, ...]
     apart: str = ""
 
     @property
@@ -166,29 +166,29 @@ def _board(newest_first: Sequence[StoredRun]) -> Board:
     )
 
 
-def _latest(newest_first: Iterable[Standing]) -> list[Standing]:
+def _latest(newest_first: Iterable[BoardRow]) -> list[BoardRow]:
     """Return the first of each backbone, pipeline, and changed settings or file of predictions."""
-    found: dict[tuple[str, str, str], Standing] = {}
+    found: dict[tuple[str, str, str], BoardRow] = {}
     for each in newest_first:
         found.setdefault((each.backbone, each.pipeline, each.changed), each)
     return list(found.values())
 
 
-def _order(standing: Standing) -> tuple[float, float]:
+def _order(standing: BoardRow) -> tuple[float, float]:
     """Return the order on a board: by score, and of equal scores the cheapest from scratch first."""
     usd = standing.cost.from_scratch_usd
     return -_score(standing), float("inf") if usd is None else usd
 
 
-def _score(standing: Standing) -> float:
+def _score(standing: BoardRow) -> float:
     return (standing.ex.value or 0.0) if standing.ex else 0.0
 
 
-def _standing(stored: StoredRun) -> Standing:
+def _standing(stored: StoredRun) -> BoardRow:
     run, summary = stored.run, stored.summary
     ex, tokens = summary.get("ex"), summary.get("tokens") or {}
     candidates = summary.get("candidates") or {}
-    return Standing(
+    return BoardRow(
         run.run_id,
         run.backbone,
         run.pipeline,
@@ -226,8 +226,8 @@ def _why_unranked(stored: StoredRun) -> str:
     summary = stored.summary
     if why := stored.run.why_unranked:
         return why
-    if mendable := summary.get("mendable"):
-        return f"has {counted(mendable, 'question')} without an answer that can be asked again"
+    if retryable := summary.get("retryable"):
+        return f"has {counted(retryable, 'question')} without an answer that can be asked again"
     if stored.status != "complete":
         return f"is {stored.status}"
     return "" if (summary.get("ex") or {}).get("total") else "has nothing to score"
@@ -252,7 +252,7 @@ def as_object(boards: Sequence[Board]) -> dict[str, Any]:
     }
 
 
-def _as_object(standing: Standing) -> dict[str, Any]:
+def _as_object(standing: BoardRow) -> dict[str, Any]:
     low, high = standing.interval or (None, None)
     ex = standing.ex
     return {

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.scoring.significance import CONFIDENCE
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import Board
@@ -32,7 +32,7 @@ def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
     def page_of(run_id: str) -> str:
         return f"{run_id}.html" if (home.reports / f"{run_id}.html").exists() else ""
 
-    write_whole(file, render(boards, page_of))
+    atomic_write_text(file, render(boards, page_of))
     return file
 
 

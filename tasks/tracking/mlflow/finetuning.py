@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import find_or_create
 from tasks.tracking.mlflow.store import attempt, find_store, ui_url
@@ -48,7 +48,7 @@ class FinetuningTracker:
             self._run_id = client.create_run(self._experiment_id, run_name=name, tags=dict(tags)).info.run_id
             params = [Param(key, value) for key, value in flatten(dict(settings)).items()]
             client.log_batch(self._run_id, params=params)
-            write_whole(self._file, self._run_id)
+            atomic_write_text(self._file, self._run_id)
 
         self._attempt(begin)
 

@@ -65,7 +65,7 @@ def _plain(report: Report) -> dict[str, Value | None]:
         "questions/scored": report.scored,
         "questions/answered": report.answered,
         "questions/failed": sum(report.failures.values()),
-        "questions/mendable": report.mendable,
+        "questions/retryable": report.retryable,
         "questions/database_missing": sum(report.missing_databases.values()),
         "questions/gold_fault": len(report.gold_faults),
         "questions/degraded": report.degradation.affected,

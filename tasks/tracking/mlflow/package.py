@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.core.errors import DataError
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.figures import change_figure, stage_figure
@@ -119,7 +119,7 @@ def closing(
 def keep(package: Package, folder: Path) -> Path:
     """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
     file = folder / f"{package.run.run_id}.json"
-    write_whole(file, json.dumps(TypeAdapter(Package).dump_python(package, mode="json")))
+    atomic_write_text(file, json.dumps(TypeAdapter(Package).dump_python(package, mode="json")))
     return file
 
 

@@ -125,10 +125,10 @@ def _messages(exchange: Exchange) -> list[dict[str, str]]:
 
 
 def _reply(exchange: Exchange) -> dict[str, Any]:
-    said = {"role": "assistant", "content": _cut(without_thoughts(exchange.reply))}
+    message = {"role": "assistant", "content": _cut(without_thoughts(exchange.reply))}
     if thoughts := thoughts_of(exchange.reply):
-        said["reasoning_content"] = _cut(thoughts)
-    return {"choices": [{"message": said}]}
+        message["reasoning_content"] = _cut(thoughts)
+    return {"choices": [{"message": message}]}
 
 
 def _links(score: QuestionScore) -> dict[str, list[str]]:

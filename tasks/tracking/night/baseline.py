@@ -165,13 +165,13 @@ def _rights(stored: StoredRun, rule: str) -> dict[str, bool]:
     return {
         row.question.id: is_right(row.final, rule)
         for row in stored.rows
-        if row.executable and not row.outcome.mendable
+        if row.executable and not row.outcome.retryable
     }
 
 
 def _too_many_failures(stored: StoredRun, gate: Gate) -> str:
     """Say that a run has more unanswered questions than are tolerated; "" where it has not."""
-    unanswered = sum(row.executable and row.outcome.mendable for row in stored.rows)
+    unanswered = sum(row.executable and row.outcome.retryable for row in stored.rows)
     share = unanswered / max(1, len(stored.rows))
     if share <= gate.tolerated_failures:
         return ""

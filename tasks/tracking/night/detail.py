@@ -97,7 +97,7 @@ def _detail(judged: Judged, warehouse: Warehouse) -> Detail:
         fixed=_named(found.fixed if found else (), flips),
         stages=_stages(before, current),
         causes=_causes(before, current),
-        unanswered=tuple(row for row in current.rows if row.outcome.mendable),
+        unanswered=tuple(row for row in current.rows if row.outcome.retryable),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tasks.core.errors import DataError, did_you_mean
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.core.wording import shorten, storable
 from tasks.scoring.significance import CONFIDENCE
 from tasks.settings.home import Home
@@ -30,7 +30,7 @@ def place(home: Home, name: str) -> Path:
 def write(night: Night, home: Home) -> Path:
     """Write the file of a nightly run and return its path."""
     file = place(home, night.name)
-    write_whole(file, storable(json.dumps(as_object(night), ensure_ascii=False, indent=1)))
+    atomic_write_text(file, storable(json.dumps(as_object(night), ensure_ascii=False, indent=1)))
     return file
 
 

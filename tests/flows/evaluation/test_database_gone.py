@@ -54,7 +54,7 @@ def test_databases_that_vanish_fail_questions_retryably_and_the_same_command_rea
         assert disturbed.json["gold_faults"] == {}, "no gold is at fault"
         for row in Warehouse(crosscheck.home / "warehouse.duckdb").read_run(disturbed.json["run_id"]).rows:
             failure = row.outcome.failure
-            assert failure is None or (failure.kind == "database_unavailable" and failure.mendable)
+            assert failure is None or (failure.kind == "database_unavailable" and failure.retryable)
             assert all("does not exist" not in str(record.value) for record in row.outcome.stages)
 
     again = crosscheck.run(*words)

@@ -133,7 +133,7 @@ def test_a_reply_that_is_missing_fails_its_question_alone_and_a_changed_prompt_i
     cut.write_text("".join(json.dumps(reply) + "\n" for reply in replies if reply is not gone))
     ran = demo.run(*replayed(cut, "--limit", "3", "--set", "pipeline.prompt.sample_rows=1"))
     assert ran.code == 0, ran.err
-    assert ran.json["failures"] == {"backbone_error": 1} and ran.json["mendable"] == 0
+    assert ran.json["failures"] == {"backbone_error": 1} and ran.json["retryable"] == 0
     assert ran.json["answered"] == 2 and ran.json["ex"]["total"] == 3
     stages = {stage["name"]: stage["correct"] for stage in ran.json["stages"]}
     assert stages["1_preliminary_sql"] == first.json["stages"][0]["correct"]

@@ -26,13 +26,13 @@ from tasks.core.outcome import Outcome
 from tasks.core.records import Question
 from tasks.settings.home import Home
 from tasks.settings.pipeline import CandidateSettings
+from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tasks.stage_runs.stage import stage
 from tasks.stage_runs.task_runs import TaskRuns
-from tasks.stage_runs.trail import Trail, on_trail
 from tests.support.command_line import ROOT
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.question_runs import stages_run
 from tests.support.slow_storage import FarFileSystem, Network, network
-from tests.support.trails import stages_run
 
 __all__ = ["network", "prefect_api", "prefect_home"]
 
@@ -75,13 +75,13 @@ def far(named: Callable[[str], None], network: Network) -> Network:
     return network
 
 
-async def answer(home: Home, question: Question = QUESTION) -> tuple[str, Trail]:
+async def answer(home: Home, question: Question = QUESTION) -> tuple[str, QuestionRun]:
     """Run the stage in a flow, with a store that remembers nothing but what is persisted."""
 
-    async def work() -> tuple[str, Trail]:
+    async def work() -> tuple[str, QuestionRun]:
         results = PersistedResults(home)
-        with on_trail(Trail(question, results, TaskRuns(results))) as trail:
-            return await counted(question), trail
+        with in_question_run(QuestionRun(question, results, TaskRuns(results))) as question_run:
+            return await counted(question), question_run
 
     return await in_flow(work)
 
@@ -107,7 +107,7 @@ async def test_neither_reading_nor_writing_keeps_the_event_loop_waiting(
     async def work() -> str:
         store = PersistedResults(prefect_home)
         far.open.clear()
-        with on_trail(Trail(QUESTION, store, TaskRuns(store))):
+        with in_question_run(QuestionRun(QUESTION, store, TaskRuns(store))):
             running = asyncio.ensure_future(counted(QUESTION))
             before = -1
             while not running.done():
@@ -137,7 +137,7 @@ async def test_many_questions_are_restored_at_a_time(far: Network, prefect_home:
             return Outcome(question.id, "SELECT 1") if await self.store.read(key) else None
 
     async def fill() -> None:
-        with on_trail(Trail(QUESTION, None, TaskRuns(PersistedResults(prefect_home)))):
+        with in_question_run(QuestionRun(QUESTION, None, TaskRuns(PersistedResults(prefect_home)))):
             for question in questions[:20]:
                 await counted(question)
 
@@ -162,7 +162,7 @@ async def test_storage_that_cannot_be_reached_is_said_before_anything_is_asked(
     far.cut = True
     with pytest.raises(ConfigurationError, match="network is down") as caught:
         await answer(prefect_home)
-    assert URL in str(caught.value) and "Nothing was asked" in str(caught.value)
+    assert URL in str(caught.value) and "No request was sent" in str(caught.value)
     assert RAN == []
 
 
@@ -180,7 +180,7 @@ async def test_storage_that_goes_away_is_an_error_and_no_missing_result(
         with pytest.raises(StoreError, match="the same command continues"):
             await store.read(key)
         assert far.calls == before + 3
-        with on_trail(Trail(QUESTION, store, TaskRuns(store))), pytest.raises(StoreError):
+        with in_question_run(QuestionRun(QUESTION, store, TaskRuns(store))), pytest.raises(StoreError):
             await counted(QUESTION)
         far.cut = False
         assert await store.read(key) is not None
@@ -214,11 +214,11 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
         far.cut = True
         with pytest.raises(StoreError):
             await runner.restore(QUESTION)
-        trail = runner.trail(QUESTION)
-        outcome = await runner.run(trail)
-        assert outcome.failure is not None and stages_run(trail) == 0
+        question_run = runner.question_run(QUESTION)
+        outcome = await runner.run(question_run)
+        assert outcome.failure is not None and stages_run(question_run) == 0
         assert outcome.failure.kind == "store_error"
-        assert outcome.failure.mendable and outcome.failure.ends_run
+        assert outcome.failure.retryable and outcome.failure.fatal
 
     await in_flow(work)
     assert RAN == []
@@ -247,10 +247,10 @@ async def test_a_record_that_was_cut_off_is_made_anew(far: Network, prefect_home
     path = f"{URL}/{counted.key({'question': QUESTION})}"  # type: ignore[attr-defined]
     whole = FarFileSystem().cat_file(path)
     FarFileSystem().pipe_file(path, whole[: len(whole) // 2])
-    _, trail = await answer(prefect_home)
-    assert stages_run(trail) == 1
-    _, trail = await answer(prefect_home)
-    assert stages_run(trail) == 0
+    _, question_run = await answer(prefect_home)
+    assert stages_run(question_run) == 1
+    _, question_run = await answer(prefect_home)
+    assert stages_run(question_run) == 0
 
 
 class Status(Exception):  # noqa: N818
@@ -318,8 +318,8 @@ async def test_a_storage_that_prefects_server_has_for_everybody_is_read_too(
     server_default: None, network: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await answer(prefect_home)
-    _, trail = await answer(prefect_home)
-    assert stages_run(trail) == 0
+    _, question_run = await answer(prefect_home)
+    assert stages_run(question_run) == 0
     assert FarFileSystem().exists(f"far://everybody/stages/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
     monkeypatch.setenv("CROSSCHECK_STAGES", str(prefect_home.path / "stages"))
     with pytest.raises(ConfigurationError, match="result storage of its own for everybody"):

@@ -12,10 +12,10 @@ import pytest
 
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.context import Context
+from flows.questions.candidate_backbones import check_candidates
 from flows.questions.demonstrations import QuestionExtras
 from flows.questions.runner import QuestionInputs, RerunSpec
 from flows.questions.session import Session
-from flows.questions.writers import check_candidates
 from flows.runtime.control import Control, Progress
 from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
 from tasks.core.errors import ConfigurationError
@@ -124,7 +124,7 @@ async def answered(
         async with Session.open(settings, Control(Progress())) as session:
             extras = {question.id: QuestionExtras() for question in QUESTIONS}
             runner = session.runner(QuestionInputs({"museum": museum}, extras), reruns=reruns)
-            outcomes = [await runner.run(runner.trail(question)) for question in QUESTIONS]
+            outcomes = [await runner.run(runner.question_run(question)) for question in QUESTIONS]
             assert session.task_runs is not None
             await session.task_runs.finish()
             if session.recorder:
@@ -298,7 +298,7 @@ async def test_a_candidate_that_fails_for_now_is_asked_again_and_the_others_are_
 
     ordinary, model.server.answer = model.server.answer, fails
     failed = await answered(settings_of(n(3), WARM), museum)
-    assert [outcome.failure and outcome.failure.mendable for outcome in failed] == [True, True]
+    assert [outcome.failure and outcome.failure.retryable for outcome in failed] == [True, True]
     paid = len([each for each in model.asked if each[0] != 1])
     assert paid == 4
     model.server.answer = ordinary
@@ -318,7 +318,7 @@ async def test_a_candidate_that_is_refused_for_good_has_no_sql_unless_all_are(
     assert any("was refused" in note for note in one.notes)
     model.server.script(*[refusal] * 3)
     none, other = await answered(settings_of(n(3), WARM, "backbone.seed=9"), museum)
-    assert none.failure is not None and not none.failure.mendable
+    assert none.failure is not None and not none.failure.retryable
     assert other.failure is None
 
 

@@ -12,7 +12,7 @@ from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.records import ColumnName, Question
 from tasks.settings.pipeline import FewShotSettings
 from tasks.settings.stages import DacCorrectionSettings
-from tasks.stage_runs.trail import Trail, on_trail
+from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tests.support.dac_prompts import GROUNDED
 from tests.support.fake_openai import Body, dropped, reply
 from tests.support.guide import Guide, Walk
@@ -48,7 +48,7 @@ def feedback_of(walked: Walk) -> list[str]:
 
 def labels_of(walked: Walk) -> list[str]:
     """Labels of the stages, the two that run together in alphabetical order."""
-    labels = [record.label for record in walked.trail.records]
+    labels = [record.label for record in walked.question_run.records]
     together = sorted(label for label in labels if label in ("entity_linking", "skeleton_parsing"))
     first = min((labels.index(label) for label in together), default=0)
     return [*labels[:first], *together, *labels[first + len(together) :]]
@@ -124,7 +124,7 @@ async def test_a_correction_that_fails_to_execute_is_rejected(walk: Guide) -> No
         found = await walk("dac", ALONE, grounded=GROUNDED)
         assert found.sql == FIRST
         assert len(found.asked["dac_correction"]) == 3, "it is tried again, at a higher temperature"
-        corrections = [record for record in found.trail.records if record.stage == "dac_correction"]
+        corrections = [record for record in found.question_run.records if record.stage == "dac_correction"]
         assert {record.value["outcome"] for record in corrections} == {"rejected"}
         assert all("the SQL before it was kept" in record.notes[0] for record in corrections)
 
@@ -229,7 +229,7 @@ async def test_the_evidence_is_part_of_the_question_unless_switched_off(walk: Gu
     found = await walk("dac", grounded=GROUNDED)
     for stage in ("initial_sql", "entity_linking", "skeleton_parsing"):
         assert QUESTION.evidence in found.asked[stage][0]
-    linking = next(record for record in found.trail.records if record.stage == "entity_linking")
+    linking = next(record for record in found.question_run.records if record.stage == "entity_linking")
     assert linking.value["entities"] == {
         "tables": ["museum", "order"],
         "columns": [{"table": "museum", "column": "city"}],
@@ -361,7 +361,7 @@ async def test_an_unreadable_alignment_leaves_the_names_and_is_recorded(walk: Gu
         walk.replies = replies(entity_linking=text, skeleton_parsing={"sql": FIRST})
         found = await walk("dac", ALONE, grounded=GROUNDED)
         assert found.sql == FIRST
-        linking = next(record for record in found.trail.records if record.stage == "entity_linking")
+        linking = next(record for record in found.question_run.records if record.stage == "entity_linking")
         assert linking.value["note"]
         assert linking.notes
         assert linking.value["entities"] == {"tables": ["museum"], "columns": []}
@@ -374,7 +374,7 @@ async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide
         found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
         assert found.sql == FIRST
         assert not found.asked["dac_correction"]
-        parsing = next(record for record in found.trail.records if record.stage == "skeleton_parsing")
+        parsing = next(record for record in found.question_run.records if record.stage == "skeleton_parsing")
         assert parsing.value["skeleton"] is None
         assert parsing.value["note"]
         assert any(note.startswith("skeleton parsing: ") for note in found.record.notes)
@@ -385,7 +385,7 @@ async def test_an_unreadable_correction_keeps_the_sql_and_is_recorded(walk: Guid
         walk.replies = replies(dac_correction=text)
         found = await walk("dac", ALONE, "dac.rounds=2", grounded=GROUNDED)
         assert found.sql == FIRST
-        corrections = [record for record in found.trail.records if record.stage == "dac_correction"]
+        corrections = [record for record in found.question_run.records if record.stage == "dac_correction"]
         assert [record.value["outcome"] for record in corrections] == ["unreadable", "unreadable"]
         assert all(record.notes for record in corrections)
 
@@ -416,7 +416,7 @@ async def test_oracle_parts_are_not_asked_for(walk: Guide) -> None:
         ("both", {"entity_linking", "skeleton_parsing"}),
     ):
         found = await walk("dac", ALONE, f"dac.oracle={which}", grounded=GROUNDED, oracle=oracle)
-        asked = {record.stage for record in found.trail.records}
+        asked = {record.stage for record in found.question_run.records}
         assert {"entity_linking", "skeleton_parsing"} - asked == absent
         assert found.sql == OF_LYON
 
@@ -433,7 +433,7 @@ async def test_an_oracle_at_hand_is_not_looked_at_unless_asked_for(walk: Guide) 
     oracle = Oracle(Entities(("guide",)), ParsedSkeleton("select distinct _ from _"))
     found = await walk("dac", ALONE, grounded=GROUNDED, oracle=oracle)
     assert found.sql == FIRST
-    assert {"entity_linking", "skeleton_parsing"} <= {record.stage for record in found.trail.records}
+    assert {"entity_linking", "skeleton_parsing"} <= {record.stage for record in found.question_run.records}
 
 
 async def test_rsl_sql_is_followed_by_the_correction(walk: Guide) -> None:
@@ -472,25 +472,27 @@ async def test_a_part_that_fails_leaves_the_other_recorded(bench: Bench, part: s
     bench.server.answer = answer
     bench.server.delay = lambda body: 0.2 * (asked(body) != part)
     context = Context(FewShotSettings(), bench.runner, (), bench.backbone, PipelineRecord())
-    with on_trail(Trail(QUESTION)) as trail:
+    with in_question_run(QuestionRun(QUESTION)) as question_run:
         view = await context.view_for(QUESTION, descriptions=False)
         decomposition = await decompose(QUESTION, view, DacCorrectionSettings(), context)
         with pytest.raises(BackboneError):
             await decomposition.correct(OF_LYON)
-    recorded = {record.stage: len(record.calls) for record in trail.records if record.calls or record.error}
+    recorded = {
+        record.stage: len(record.calls) for record in question_run.records if record.calls or record.error
+    }
     assert recorded == {"entity_linking": 1, "skeleton_parsing": 1} | {part: 0}
 
 
 async def test_a_sql_that_is_not_written_leaves_the_others_recorded(bench: Bench) -> None:
     bench.server.script(dropped(), *[reply(json.dumps({"sql": FIRST}), delay=0.2)] * 4)
     context = Context(FewShotSettings(), bench.runner, (), bench.backbone, PipelineRecord())
-    with on_trail(Trail(QUESTION)) as trail:
+    with in_question_run(QuestionRun(QUESTION)) as question_run:
         view = await context.view_for(QUESTION, descriptions=False)
         settings = DacCorrectionSettings(consistency=5, values=0)
         decomposition = await decompose(QUESTION, view, settings, context)
         with pytest.raises(BackboneError):
             await decomposition.generate(view)
-    assert sorted(len(record.calls) for record in trail.records) == [0, 1, 1, 1, 1]
+    assert sorted(len(record.calls) for record in question_run.records) == [0, 1, 1, 1, 1]
 
 
 async def test_any_pipelines_sql_can_be_corrected(bench: Bench) -> None:
@@ -501,7 +503,7 @@ async def test_any_pipelines_sql_can_be_corrected(bench: Bench) -> None:
     )
     record = PipelineRecord()
     context = Context(FewShotSettings(), bench.runner, (), bench.backbone, record)
-    with on_trail(Trail(QUESTION)):
+    with in_question_run(QuestionRun(QUESTION)):
         view = await context.view_for(QUESTION, descriptions=False)
         decomposition = await decompose(QUESTION, view, DacCorrectionSettings(), context)
         sql = await decomposition.correct(FIRST)

@@ -26,8 +26,8 @@ from tasks.stage_runs.task_runs import TaskRuns
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.kept_results import kept_results
 from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home
+from tests.support.question_runs import stages_run
 from tests.support.stage_bench import MUSEUM, build, fake_settings
-from tests.support.trails import stages_run
 
 __all__ = ["prefect_api", "prefect_home"]
 
@@ -154,9 +154,9 @@ async def evaluated(
                     Tools(MeteredBackbone(backbone), workers),
                     Persistence(results, TaskRuns(results)),
                 )
-                trails = [runner.trail(question) for question in benchmark.questions]
-                outcomes = [await runner.run(trail) for trail in trails]
-                return outcomes, sum(stages_run(trail) for trail in trails)
+                question_runs = [runner.question_run(question) for question in benchmark.questions]
+                outcomes = [await runner.run(question_run) for question_run in question_runs]
+                return outcomes, sum(stages_run(question_run) for question_run in question_runs)
 
     return await in_flow(work)
 

@@ -241,7 +241,7 @@ async def test_a_model_that_never_says_anything_useful_ends_without_sql_and_with
     assert found.calls == 2 * 6 + 2 * 5
     assert found.record.notes == ["self-correction ended with status: no_answer"]
     silent = {"backward_link"}
-    assert all(record.notes for record in found.trail.records if record.stage not in silent)
+    assert all(record.notes for record in found.question_run.records if record.stage not in silent)
 
 
 async def test_the_shown_demonstrations_have_their_evidence_only_where_asked_for(walk: Guide) -> None:

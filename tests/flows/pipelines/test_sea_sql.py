@@ -45,7 +45,7 @@ async def test_without_an_eliminator_the_stage_is_skipped_and_says_so(sea: Sea) 
     walked = await sea()
     assert walked.sql == GOOD
     assert walked.stages == ["value_retrieval", "zero_shot_sql", "bias_elimination", "execution_adjustment"]
-    assert walked.trail.in_order[2].skipped == "no eliminator is configured"
+    assert walked.question_run.in_order[2].skipped == "no eliminator is configured"
     assert walked.candidates == {
         "1_preliminary_sql": GOOD,
         "2_execution_adjustment": GOOD,
@@ -57,7 +57,7 @@ async def test_the_eliminator_is_another_backbone(sea: Sea, other: Callable[...,
         walked = await sea(eliminator=MeteredBackbone(client))
     assert walked.stages == ["value_retrieval", "zero_shot_sql", "bias_elimination", "execution_adjustment"]
     assert walked.candidates["2_bias_elimination"] == walked.sql == OTHER
-    by_stage = {record.stage: [call.model for call in record.calls] for record in walked.trail.records}
+    by_stage = {record.stage: [call.model for call in record.calls] for record in walked.question_run.records}
     assert by_stage["zero_shot_sql"] == ["fake-1"] and by_stage["bias_elimination"] == ["small-1"]
     assert walked.record.notes == []
 
@@ -139,7 +139,7 @@ async def test_an_eliminator_that_is_down_costs_no_question(
     assert walked.sql == GOOD
     (note,) = walked.record.notes
     assert note.startswith("bias elimination was left out, the preliminary SQL was kept: ")
-    failed = [record for record in walked.trail.records if record.error]
+    failed = [record for record in walked.question_run.records if record.error]
     assert [record.stage for record in failed] == ["bias_elimination"]
 
 

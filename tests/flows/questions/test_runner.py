@@ -15,7 +15,7 @@ async def test_a_question_that_cannot_be_prepared_is_a_failure_and_no_exception(
     tools = Tools(MeteredBackbone(OfflineBackbone()), SqlWorkers(1))
     runner = QuestionRunner(settings, QuestionInputs({}, {}), tools)
     question = Question("1", "Which museums are there?", "museum")
-    outcome = await runner.run(runner.trail(question))
+    outcome = await runner.run(runner.question_run(question))
     assert outcome.failure is not None and outcome.failure.kind == "internal_error"
     assert outcome.question_id == "1"
     assert await runner.restore(question) is None

@@ -23,7 +23,7 @@ from flows.results.query_display import print_rows
 from flows.results.runs_display import print_runs
 from flows.show.run_display import print_lists
 from flows.show.run_view import RunView
-from flows.sweep.cells import Done, Sweep
+from flows.sweep.cells import CellResult, Sweep
 from flows.sweep.display import print_sweep
 from flows.sweep.estimate import Estimate
 from tasks.benchmarks.gold_files import Gold, Golds
@@ -47,7 +47,7 @@ def evaluated() -> EvaluationResult:
     row = with_row(
         two_runs(3, 2, 6)[0],
         4,
-        outcome=Outcome("4", None, failure=Failure("backbone_error", "s", EVIL, mendable=True)),
+        outcome=Outcome("4", None, failure=Failure("backbone_error", "s", EVIL, retryable=True)),
         final=Verdict({"bird": False}, "no_answer"),
     ).rows
     summary: dict[str, Any] = {
@@ -81,7 +81,7 @@ def overlay(stream: TextIO) -> None:
 
 def sweep(stream: TextIO) -> None:
     cell = SimpleNamespace(name=EVIL, free=True, unranked="")
-    done = Done(cell, Estimate(1, None, None, None, None), evaluated(), EVIL)  # type: ignore[arg-type]
+    done = CellResult(cell, Estimate(1, None, None, None, None), evaluated(), EVIL)  # type: ignore[arg-type]
     print_sweep(Sweep("s", (done,), page=EVIL), stream)
 
 
@@ -114,7 +114,7 @@ def runs(stream: TextIO) -> None:
         answered(Execution("ok", (EVIL,), ((EVIL,),), 1)),
         answered(Execution("ok", (EVIL,), ((EVIL * 9000,),), 1)),
         answered(Execution("error", error=EVIL)),
-        answered(Execution("error"), Outcome("1", None, failure=Failure("k", "s", EVIL, mendable=False))),
+        answered(Execution("error"), Outcome("1", None, failure=Failure("k", "s", EVIL, retryable=False))),
         lambda stream: print_rows(Table((EVIL,), ((EVIL,),)), stream),
         lambda stream: print_rows(Table(tuple(f"{n}{EVIL}" for n in range(11)), ((EVIL,) * 11,)), stream),
         golds, overlay, sweep, judged, listed, runs,

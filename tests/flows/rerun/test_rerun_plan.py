@@ -14,7 +14,7 @@ from tasks.core.records import Question
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import RerunSettings
-from tasks.stage_runs.trail import Trail
+from tasks.stage_runs.question_run import QuestionRun
 from tasks.tracking.evaluation import KINDS, EvaluationRun, describe
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.samples import make_report, report_of
@@ -22,9 +22,9 @@ from tests.tasks.tracking.samples import make_report, report_of
 RIGHT, WRONG = {"bird": True}, {"bird": False}
 
 
-def failed(kind: str, *, mendable: bool, executable: bool = True) -> dict[str, Any]:
+def failed(kind: str, *, retryable: bool, executable: bool = True) -> dict[str, Any]:
     return {
-        "failure": Failure(kind, "", "it failed", mendable),
+        "failure": Failure(kind, "", "it failed", retryable),
         "final": Verdict(WRONG, "no_answer"),
         "executable": executable,
     }
@@ -36,10 +36,10 @@ CASES: dict[str, dict[str, Any]] = {
     "empty": {"final": Verdict(WRONG, "ok", row_count=0)},
     "empty-right": {"final": Verdict(RIGHT, "ok", row_count=0)},
     "timeout": {"final": Verdict(WRONG, "timeout")},
-    "rate-limited": failed("backbone_error", mendable=True),
-    "refused": failed("backbone_error", mendable=False),
-    "bug": failed("internal_error", mendable=False),
-    "no-database": failed("missing_database", mendable=False, executable=False),
+    "rate-limited": failed("backbone_error", retryable=True),
+    "refused": failed("backbone_error", retryable=False),
+    "bug": failed("internal_error", retryable=False),
+    "no-database": failed("missing_database", retryable=False, executable=False),
     "never-there": {"final": Verdict(RIGHT, "ok", row_count=3), "stages": ()},
 }
 
@@ -226,13 +226,13 @@ def test_what_is_kept_of_a_question_follows_from_its_samplings(
 
 
 def test_a_trail_keeps_earlier_samplings_up_to_the_stage_that_is_dropped() -> None:
-    trail = Trail(Question("1", "?", "db"), attempt=3, earlier=(2, 0), again_from="second")
+    question_run = QuestionRun(Question("1", "?", "db"), attempt=3, earlier=(2, 0), rerun_from_stage="second")
     seen = []
     for stage in ("first", "second", "first"):
-        trail.label(stage)
-        seen.append((trail.attempts, trail.anew))
+        question_run.label(stage)
+        seen.append((question_run.attempts, question_run.ignore_cache))
     assert seen == [((2, 0), False), ((3,), False), ((3,), False)]
-    assert Trail(Question("1", "?", "db"), attempt=2, earlier=(0,)).attempts == (2, 0)
-    refreshed = Trail(Question("1", "?", "db"), earlier=(0,), again_from="first", refresh=True)
+    assert QuestionRun(Question("1", "?", "db"), attempt=2, earlier=(0,)).attempts == (2, 0)
+    refreshed = QuestionRun(Question("1", "?", "db"), earlier=(0,), rerun_from_stage="first", refresh=True)
     refreshed.label("first")
-    assert refreshed.anew
+    assert refreshed.ignore_cache

@@ -111,7 +111,7 @@ def test_a_run_shows_its_scores_its_settings_and_what_is_wrong(
     found = run_here("show", "latest", "--json").json
     assert [each["question_id"] for each in found["wrong"]] == [third.question.id]
     assert [each["status"] for each in found["unanswered"]] == ["backbone_error"]
-    assert (found["ex"]["correct"], found["ex"]["total"], found["mendable"]) == (1, 3, 1)
+    assert (found["ex"]["correct"], found["ex"]["total"], found["retryable"]) == (1, 3, 1)
     assert found["changes"] == ["backbone.timeout_s=7.0"]
 
 

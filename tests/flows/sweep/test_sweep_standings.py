@@ -5,7 +5,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from flows.sweep.cells import Done, Sweep, ranks
+from flows.sweep.cells import CellResult, Sweep, ranks
 from flows.sweep.display import print_sweep
 from flows.sweep.estimate import Estimate
 from tasks.core.outcome import Failure, Outcome
@@ -17,7 +17,7 @@ UNKNOWN = Estimate(100, None, None, None, None)
 
 
 def report(right: int, *, executable: bool = True, first: int = 0, lost: int = 0) -> Report:
-    failure = Failure("backbone_error", "", "It did not answer.", mendable=True)
+    failure = Failure("backbone_error", "", "It did not answer.", retryable=True)
     scores = [
         QuestionScore(
             Question(str(first + n), "?", "db"),
@@ -34,12 +34,12 @@ def report(right: int, *, executable: bool = True, first: int = 0, lost: int = 0
 
 def done(
     name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False, **scored: Any
-) -> Done:
+) -> CellResult:
     cell = SimpleNamespace(name=name, unranked=unranked, free=free)
     found = SimpleNamespace(
         report=report(right, **scored), summary={"run_id": f"run-{name}"}, mlflow=SimpleNamespace(served=True)
     )
-    return Done(cell, UNKNOWN, found, problem)  # type: ignore[arg-type]
+    return CellResult(cell, UNKNOWN, found, problem)  # type: ignore[arg-type]
 
 
 def test_a_cell_that_is_clearly_worse_is_said_to_be_lower_and_one_close_by_is_not_ranked() -> None:

@@ -21,7 +21,7 @@ from tasks.backbone.protocol import (
     request_digest,
     request_key,
 )
-from tasks.backbone.recordings.file import Place, RecordedReply, Recording, write_recording
+from tasks.backbone.recordings.file import RecordedReply, Recording, ReplyPosition, write_recording
 from tasks.backbone.recordings.observed import ObservedBackbone
 from tasks.backbone.recordings.replay import Match, RecordedBackbone
 from tasks.core.errors import BackboneError, ConfigurationError
@@ -172,8 +172,8 @@ async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
     await backbone.complete(replace(ASK, origin=replace(ORIGIN, question="718")))
     backbone.drop("717")
     seen = {observation.place: observation for observation in backbone}
-    assert set(seen) == {Place("717", "forward_link", 0), Place("718", "forward_link", 0)}
-    own = seen[Place("717", "forward_link", 0)]
+    assert set(seen) == {ReplyPosition("717", "forward_link", 0), ReplyPosition("718", "forward_link", 0)}
+    own = seen[ReplyPosition("717", "forward_link", 0)]
     assert (own.exchange.reply, own.digest, own.key) == ("1", request_digest(ASK), first.call.request)
     assert backbone.exchange("717", own.key) is None, "messages are for traces"
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.benchmarks.own import NewBenchmark, make_benchmark
+from tasks.benchmarks.custom import NewBenchmark, make_benchmark
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.load import load_benchmark_settings
 from tests.support import postgres

@@ -9,7 +9,7 @@ def record(stage: str, **facts: object) -> StageRecord:
 
 
 def outcome(id_: str, *records: StageRecord, failed: bool = False) -> Outcome:
-    failure = Failure("backbone_error", "", "down", mendable=True) if failed else None
+    failure = Failure("backbone_error", "", "down", retryable=True) if failed else None
     return Outcome(id_, None if failed else "SELECT 1", stages=records, failure=failure)
 
 

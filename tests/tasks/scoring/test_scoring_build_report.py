@@ -10,7 +10,7 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Ratio, StageScore
 from tests.tasks.scoring.samples import call, record, score
 
-BROKE = Failure("backbone_error", "preliminary_sql", "the model did not answer", mendable=True)
+BROKE = Failure("backbone_error", "preliminary_sql", "the model did not answer", retryable=True)
 ALL = "bird spider strict"
 
 
@@ -28,7 +28,7 @@ def test_failed_questions_stay_in_every_denominator() -> None:
     assert report.ex == Ratio(1, 3)
     assert [stage.ex for stage in report.stages] == [Ratio(1, 3), Ratio(1, 3)]
     assert report.failures == {"backbone_error": 1, "no_answer": 1}
-    assert report.mendable == 1
+    assert report.retryable == 1
 
 
 def test_missing_databases_are_counted_apart_and_never_scored() -> None:

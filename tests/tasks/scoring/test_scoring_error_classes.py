@@ -56,7 +56,7 @@ async def test_a_fault_of_the_gold_is_a_cause_of_its_own(workers: SqlWorkers, sh
 
 
 def test_a_backbone_that_failed_is_told_from_a_reply_without_sql(shop: Database) -> None:
-    failure = Failure("backbone_error", "sql", "rate limit", mendable=True)
+    failure = Failure("backbone_error", "sql", "rate limit", retryable=True)
     assert classify(score("0", sql=None, failure=failure), "bird", shop.schema) == ("backbone_error",)
     assert classify(score("0", sql=None), "bird", shop.schema) == ("no_answer",)
 

@@ -22,15 +22,15 @@ from tasks.backbone.protocol import Reply, Request
 from tasks.core.errors import BackboneError
 from tasks.core.records import Question
 from tasks.settings.home import Home, find_conf
+from tasks.stage_runs.question_run import NotCached, QuestionRun, Stopped, in_question_run
 from tasks.stage_runs.stage import stage
 from tasks.stage_runs.task_runs import TaskRuns, task_of
-from tasks.stage_runs.trail import NotCached, Stopped, Trail, on_trail
 from tasks.stages.rsl_sql.augmentation import augmentation_conditions
 from tests.support.fake_openai import error, reply, server_error, unauthorized
 from tests.support.kept_results import kept_results, replace_result
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.question_runs import stages_run
 from tests.support.stage_bench import QUESTION, Bench
-from tests.support.trails import stages_run
 
 __all__ = ["prefect_api", "prefect_home"]
 
@@ -59,17 +59,19 @@ async def second_twin(question: Question) -> str:
     return "second"
 
 
-def trail_in(home: Home, **more: object) -> Trail:
-    """A trail whose stages run as tasks; its store remembers nothing but what is on disk."""
+def question_run_in(home: Home, **more: object) -> QuestionRun:
+    """A question run whose stages run as tasks; its store remembers nothing but what is on disk."""
     results = PersistedResults(home)
-    return Trail(QUESTION, results, TaskRuns(results), **more)  # type: ignore[arg-type]
+    return QuestionRun(QUESTION, results, TaskRuns(results), **more)  # type: ignore[arg-type]
 
 
-async def conditions(bench: Bench, trail: Trail, question: Question = QUESTION) -> tuple[str, ...]:
+async def conditions(
+    bench: Bench, question_run: QuestionRun, question: Question = QUESTION
+) -> tuple[str, ...]:
     """Run one stage inside of a flow."""
 
     async def work() -> tuple[str, ...]:
-        with on_trail(trail):
+        with in_question_run(question_run):
             return await augmentation_conditions(question, bench.backbone)
 
     return await in_flow(work)
@@ -97,7 +99,7 @@ def of_ones_own(bench: Bench) -> Bench:
 @pytest.mark.slow
 async def test_a_second_call_is_restored_without_a_task_run(bench: Bench, prefect_home: Home) -> None:
     bench.says(CONDITIONS)
-    first, second = trail_in(prefect_home), trail_in(prefect_home)
+    first, second = question_run_in(prefect_home), question_run_in(prefect_home)
     assert await conditions(bench, first) == await conditions(bench, second) == ("of Lyon",)
     assert (stages_run(first), stages_run(second)) == (1, 0)
     assert len(bench.server.requests) == 1
@@ -113,9 +115,9 @@ async def test_what_a_dead_worker_of_the_same_run_paid_for_is_on_the_bill_of_tha
     twin = replace(QUESTION, id="8")
 
     async def restored(run: str, question: Question = QUESTION) -> bool:
-        trail = replace(trail_in(prefect_home, run=run), question=question)
-        await conditions(bench, trail, question)
-        (record,) = trail.records
+        question_run = replace(question_run_in(prefect_home, run=run), question=question)
+        await conditions(bench, question_run, question)
+        (record,) = question_run.records
         return record.restored
 
     assert not await restored("tonight")
@@ -129,14 +131,16 @@ async def test_what_a_dead_worker_of_the_same_run_paid_for_is_on_the_bill_of_tha
 async def test_restoring_finds_everything_or_says_what_is_missing(bench: Bench, prefect_home: Home) -> None:
     bench.says(CONDITIONS)
     with (
-        on_trail(Trail(QUESTION, PersistedResults(prefect_home), only_restores=True)),
+        in_question_run(QuestionRun(QUESTION, PersistedResults(prefect_home), only_restores=True)),
         pytest.raises(NotCached),
     ):
         await augmentation_conditions(QUESTION, bench.backbone)
-    await conditions(bench, trail_in(prefect_home))
-    with on_trail(Trail(QUESTION, PersistedResults(prefect_home), only_restores=True)) as trail:
+    await conditions(bench, question_run_in(prefect_home))
+    with in_question_run(
+        QuestionRun(QUESTION, PersistedResults(prefect_home), only_restores=True)
+    ) as question_run:
         assert await augmentation_conditions(QUESTION, bench.backbone) == ("of Lyon",)
-    assert len(bench.server.requests) == 1 and stages_run(trail) == 0
+    assert len(bench.server.requests) == 1 and stages_run(question_run) == 0
 
 
 async def test_another_prompt_question_or_attempt_runs_again_and_another_id_does_not(
@@ -146,7 +150,7 @@ async def test_another_prompt_question_or_attempt_runs_again_and_another_id_does
 
     async def asked(question: Question = QUESTION, attempt: int = 0) -> int:
         before = len(bench.server.requests)
-        await conditions(bench, trail_in(prefect_home, attempt=attempt), question)
+        await conditions(bench, question_run_in(prefect_home, attempt=attempt), question)
         return len(bench.server.requests) - before
 
     assert await asked() == 1
@@ -167,10 +171,10 @@ async def test_a_transient_failure_is_tried_again_and_the_bill_keeps_what_was_pa
     bench: Bench, prefect_home: Home
 ) -> None:
     bench.server.script(reply("?"), server_error(503), server_error(500), reply(CONDITIONS))
-    trail = trail_in(prefect_home)
-    assert await conditions(of_ones_own(bench), trail) == ("of Lyon",)
+    question_run = question_run_in(prefect_home)
+    assert await conditions(of_ones_own(bench), question_run) == ("of Lyon",)
     assert len(bench.server.requests) == 4
-    (record,) = trail.records
+    (record,) = question_run.records
     assert [call.parse for call in record.calls] == ["failed", "json"]
     assert record.notes == () and record.error == ""
 
@@ -180,7 +184,7 @@ async def test_what_the_backbone_has_retried_itself_is_not_tried_again_by_the_ta
 ) -> None:
     bench.server.always(server_error(500))
     with pytest.raises(BackboneError) as caught:
-        await conditions(bench, trail_in(prefect_home))
+        await conditions(bench, question_run_in(prefect_home))
     assert caught.value.transient and caught.value.retried
     assert len(bench.server.requests) == 1  # the bench's backbone has no retries
 
@@ -189,15 +193,15 @@ async def test_a_failure_that_stays_ends_after_the_retries_and_is_not_kept(
     bench: Bench, prefect_home: Home
 ) -> None:
     bench.server.always(server_error(500))
-    trail = trail_in(prefect_home)
+    question_run = question_run_in(prefect_home)
     with pytest.raises(BackboneError):
-        await conditions(of_ones_own(bench), trail)
+        await conditions(of_ones_own(bench), question_run)
     assert len(bench.server.requests) == 3
-    (record,) = trail.records
+    (record,) = question_run.records
     assert record.error and record.value is None and not record.restored
     assert kept_results(prefect_home) == {}
     bench.server.always(reply(CONDITIONS))
-    again = trail_in(prefect_home)
+    again = question_run_in(prefect_home)
     assert await conditions(bench, again) == ("of Lyon",)
     assert stages_run(again) == 1
 
@@ -208,14 +212,14 @@ async def test_a_permanent_failure_is_not_tried_again(
 ) -> None:
     bench.server.always(behaviour)  # type: ignore[arg-type]
     with pytest.raises(BackboneError):
-        await conditions(bench, trail_in(prefect_home))
+        await conditions(bench, question_run_in(prefect_home))
     assert len(bench.server.requests) == 1
     assert kept_results(prefect_home) == {}
 
 
 async def test_an_unreadable_reply_is_a_result_like_any_other(bench: Bench, prefect_home: Home) -> None:
     bench.server.always(reply("?"))
-    first, second = trail_in(prefect_home), trail_in(prefect_home)
+    first, second = question_run_in(prefect_home), question_run_in(prefect_home)
     assert await conditions(bench, first) == await conditions(bench, second) == ()
     assert stages_run(second) == 0
     assert second.records[0].notes == first.records[0].notes != ()
@@ -223,7 +227,7 @@ async def test_an_unreadable_reply_is_a_result_like_any_other(bench: Bench, pref
 
 async def test_two_stages_alike_in_all_but_their_name_keep_apart(prefect_home: Home) -> None:
     async def work() -> list[str]:
-        with on_trail(trail_in(prefect_home)):
+        with in_question_run(question_run_in(prefect_home)):
             return [await first_twin(QUESTION), await second_twin(QUESTION)]
 
     assert await in_flow(work) == ["first", "second"]
@@ -236,12 +240,12 @@ async def test_a_stopped_evaluation_begins_no_stage_but_still_restores(
     bench: Bench, prefect_home: Home
 ) -> None:
     bench.says(CONDITIONS)
-    stopped = trail_in(prefect_home, stopped=lambda: True)
+    stopped = question_run_in(prefect_home, stopped=lambda: True)
     with pytest.raises(Stopped):
         await conditions(bench, stopped)
     assert bench.server.requests == [] and stages_run(stopped) == 0
-    await conditions(bench, trail_in(prefect_home))
-    assert await conditions(bench, trail_in(prefect_home, stopped=lambda: True)) == ("of Lyon",)
+    await conditions(bench, question_run_in(prefect_home))
+    assert await conditions(bench, question_run_in(prefect_home, stopped=lambda: True)) == ("of Lyon",)
 
 
 @pytest.mark.parametrize("damage", ["half", "empty", "other JSON", "not text"])
@@ -249,14 +253,14 @@ async def test_a_persisted_result_that_is_broken_is_made_anew(
     bench: Bench, prefect_home: Home, damage: str
 ) -> None:
     bench.says(CONDITIONS, OTHER)
-    await conditions(bench, trail_in(prefect_home))
+    await conditions(bench, question_run_in(prefect_home))
     ((key, whole),) = kept_results(prefect_home).items()
     broken = {"half": json.dumps(whole)[:20], "empty": "", "other JSON": "[1]", "not text": b"\xff\x00" * 50}
     replace_result(prefect_home, key, broken[damage])
-    trail = trail_in(prefect_home)
-    assert await conditions(bench, trail) == ("sold something",)
-    assert stages_run(trail) == 1
-    assert await conditions(bench, trail_in(prefect_home)) == ("sold something",)
+    question_run = question_run_in(prefect_home)
+    assert await conditions(bench, question_run) == ("sold something",)
+    assert stages_run(question_run) == 1
+    assert await conditions(bench, question_run_in(prefect_home)) == ("sold something",)
     assert len(bench.server.requests) == 2
     assert kept_results(prefect_home)[key]["value"] == ["sold something"]
 
@@ -268,7 +272,7 @@ async def test_task_runs_are_named_after_stage_database_and_question(
     bench.says(CONDITIONS, OTHER)
 
     async def work() -> UUID:
-        with on_trail(trail_in(prefect_home)):
+        with in_question_run(question_run_in(prefect_home)):
             await augmentation_conditions(QUESTION, bench.backbone)
             await augmentation_conditions(replace(QUESTION, text="Another?"), bench.backbone)
         return UUID(flow_run.id)
@@ -306,13 +310,13 @@ async def test_a_bug_in_a_stage_is_not_taken_for_a_transient_failure(prefect_hom
         calls.append(1)
         raise ValueError("a bug")
 
-    trail = trail_in(prefect_home)
+    question_run = question_run_in(prefect_home)
 
     async def work() -> str:
-        with on_trail(trail):
+        with in_question_run(question_run):
             return await broken(QUESTION)
 
     with pytest.raises(ValueError, match="a bug"):
         await in_flow(work)
     assert len(calls) == 1
-    assert trail.records[0].error == "a bug"
+    assert question_run.records[0].error == "a bug"

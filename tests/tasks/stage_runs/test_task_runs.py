@@ -17,9 +17,9 @@ from flows.orchestration.task_runs import count_finished_task_runs
 from tasks.core.errors import BackboneError, StoreError
 from tasks.core.records import Question
 from tasks.settings.home import Home
+from tasks.stage_runs.question_run import QuestionRun, current_question_run, in_question_run
 from tasks.stage_runs.stage import stage
 from tasks.stage_runs.task_runs import TaskRuns, task_of
-from tasks.stage_runs.trail import Trail, current_trail, on_trail
 from tests.support.kept_results import kept_results
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 
@@ -32,7 +32,7 @@ ANSWERS: dict[str, Callable[[], Awaitable[str]]] = {}
 @stage()
 async def asked(question: Question) -> str:
     """Do what the test says."""
-    assert current_trail().question == question, "the caller's context"
+    assert current_question_run().question == question, "the caller's context"
     return await ANSWERS[question.id]()
 
 
@@ -50,7 +50,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 async def ask(task_runs: TaskRuns, id: str) -> str:
     """Call the stage for a question, without restoring."""
-    with on_trail(Trail(Question(id, f"question {id}", "shop"), task_runs=task_runs)):
+    with in_question_run(QuestionRun(Question(id, f"question {id}", "shop"), task_runs=task_runs)):
         return await asked(Question(id, f"question {id}", "shop"))
 
 

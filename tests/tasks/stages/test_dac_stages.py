@@ -19,7 +19,7 @@ from tasks.retrieval.name_matching import question_tokens
 from tasks.sql.elements import Elements, used_elements
 from tasks.stages.dac.alignment_reply import AlignmentReply
 from tasks.stages.dac.dac_correction import annotations, dac_correction
-from tasks.stages.dac.entity_alignment import Given, entities_of, link_by_name, resolve_given
+from tasks.stages.dac.entity_alignment import AlignmentItem, entities_of, link_by_name, resolve_given
 from tasks.stages.dac.entity_linking import entity_linking
 from tasks.stages.dac.question_values import (
     QuestionValues,
@@ -102,7 +102,7 @@ def test_lists_are_put_at_the_questions_own_tokens(question: str, items: list[st
     for item in items:
         token, _, meaning = item.partition("=")
         entity, _, kind = meaning.partition(":")
-        given_items.append(Given(token, entity or None, kind or None))
+        given_items.append(AlignmentItem(token, entity or None, kind or None))
     found = resolve_given(question, given_items, CONCERTS, CONCERTS)
     assert [one.token for one in found.tokens] == list(question_tokens(question))
     assert " ".join(one.token for one in found.tokens if one.type) == expected
@@ -129,7 +129,7 @@ def test_lists_are_put_at_the_questions_own_tokens(question: str, items: list[st
 def test_entities_are_found_as_models_write_them_the_shown_tables_first(
     entity: str, kind: str | None, expected: str | None
 ) -> None:
-    found = resolve_given("x", [Given("x", entity, kind)], SINGER, CONCERTS)
+    found = resolve_given("x", [AlignmentItem("x", entity, kind)], SINGER, CONCERTS)
     assert [text.removeprefix("x=") for text in meanings(found.tokens)] == ([expected] if expected else [])
     assert found.dropped == (() if expected else (entity,))
 

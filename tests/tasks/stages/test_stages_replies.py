@@ -58,7 +58,7 @@ STAGES: dict[str, Callable[[Bench], Awaitable[Any]]] = {
     ),
 }
 OURS = {"binary_selection", "self_correction"}
-"""Those whose helper puts them on a trail itself."""
+"""Those whose helper starts a question run itself."""
 
 GOOD: dict[str, tuple[str, Any]] = {
     "forward_link": (

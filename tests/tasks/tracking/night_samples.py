@@ -50,10 +50,10 @@ def entry_of(stored: StoredRun, report: Report, **changes: Any) -> Entry:
         run.benchmark,
         run.backbone,
         run.pipeline,
-        continue_with=f"crosscheck rerun {run.run_id}" if report.mendable else "",
+        continue_with=f"crosscheck rerun {run.run_id}" if report.retryable else "",
         run_id=run.run_id,
         ex=report.ex,
-        unanswered=report.mendable,
+        unanswered=report.retryable,
         failures=report.failures,
         calls=report.cost.calls,
         cached_calls=report.cost.cached_calls,
@@ -86,7 +86,7 @@ def a_night(
 def unanswered(stored: StoredRun, place: int, message: str) -> StoredRun:
     """The same run in which an endpoint left one question unanswered."""
     row = stored.rows[place]
-    failure = Failure("backbone_error", "preliminary_sql", message, mendable=True)
+    failure = Failure("backbone_error", "preliminary_sql", message, retryable=True)
     return with_row(
         stored,
         place,

@@ -54,7 +54,7 @@ def question_score(number: int, stages: Sequence[str] = STAGES) -> QuestionScore
     sqls = [f"SELECT COUNT(*)\nFROM hero -- stage {stage}\nWHERE power = '{number}'" for stage in stages]
     rights = [(number * 7 + 3 * place) % 10 < 4 + place for place in range(len(stages))]
     if number % 11 == 10:
-        failure = Failure("backbone_error", stages[0], "The backbone did not answer in time.", mendable=True)
+        failure = Failure("backbone_error", stages[0], "The backbone did not answer in time.", retryable=True)
         lost = Outcome(question.id, None, failure=failure, notes=("given up",))
         return QuestionScore(
             question, lost, Verdict(dict.fromkeys(RULES, False), "no_answer"), {}, "SELECT 1"
@@ -153,7 +153,7 @@ def report_of(rows: tuple[QuestionScore, ...], stages: Sequence[str] = STAGES) -
         ),
         stage_cost={stage[2:]: Cost(calls=total, input_tokens=300 * total) for stage in stages},
         failures={"backbone_error": len(lost)} if lost else {},
-        mendable=len(lost),
+        retryable=len(lost),
         missing_databases={},
         gold_faults={},
         rows=rows,

@@ -145,7 +145,7 @@ def test_equal_runs_in_good_order_give_no_warning() -> None:
 
 def test_what_a_reader_must_know_is_said() -> None:
     a, b = two_runs(6, 2, 50)
-    lost = Failure("backbone_error", "1", "It did not answer.", mendable=True)
+    lost = Failure("backbone_error", "1", "It did not answer.", retryable=True)
     changed = {
         "executed by SQLite 3.45.1, B by SQLite 3.0.0": replace(b, run=replace(b.run, engine="SQLite 3.0.0")),
         "is partial": replace(b, status="partial"),

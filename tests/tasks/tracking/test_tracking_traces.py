@@ -68,7 +68,7 @@ def report() -> Report:
     found = make_report(30)
     rows = list(found.rows)
     stage = StageRecord("preliminary_sql", "preliminary_sql", None, False, error="no reply in time")
-    failure = Failure("backbone_error", "preliminary_sql", f"no reply in time for {SECRET}", mendable=True)
+    failure = Failure("backbone_error", "preliminary_sql", f"no reply in time for {SECRET}", retryable=True)
     outcome = replace(rows[10].outcome, stages=(*rows[1].outcome.stages[:1], stage), failure=failure)
     rows[10] = replace(rows[10], outcome=outcome)
     return report_of(tuple(rows))

@@ -76,7 +76,7 @@ def full_row() -> QuestionScore:
         ),
         *row.outcome.stages[1:],
     )
-    failure = Failure("backbone_error", "2", "Its quota is gone.", mendable=True, ends_run=True)
+    failure = Failure("backbone_error", "2", "Its quota is gone.", retryable=True, fatal=True)
     outcome = replace(row.outcome, stages=stages, failure=failure, notes=("n", "\N{SNOWMAN} 'quoted'"))
     return replace(
         row,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention, TableMention
-from tasks.backbone.offline.question.text import Found, QuestionText
+from tasks.backbone.offline.question.text import QuestionText, TokenMatch
 from tasks.backbone.offline.sql.query import COUNT, Expression, compare
 from tasks.core.records import ColumnName
 
@@ -78,7 +78,7 @@ def read_having(text: QuestionText) -> Grouping:
     return Grouping()
 
 
-def _having_at(text: QuestionText, found: Found, test: Expression, *, times: bool) -> Grouping | None:
+def _having_at(text: QuestionText, found: TokenMatch, test: Expression, *, times: bool) -> Grouping | None:
     """Return the condition for an amount, None when what follows is no countable thing."""
     head = text.head_before(found.start)
     group = text.group_key(head) if head else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from tasks.backbone.offline.english.lexicon import AGGREGATES, SUPERLATIVES, words_of
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention
 from tasks.backbone.offline.question.naming import hinted_column
-from tasks.backbone.offline.question.text import Found, QuestionText
+from tasks.backbone.offline.question.text import QuestionText, TokenMatch
 from tasks.backbone.offline.sql.query import COUNT, Order, call, plain
 from tasks.core.records import ColumnName
 
@@ -85,7 +85,7 @@ def read_superlative(text: QuestionText) -> Ordering:
     return Ordering()
 
 
-def _read_one(text: QuestionText, found: Found) -> Ordering | None:
+def _read_one(text: QuestionText, found: TokenMatch) -> Ordering | None:
     """Read one superlative; None when it is an aggregate, or says nothing that can be ordered by."""
     word = found.match["word"]
     descending, hints = SUPERLATIVES[word]
@@ -114,13 +114,13 @@ def _read_one(text: QuestionText, found: Found) -> Ordering | None:
     return Ordering((Order(plain(hinted[0]), descending != hinted[1]),))
 
 
-def _number(text: QuestionText, found: Found) -> int:
+def _number(text: QuestionText, found: TokenMatch) -> int:
     """Return the number said within a superlative."""
     said = (token.text for token in text.tokens[found.start : found.end] if token.kind == "number")
     return next((int(number) for number in said if number.isdigit() and 0 < int(number) < 1000), 1)
 
 
-def _is_aggregate(text: QuestionText, found: Found) -> bool:
+def _is_aggregate(text: QuestionText, found: TokenMatch) -> bool:
     """Whether "the highest x" asks for the value itself, not for the row that has it."""
     word, previous = found.match["word"], text.between(found.start - 1, found.start)
     owned = previous in ("with", "has", "have", "had", "having", "whose")
@@ -131,7 +131,9 @@ def _is_aggregate(text: QuestionText, found: Found) -> bool:
     return word.startswith(("max", "min")) or lead <= _BEFORE_AGGREGATE
 
 
-def _by_column(text: QuestionText, found: Found, mention: ColumnMention, descending: bool) -> Ordering | None:
+def _by_column(
+    text: QuestionText, found: TokenMatch, mention: ColumnMention, descending: bool
+) -> Ordering | None:
     if _is_aggregate(text, found):
         return None
     column, head = text.resolve(mention), text.head_before(found.start)
@@ -145,7 +147,9 @@ def _by_column(text: QuestionText, found: Found, mention: ColumnMention, descend
     )
 
 
-def _by_count(text: QuestionText, found: Found, counted: Mention | None, descending: bool) -> Ordering | None:
+def _by_count(
+    text: QuestionText, found: TokenMatch, counted: Mention | None, descending: bool
+) -> Ordering | None:
     head = text.head_before(found.start)
     group = text.group_key(head) if head else text.key(text.subject)
     if group is None:
@@ -159,7 +163,7 @@ def _by_count(text: QuestionText, found: Found, counted: Mention | None, descend
     return Ordering((Order(COUNT, descending),), group=group, tables=tables)
 
 
-def _most_common(text: QuestionText, found: Found, end: int, descending: bool) -> Ordering | None:
+def _most_common(text: QuestionText, found: TokenMatch, end: int, descending: bool) -> Ordering | None:
     text.use(found.start, end)
     mention = next(iter(text.columns_in(end, end + 4, free=False)), None)
     if mention and not any(token.lower in _BREAKS for token in text.tokens[end : mention.start]):

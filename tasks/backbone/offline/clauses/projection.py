@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tasks.backbone.offline.english.lexicon import AGGREGATES, words_of
 from tasks.backbone.offline.question.mentions import ColumnMention
-from tasks.backbone.offline.question.text import Found, QuestionText
+from tasks.backbone.offline.question.text import QuestionText, TokenMatch
 from tasks.backbone.offline.sql.query import COUNT, Expression, call, plain
 from tasks.core.records import ColumnName
 
@@ -93,7 +93,7 @@ def _is_owner(text: QuestionText, mention: ColumnMention) -> bool:
     return whole and text.between(mention.start - 1, mention.start) not in ("and", ",")
 
 
-def _count(text: QuestionText, found: Found, counted: set[int]) -> list[Item]:
+def _count(text: QuestionText, found: TokenMatch, counted: set[int]) -> list[Item]:
     """Read what "how many" and "number of" count; the mentions that are counted are noted in `counted`."""
     start, end = found.start, found.end
     distinct = bool(found.match["distinct"].strip())

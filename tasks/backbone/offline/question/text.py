@@ -16,7 +16,7 @@ _PLACEHOLDER = {"quoted": "<v>", "number": "<n>"}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TokenMatch:
     """Where a pattern was found, in tokens, and its match."""
 
     start: int
@@ -52,12 +52,12 @@ class QuestionText:
         """The whole question as `between` returns it."""
         return self.between(0, len(self.tokens))
 
-    def find(self, pattern: str) -> Iterator[Found]:
+    def find(self, pattern: str) -> Iterator[TokenMatch]:
         """Yield the places of a pattern that begin and end between tokens, from left to right."""
         plain, start, place = self.plain, 0, 0
         for match in re.finditer(rf"(?:(?<= )|^)(?:{pattern})(?= |$)", plain):
             start, place = start + plain.count(" ", place, match.start()), match.start()
-            yield Found(start, start + len(match[0].split()), match)
+            yield TokenMatch(start, start + len(match[0].split()), match)
 
     def use(self, start: int, end: int) -> None:
         """Mark tokens as explained."""

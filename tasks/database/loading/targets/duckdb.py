@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tasks.core.errors import ConfigurationError
 from tasks.database.duck.structure import DIALECT, HERE
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
-from tasks.database.loading.target import CHUNK, MARKED, MARKING, TARGETS, Held, Mark, Target
+from tasks.database.loading.target import CHUNK, MARKED, MARKING, TARGETS, Mark, Target, TargetContents
 from tasks.database.location import Location
 from tasks.database.schema import ForeignKey
 
@@ -37,7 +37,7 @@ class DuckTarget(Target):
         self.errors = (duckdb.Error, OSError)
         self._path = location.path
 
-    def held(self) -> Held | None:
+    def held(self) -> TargetContents | None:
         """Return what the file holds; None where there is none."""
         if self._path.is_dir():
             raise ConfigurationError(
@@ -55,10 +55,15 @@ class DuckTarget(Target):
                     f"SELECT view_name FROM duckdb_views() WHERE {HERE}"
                 ).fetchall()
             ]
-            return Held.found(tables, lambda: connection.execute(MARKED).fetchone())
+            return TargetContents.found(tables, lambda: connection.execute(MARKED).fetchone())
 
     def write(
-        self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
+        self,
+        source: Source,
+        plan: LoadPlan,
+        mark: Mark,
+        held: TargetContents | None,
+        on_rows: Callable[[int], None],
     ) -> tuple[str, ...]:
         """Write a new file and move it to its place."""
         import duckdb
@@ -100,10 +105,10 @@ class DuckTarget(Target):
         """Return what is needed, or what DuckDB said."""
         if error is None:
             return "The folder has to be writable."
-        said = re.sub(r"\s+", " ", str(error))
-        if "lock" in said.lower():
-            return f"another process has opened the file. Close it. DuckDB says: {said}"
-        return f"DuckDB says: {said}"
+        message = re.sub(r"\s+", " ", str(error))
+        if "lock" in message.lower():
+            return f"another process has opened the file. Close it. DuckDB says: {message}"
+        return f"DuckDB says: {message}"
 
     def close(self) -> None:
         """Do nothing: the file is open only while it is read or written."""

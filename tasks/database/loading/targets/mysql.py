@@ -11,7 +11,16 @@ from typing import Any, ClassVar
 
 from tasks.core.errors import ConfigurationError
 from tasks.database.loading.plan import Kind, LoadedTable, LoadPlan, Source
-from tasks.database.loading.target import CHUNK, MARKED, MARKING, READER_PASSWORD, TARGETS, Held, Mark, Target
+from tasks.database.loading.target import (
+    CHUNK,
+    MARKED,
+    MARKING,
+    READER_PASSWORD,
+    TARGETS,
+    Mark,
+    Target,
+    TargetContents,
+)
 from tasks.database.location import Location
 from tasks.database.schema import LOAD_MARK
 from tasks.database.servers.mysql_opening import database_of, driver, explained, open_connection
@@ -52,7 +61,7 @@ class MysqlTarget(Target):
         self._database = database_of(location)
         self._connection: Any = None
 
-    def held(self) -> Held | None:
+    def held(self) -> TargetContents | None:
         """Return what the database holds; None where there is none."""
         try:
             self._connection = open_connection(self._location, self._database)
@@ -61,10 +70,15 @@ class MysqlTarget(Target):
                 return None
             raise
         tables = [name for (name, *_) in self._execute("SHOW TABLES")]
-        return Held.found(tables, lambda: next(iter(self._execute(MARKED)), None))
+        return TargetContents.found(tables, lambda: next(iter(self._execute(MARKED)), None))
 
     def write(
-        self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
+        self,
+        source: Source,
+        plan: LoadPlan,
+        mark: Mark,
+        held: TargetContents | None,
+        on_rows: Callable[[int], None],
     ) -> tuple[str, ...]:
         """Replace what the database holds; it is marked as complete at the end."""
         if held is None:

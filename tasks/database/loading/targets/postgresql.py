@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tasks.database.loading.plan import Kind, LoadPlan, Source
-from tasks.database.loading.target import MARKED, MARKING, READER_PASSWORD, TARGETS, Held, Mark, Target
+from tasks.database.loading.target import (
+    MARKED,
+    MARKING,
+    READER_PASSWORD,
+    TARGETS,
+    Mark,
+    Target,
+    TargetContents,
+)
 from tasks.database.location import Location
 from tasks.database.servers.postgresql_opening import driver, first_line, open_connection
 from tasks.database.servers.postgresql_structure import DIALECT
@@ -68,7 +76,7 @@ class PostgresTarget(Target):
         self._schema = dict(parse_qsl(parts.query)).get("schema", "public")
         self._connection: Any = None
 
-    def held(self) -> Held | None:
+    def held(self) -> TargetContents | None:
         """Return what the schema holds; None where there is no such database."""
         try:
             self._connection = open_connection(self._location, options="")
@@ -76,10 +84,15 @@ class PostgresTarget(Target):
             if f'database "{self._database}" does not exist' in str(error):
                 return None
             raise
-        return Held.found([*self._kinds()], lambda: self._connection.execute(MARKED).fetchone())
+        return TargetContents.found([*self._kinds()], lambda: self._connection.execute(MARKED).fetchone())
 
     def write(
-        self, source: Source, plan: LoadPlan, mark: Mark, held: Held | None, on_rows: Callable[[int], None]
+        self,
+        source: Source,
+        plan: LoadPlan,
+        mark: Mark,
+        held: TargetContents | None,
+        on_rows: Callable[[int], None],
     ) -> tuple[str, ...]:
         """Replace what the schema holds in one transaction, which others see at its end only."""
         if held is None:

@@ -30,7 +30,7 @@ from tasks.stages.replies import (
     SqlReply,
 )
 from tasks.stages.sea_sql.execution_adjustment import Mistake
-from tasks.stages.shown_results import Tried
+from tasks.stages.shown_results import ExecutedSql
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
 
 NUMBERED = ("sql", "result of sql", "reason")
@@ -42,7 +42,7 @@ IGNORED = ("column descriptions", "keywords that may be needed", "linked tables"
 
 QUESTION = question("What are the names of bakers from Kettle?", "Kettle refers to `Home Town` = 'Kettle'")
 PARTS = PromptParts(SCHEMA, SAMPLES, FOREIGN_KEYS, "# `baker`.`Age`: in years", sampled=True)
-TRIED = Tried("SELECT Nam FROM baker", "Error: no such column: Nam")
+TRIED = ExecutedSql("SELECT Nam FROM baker", "Error: no such column: Nam")
 MISTAKES = [Mistake(1, TRIED.sql, TRIED.result, "no such name"), Mistake(2, TRIED.sql, TRIED.result, "again")]
 EXAMPLES = [ShownExample("How many?", "SELECT 1", "CREATE TABLE a (b INTEGER);", '{"alignment": []}', "hint")]
 EVERYTHING = {

@@ -5,7 +5,7 @@ import pytest
 from tasks.backbone.protocol import Message
 from tasks.database.rendering import PromptParts
 from tasks.stage_runs import prompts
-from tasks.stages.shown_results import Tried
+from tasks.stages.shown_results import ExecutedSql
 from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for
 from tests.tasks.backbone.offline.prompts import messages as rendered
 
@@ -13,7 +13,7 @@ OLDEST = "Which baker is the oldest?"
 IN_KETTLE = "What are the names of bakers from Kettle?"
 
 
-def corrected(text: str, current: Tried | None) -> tuple[Message, ...]:
+def corrected(text: str, current: ExecutedSql | None) -> tuple[Message, ...]:
     return rendered(
         "self_correction",
         question=question(text),
@@ -24,7 +24,7 @@ def corrected(text: str, current: Tried | None) -> tuple[Message, ...]:
     )
 
 
-def selected(first: Tried, second: Tried, text: str = IN_KETTLE) -> str:
+def selected(first: ExecutedSql, second: ExecutedSql, text: str = IN_KETTLE) -> str:
     messages = rendered(
         "binary_selection",
         question=question(text),
@@ -62,13 +62,13 @@ class TestLink:
 
 
 class TestSelection:
-    GOOD = Tried("SELECT Name FROM baker WHERE `Home Town` = 'Kettle'", "Name\nBen Spelt\nCleo Oat")
-    EMPTY = Tried("SELECT Name FROM baker WHERE Name = 'Kettle'", "No rows.")
-    FAILS = Tried("SELECT Nme FROM baker", "Error: no such column: Nme")
-    WIDE = Tried("SELECT Name, Age FROM baker", "Name | Age\nBen Spelt | 41\nCleo Oat | 29")
+    GOOD = ExecutedSql("SELECT Name FROM baker WHERE `Home Town` = 'Kettle'", "Name\nBen Spelt\nCleo Oat")
+    EMPTY = ExecutedSql("SELECT Name FROM baker WHERE Name = 'Kettle'", "No rows.")
+    FAILS = ExecutedSql("SELECT Nme FROM baker", "Error: no such column: Nme")
+    WIDE = ExecutedSql("SELECT Name, Age FROM baker", "Name | Age\nBen Spelt | 41\nCleo Oat | 29")
 
     @pytest.mark.parametrize("bad", [EMPTY, FAILS, WIDE])
-    def test_a_result_without_surprise_wins_on_either_side(self, bad: Tried) -> None:
+    def test_a_result_without_surprise_wins_on_either_side(self, bad: ExecutedSql) -> None:
         assert selected(self.GOOD, bad) == self.GOOD.sql
         assert selected(bad, self.GOOD) == self.GOOD.sql
 
@@ -76,13 +76,13 @@ class TestSelection:
         assert selected(self.EMPTY, self.FAILS) == self.EMPTY.sql
 
     def test_the_second_wins_where_nothing_tells_them_apart(self) -> None:
-        first = Tried("SELECT Name FROM baker LIMIT 2", "Name\nAda Rye\nBen Spelt")
-        second = Tried("SELECT Name FROM baker LIMIT 3", "Name\nAda Rye\nBen Spelt\nCleo Oat")
+        first = ExecutedSql("SELECT Name FROM baker LIMIT 2", "Name\nAda Rye\nBen Spelt")
+        second = ExecutedSql("SELECT Name FROM baker LIMIT 3", "Name\nAda Rye\nBen Spelt\nCleo Oat")
         assert selected(first, second) == second.sql
         assert selected(second, first) == first.sql
 
     def test_where_both_fail_a_third_is_written(self) -> None:
-        other = Tried("SELECT Nmae FROM baker", "Error: no such column: Nmae")
+        other = ExecutedSql("SELECT Nmae FROM baker", "Error: no such column: Nmae")
         assert rows(selected(self.FAILS, other)) == [("Ben Spelt",), ("Cleo Oat",)]
 
 
@@ -90,7 +90,7 @@ class TestCorrection:
     def test_never_repeats_what_was_tried_in_a_conversation_while_it_has_ideas(self) -> None:
         text = "What are the names of bakers from Kettle or Sandwich with at least 2 fairs?"
         sql = sql_for(text)
-        conversation = corrected(text, Tried(sql, "No rows."))
+        conversation = corrected(text, ExecutedSql(sql, "No rows."))
         tried = [sql]
         for _ in range(3):
             sql = ask(conversation)["sql"]
@@ -100,7 +100,7 @@ class TestCorrection:
             turn = prompts.render(
                 "self_correction",
                 "again",
-                current=Tried(sql, "No rows."),
+                current=ExecutedSql(sql, "No rows."),
                 dialect="SQLite",
                 empty_counts=True,
             )
@@ -110,7 +110,7 @@ class TestCorrection:
         text = "What are the names of bakers named Spelt?"
         first = sql_for(text)
         assert rows(first) == []
-        second = ask(corrected(text, Tried(first, "No rows.")))["sql"]
+        second = ask(corrected(text, ExecutedSql(first, "No rows.")))["sql"]
         assert rows(second) == [("Ben Spelt",)]
 
     def test_a_blind_first_turn_is_answered_like_a_first_question(self) -> None:

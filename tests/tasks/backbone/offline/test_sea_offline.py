@@ -15,7 +15,7 @@ from tasks.stage_runs import prompts
 from tasks.stages.sea_sql.continuation import read_continuation
 from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 from tasks.stages.sea_sql.execution_adjustment import Mistake
-from tasks.stages.shown_results import Tried
+from tasks.stages.shown_results import ExecutedSql
 from tests.tasks.backbone.offline.prompts import messages as rendered
 
 PARTS = PromptParts(
@@ -102,7 +102,7 @@ def judged(sql: str, result: str) -> str:
     prompt = EliminationPrompt(
         prompts.render("bias_elimination", "instruction", dialect="SQLite").strip(),
         prompts.render(
-            "bias_elimination", "input", parts=PARTS, question=QUESTION, candidate=Tried(sql, result)
+            "bias_elimination", "input", parts=PARTS, question=QUESTION, candidate=ExecutedSql(sql, result)
         ).strip(),
     )
     return ask(Message("user", prompt.text))

@@ -13,7 +13,7 @@ import yaml
 from tasks.benchmarks.files.pairs import DATABASE_NAMES, ID_NAMES, read_objects
 from tasks.benchmarks.files.readers import Row, files_digest
 from tasks.core.errors import ConfigurationError, DataError
-from tasks.core.files import write_whole
+from tasks.core.files import atomic_write_text
 from tasks.database.engine import engine_of
 from tasks.database.location import Location
 from tasks.database.urls import database_name, locate
@@ -72,7 +72,7 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
         target = folder / "dev_databases" / identity / f"{identity}.sqlite"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(location.path, target)
-    write_whole(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
+    atomic_write_text(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
     settings = {
         "description": f"{len(questions)} questions of {wanted.pairs.name}",
         "layout": "bird",
@@ -85,7 +85,7 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
         "rule": wanted.rule,
     }
     file = wanted.folder / f"{name}.yaml"
-    write_whole(file, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+    atomic_write_text(file, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     return Made(file, len(questions), len(databases))
 
 

@@ -1,9 +1,9 @@
-"""The trail of one question: how its stages are restored or run, and the records that they leave.
+"""The run of one question: how its stages are restored or run, and the records that they leave.
 
-The runner of a question sets the trail, and `tasks.stage_runs.stage` reads it in each call of a stage. It is the
+The runner of a question sets the question run, and `tasks.stage_runs.stage` reads it in each call of a stage. It is the
 project's only `ContextVar`, and stands where Prefect keeps its own: Prefect finds the flow run of a task call by a
 context variable, because a task's arguments make its cache key. So do a stage's, and a result must not depend on the
-trail: pipelines, also those of a user's own, call stages with what the result depends on and nothing else. A
+question run: pipelines, also user-defined ones, call stages with what the result depends on and nothing else. A
 `ContextVar` also reaches stages that a pipeline starts with `asyncio.create_task`, each question having a context of
 its own.
 """
@@ -64,14 +64,14 @@ class StageTaskRuns(Protocol):
         """Where results are persisted."""
         ...
 
-    def take(self, place: Any) -> AbstractAsyncContextManager[Any, bool]:
-        """Have a task run hold the call of a `Place`; return the context manager in which to run it."""
+    def add_call(self, site: Any) -> AbstractAsyncContextManager[Any, bool]:
+        """Have a task run hold the call of a `CallSite`; return the context manager in which to run it."""
         ...
 
 
 @dataclass
-class Trail:
-    """Trail of one question: how its stages are restored or run, and the records that they leave.
+class QuestionRun:
+    """QuestionRun of one question: how its stages are restored or run, and the records that they leave.
 
     Attributes:
         question: the question.
@@ -81,7 +81,7 @@ class Trail:
         only_restores: whether persisted results are all that is taken, and the first miss raises NotCached.
         attempt: 0, or which re-roll of the question this is.
         earlier: attempts whose persisted results may be restored where this attempt has none, the latest first.
-        again_from: name or label of the stage from which on earlier results do not count; "" is none.
+        rerun_from_stage: name or label of the stage from which on earlier results do not count; "" is none.
         refresh: from that stage on, results of this attempt itself do not count either.
         stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
         run: id of the evaluation that it belongs to, shared by all of its shards; "" for none.
@@ -95,7 +95,7 @@ class Trail:
     only_restores: bool = False
     attempt: int = 0
     earlier: tuple[int, ...] = ()
-    again_from: str = ""
+    rerun_from_stage: str = ""
     refresh: bool = False
     stopped: Callable[[], bool] = bool
     run: str = ""
@@ -114,19 +114,19 @@ class Trail:
             label = label_of(f"{stage} {count}", self.candidate)
         self._calls[first] = count
         self._begun[label] = None
-        self._dropping = self._dropping or self.again_from in (stage, label)
+        self._dropping = self._dropping or self.rerun_from_stage in (stage, label)
         return label
 
     def skip(self, stage: str, why: str) -> None:
         """Record that a stage does not run."""
         self.records.append(StageRecord(stage, self.label(stage), None, restored=True, skipped=why))
 
-    def for_candidate(self, number: int) -> "Trail":
-        """Return a trail of one of several candidates, whose stages are numbered apart from those of the others."""
+    def for_candidate(self, number: int) -> "QuestionRun":
+        """Return the run of one of several candidates, whose stages are numbered apart from those of the others."""
         return replace(self, candidate=number, records=[], _begun={}, _calls=Counter(), _dropping=False)
 
-    def join(self, candidate: "Trail") -> None:
-        """Take over the records of a candidate's trail; its stages stand where they would if they had begun now."""
+    def join(self, candidate: "QuestionRun") -> None:
+        """Take over the records of a candidate's run; its stages stand where they would if they had begun now."""
         self.records += candidate.in_order
         self._begun |= candidate._begun
         self._dropping = self._dropping or candidate._dropping
@@ -136,30 +136,30 @@ class Trail:
         """Attempts whose results the stage that has just been labelled may take, the first one's key being its own."""
         if self._dropping or not self.earlier:
             return (self.attempt,)
-        return self.earlier if self.again_from else (self.attempt, *self.earlier)
+        return self.earlier if self.rerun_from_stage else (self.attempt, *self.earlier)
 
     @property
-    def anew(self) -> bool:
+    def ignore_cache(self) -> bool:
         """Whether the stage that has just been labelled must run even if its result is persisted."""
         return self._dropping and self.refresh
 
     @property
-    def mark(self) -> str:
+    def owner(self) -> str:
         """Origin in persisted results: this evaluation and this question."""
         return f"{self.run}/{self.question.id}"
 
-    def made(self, result: Mapping[str, Any], *, ran: bool) -> bool:
+    def is_own_result(self, result: Mapping[str, Any], *, ran: bool) -> bool:
         """Return whether a result was made for this evaluation: by a task that `ran` now, or by a worker that crashed.
 
         The calls of the crashed worker are counted in this evaluation.
         """
-        return result.get("made_by") == self.mark and (ran or bool(self.run))
+        return result.get("made_by") == self.owner and (ran or bool(self.run))
 
     @property
     def in_order(self) -> tuple[StageRecord, ...]:
         """The records in the order in which their stages began: that is the same in every run."""
-        places = {label: place for place, label in enumerate(self._begun)}
-        return tuple(sorted(self.records, key=lambda record: places[record.label]))
+        positions = {label: position for position, label in enumerate(self._begun)}
+        return tuple(sorted(self.records, key=lambda record: positions[record.label]))
 
 
 def label_of(label: str, candidate: int | None) -> str:
@@ -177,19 +177,19 @@ def split_label(label: str) -> tuple[str, int | None]:
     return (found[1], int(found[2])) if found else (label, None)
 
 
-_trail: ContextVar[Trail] = ContextVar("trail")
+_question_run: ContextVar[QuestionRun] = ContextVar("question_run")
 
 
 @contextmanager
-def on_trail(trail: Trail) -> Iterator[Trail]:
-    """Set the trail of the stages that are called inside the block."""
-    token = _trail.set(trail)
+def in_question_run(question_run: QuestionRun) -> Iterator[QuestionRun]:
+    """Set the question run of the stages that are called inside the block."""
+    token = _question_run.set(question_run)
     try:
-        yield trail
+        yield question_run
     finally:
-        _trail.reset(token)
+        _question_run.reset(token)
 
 
-def current_trail() -> Trail:
-    """Return the trail of the current question."""
-    return _trail.get()
+def current_question_run() -> QuestionRun:
+    """Return the run of the current question."""
+    return _question_run.get()

@@ -1,27 +1,27 @@
-"""The trail of a question: labels of its stages, and the order of their records."""
+"""The run of a question: labels of its stages, and the order of their records."""
 
 import time
 
 from tasks.core.outcome import StageRecord
 from tasks.core.records import Question
-from tasks.stage_runs.trail import Trail
+from tasks.stage_runs.question_run import QuestionRun
 
 CALLS = 20_000
 
 
-def trail() -> Trail:
-    return Trail(Question("1", "?", "db"))
+def question_run() -> QuestionRun:
+    return QuestionRun(Question("1", "?", "db"))
 
 
 def test_a_stage_is_numbered_from_its_second_call_on() -> None:
-    made = trail()
+    made = question_run()
     assert [made.label(stage) for stage in ("a", "a", "b", "a", "a 5", "a", "a")] == [
         "a", "a 2", "b", "a 3", "a 5", "a 4", "a 6",
     ]  # fmt: skip
 
 
 def test_candidates_are_numbered_apart_and_stand_where_they_are_joined() -> None:
-    made = trail()
+    made = question_run()
     made.label("first")
     second = made.for_candidate(2)
     labels = [second.label("ask"), second.label("ask")]
@@ -32,7 +32,7 @@ def test_candidates_are_numbered_apart_and_stand_where_they_are_joined() -> None
 
 
 def test_thousands_of_calls_of_one_stage_hold_the_loop_up_for_no_second() -> None:
-    made = trail()
+    made = question_run()
     started = time.process_time()
     made.records += [StageRecord("a", made.label("a"), None, restored=False) for _ in range(CALLS)]
     labels = [record.label for record in made.in_order]
