@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.api import work
 from flows.api.inputs import Ids, Settings, arguments_named, as_file, grid_axes, ids, overrides, text
 from flows.api.records import DatabaseAnswer, Run, Sweep
 from flows.api.results import Results
@@ -73,13 +72,15 @@ class Crosscheck(Results):
             CrosscheckError: bad input, or a service that does not answer.
             Interrupted: the user stopped it (a subclass).
         """
+        from flows.evaluation.run import run_evaluation
+
         chosen = self._settings(
             benchmark, backbone, pipeline, settings, questions=ids(questions), limit=limit
         )
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return in_thread(lambda: work.evaluate(chosen, control), [control])
+            return Run.of(in_thread(lambda: run_evaluation(chosen, control), [control]))
 
     def rerun(
         self,
@@ -114,6 +115,7 @@ class Crosscheck(Results):
             Interrupted: the user stopped it (a subclass).
         """
         from flows.rerun.plan import plan_rerun
+        from flows.rerun.run import run_rerun
         from tasks.settings.evaluation import RerunSettings
 
         with arguments_named():
@@ -133,7 +135,7 @@ class Crosscheck(Results):
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return in_thread(lambda: work.rerun(plan, control), [control])
+            return Run.of(in_thread(lambda: run_rerun(plan, control), [control]))
 
     def sweep(
         self,
@@ -169,6 +171,7 @@ class Crosscheck(Results):
             CrosscheckError: bad input. What keeps one cell from being evaluated is in `Sweep.table` instead.
             Interrupted: the user stopped it (a subclass); the same call continues it.
         """
+        from flows.api.sweep import sweep
         from flows.sweep.cells import SweepOptions
         from flows.sweep.plan import check_budget, plan_sweep
         from tasks.tracking.evaluation import new_run_id
@@ -189,7 +192,7 @@ class Crosscheck(Results):
         check_budget(cells, budget_usd)
         start = None if dry_run else SweepOptions(new_run_id(), self._labels(), budget_usd)
         with restored_environment():
-            return work.sweep(start, cells, self._progress)
+            return sweep(start, cells, self._progress)
 
     def answer(
         self,

@@ -64,7 +64,7 @@ def command(given: EvaluateOptions) -> int:
     Runs the pipeline's stages for every question, scores each stage, and logs the run to MLflow.
     """
     from flows.cli.progress import open_progress
-    from flows.questions.launch import launched
+    from flows.evaluation.run import run_evaluation
     from flows.report.summary import print_summary
     from flows.runtime.control import Control
     from tasks.backbone.endpoint.retry_policy import longest_call
@@ -77,10 +77,7 @@ def command(given: EvaluateOptions) -> int:
         control = Control(progress, tags=labels)
         if given.details and kind_of(settings.backbone).paid:
             progress.note(longest_call(settings.backbone))
-        with launched(settings, control, flow="flows.evaluation.flow") as prefect:
-            from flows.evaluation.flow import evaluation_flow
-
-            evaluated = prefect.loop.run(evaluation_flow(control, prefect.preparation)(settings)).value
+        evaluated = run_evaluation(settings, control)
     given.emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),

@@ -73,9 +73,9 @@ def command(given: RerunOptions) -> int:
     RUN is a run id or its first characters, the run's id in MLflow, or `latest`, `latest~1`, ...
     """
     from flows.cli.progress import open_progress
-    from flows.questions.launch import launched
     from flows.report.summary import print_summary
     from flows.rerun.plan import plan_rerun
+    from flows.rerun.run import run_rerun
     from flows.runtime.control import Control
 
     labels = given.labels
@@ -91,11 +91,7 @@ def command(given: RerunOptions) -> int:
         )
         return 0
     with open_progress(sys.stderr) as progress:
-        control = Control(progress, tags=labels)
-        with launched(plan.settings, control, flow="flows.rerun.flow") as prefect:
-            from flows.rerun.flow import rerun_flow
-
-            evaluated = prefect.loop.run(rerun_flow(plan, control, prefect.preparation)(plan.asked_for)).value
+        evaluated = run_rerun(plan, Control(progress, tags=labels))
     given.emit(
         evaluated.summary,
         lambda stream: print_summary(evaluated, stream, details=given.details),

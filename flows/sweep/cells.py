@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flows.evaluation.run import run_evaluation
 from flows.orchestration.server import LocalServer
-from flows.questions.launch import launched
 from flows.report.exit_codes import ExitCode
 from flows.report.result import EvaluationResult
 from flows.runtime.budget import Budget
@@ -149,10 +149,7 @@ def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalSe
         budget.refused = True
         return CellResult(cell, estimated, None, "not begun: the budget is spent")
     try:
-        with launched(cell.settings, control, server) as prefect:
-            from flows.evaluation.flow import evaluation_flow
-
-            evaluated = prefect.loop.run(evaluation_flow(control, prefect.preparation)(cell.settings)).value
+        evaluated = run_evaluation(cell.settings, control, server)
     except Interrupted:
         raise
     except CrosscheckError as error:  # a refused key of one backbone does not affect the others

@@ -1,38 +1,16 @@
-"""Flows of the public interface, each in a thread with an event loop of its own."""
+"""A sweep of the public interface: each step in a thread with an event loop of its own."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from flows.api.records import Run, Sweep
+from flows.api.records import Sweep
 from flows.api.threads import in_thread
 from flows.runtime.control import Control, Interrupted, Progress
 
 if TYPE_CHECKING:
-    from flows.rerun.plan import RerunPlan
     from flows.sweep.cells import SweepOptions
     from flows.sweep.plan import Cell
-    from tasks.settings.evaluation import EvaluationSettings
-
-
-def evaluate(settings: "EvaluationSettings", control: Control) -> Run:
-    """Evaluate, in the present thread."""
-    from flows.questions.launch import launched
-
-    with launched(settings, control, flow="flows.evaluation.flow") as prefect:
-        from flows.evaluation.flow import evaluation_flow
-
-        return Run.of(prefect.loop.run(evaluation_flow(control, prefect.preparation)(settings)).value)
-
-
-def rerun(plan: "RerunPlan", control: Control) -> Run:
-    """Ask the planned questions again, in the present thread."""
-    from flows.questions.launch import launched
-
-    with launched(plan.settings, control, flow="flows.rerun.flow") as prefect:
-        from flows.rerun.flow import rerun_flow
-
-        return Run.of(prefect.loop.run(rerun_flow(plan, control, prefect.preparation)(plan.asked_for)).value)
 
 
 def sweep(
