@@ -17,7 +17,7 @@ from flows.cli.commands import COMMANDS
 ROOT = Path(__file__).parents[1]
 
 ORDER = {
-    "tasks": """core settings database sql backbone stage_runs benchmarks retrieval scoring tracking stages
+    "tasks": """core documents settings database sql backbone stage_runs benchmarks retrieval scoring tracking stages
     finetuning""",
     "flows": """report runtime cli pipelines orchestration deployed questions sharding benchmarks gold scoring results
     servers storage judging leaderboard descriptions finetuning reproduction answer show evaluation nights rerun sweep
@@ -203,9 +203,9 @@ def test_a_library_is_imported_in_its_own_place_only(library: str) -> None:
 
 
 def test_texts_reach_a_terminal_through_one_function_which_spells_control_characters_out() -> None:
-    """Rich's `escape` alone lets a model's or a database's escape codes through: `flows.report.tables.literal`."""
+    """Rich's `escape` alone lets a model's or a database's escape codes through: `tasks.documents.terminal.literal`."""
     escaping = {each.module for each in all_imports() if each.imported == "rich.markup.escape"}
-    assert escaping == {"flows.report.tables"}
+    assert escaping == {"tasks.documents.terminal"}
 
 
 def test_heavy_libraries_are_imported_when_they_are_needed() -> None:

@@ -8,10 +8,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from flows.answer.answering import Answered
-from flows.report.tables import fits, literal, open_console
 from tasks.core.records import Execution
 from tasks.core.wording import counted
-from tasks.tracking.pages.text import visible
+from tasks.documents.terminal import fits, literal, open_console
+from tasks.documents.text import visible
 
 
 def print_answer(answered: Answered, stream: TextIO) -> None:

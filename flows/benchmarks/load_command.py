@@ -67,8 +67,8 @@ def command(given: LoadOptions) -> None:
     """
     from flows.benchmarks.loading import LoadSettings, evaluating, run_load
     from tasks.database.loading.load import LoadChoice
+    from tasks.documents.text import visible
     from tasks.settings.assemble import benchmark_settings
-    from tasks.tracking.pages.text import visible
 
     settings = LoadSettings(
         benchmark_settings(given.benchmark, given.overrides),

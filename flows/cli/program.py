@@ -133,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _say(message: str) -> None:
     """Print why the command ended; a message may quote a model, a database or a file."""
-    from tasks.tracking.pages.text import visible
+    from tasks.documents.text import visible
 
     # Names of thousands of characters are shortened.
     short = re.sub(r"\S{301,}+", lambda name: f"{name[0][:150]}...{name[0][-50:]}", visible(message))

@@ -29,7 +29,7 @@ def command(given: options.Evaluation) -> int:
     from flows.cli.progress import open_progress
     from flows.questions.launch import launched
     from flows.runtime.control import Control
-    from tasks.tracking.pages.text import visible
+    from tasks.documents.text import visible
 
     settings = given.settings("rsl-sql")
     with open_progress(sys.stderr) as progress:

@@ -3,8 +3,8 @@
 from typing import Any, TextIO
 
 from flows.gold.overlay import CheckedEntry, CheckedOverlay
-from flows.report.tables import literal, open_console
 from tasks.core.wording import counted, shorten
+from tasks.documents.terminal import literal, open_console
 
 MOST_IDS = 20
 

@@ -6,13 +6,13 @@ from typing import Any, TextIO
 
 from flows.cli.output import result_as_object
 from flows.gold.suggestions import Suggestion, Suggestions
-from flows.report.tables import literal, open_console
 from tasks.benchmarks.overlay import UNDECIDED
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Execution
 from tasks.core.wording import counted, storable
+from tasks.documents.terminal import literal, open_console
+from tasks.documents.text import visible
 from tasks.tracking.pages.template import fill
-from tasks.tracking.pages.text import visible
 
 
 def as_object(found: Suggestions) -> dict[str, Any]:

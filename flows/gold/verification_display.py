@@ -8,8 +8,9 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from flows.gold.verification import Verified
-from flows.report.tables import literal, open_console, show_all
-from tasks.core.wording import TextTable, and_more, number, seconds, shorten
+from tasks.core.wording import and_more, number, seconds, shorten
+from tasks.documents.model import Table
+from tasks.documents.terminal import literal, open_console, show_all
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
@@ -80,8 +81,8 @@ def print_gold(verified: Verified, stream: TextIO) -> None:
         console.print("\nNothing to quarantine.")
 
 
-def _counts(report: GoldReport) -> TextTable:
-    return TextTable(
+def _counts(report: GoldReport) -> Table:
+    return Table(
         "Gold",
         ("", "queries"),
         (

@@ -3,8 +3,9 @@
 from typing import TextIO
 
 from flows.judging.judged import Judged
-from flows.report.tables import literal, open_console, show_all
-from tasks.core.wording import TextTable, and_more, counted, counts, money, number, percent, shorten
+from tasks.core.wording import and_more, counted, counts, money, number, percent, shorten
+from tasks.documents.model import Table
+from tasks.documents.terminal import literal, open_console, show_all
 
 MOST_IDS = 20
 
@@ -22,7 +23,7 @@ def print_judged(judged: Judged, problem: str, stream: TextIO) -> None:
         for ex, name in ((True, "right"), (False, "wrong"))
         if table[ex, True] + table[ex, False]
     )
-    show_all(console, [TextTable("Opinions", ("", "model: right", "model: wrong"), rows)])
+    show_all(console, [Table("Opinions", ("", "model: right", "model: wrong"), rows)])
     console.print(
         f"agrees with EX (rule {judged.run.run.rule}): {percent(judged.agreement)} ({counts(judged.agreement)})"
     )

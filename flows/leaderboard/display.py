@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from flows.report.tables import literal, open_console, show, table
 from tasks.core.wording import DASH, counts, interval, money, number, percent
+from tasks.documents.terminal import literal, make_grid, open_console, show
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
 from tasks.scoring.significance import CONFIDENCE
@@ -19,7 +19,7 @@ def print_leaderboard(boards: Sequence[Board], stream: TextIO) -> None:
     console = open_console(stream)
     for board in boards:
         beside = _beside(board)
-        made = table(
+        made = make_grid(
             literal(board.title), "rank", "pipeline", "backbone", "EX", "right", f"{100 * CONFIDENCE:g} % interval",
             *beside, "from scratch", "paid", "calls paid", "from cache", "input tokens", "output tokens", "run",
             texts=TEXTS,

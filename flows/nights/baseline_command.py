@@ -95,7 +95,7 @@ def _message(pin: "Pin") -> str:
 
 
 def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:
-    from flows.report.tables import literal, open_console
+    from tasks.documents.terminal import literal, open_console
     from tasks.tracking.night.pins import current_pins
 
     console = open_console(stream)

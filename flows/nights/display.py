@@ -6,8 +6,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.table import Table as Grid
 
-from flows.report.tables import literal, open_console, show
-from flows.report.tables import table as make_table
+from tasks.documents.terminal import literal, make_grid, open_console, show
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.night import Judged, Night
 from tasks.tracking.night.tables import Table, costs, scores
@@ -18,7 +17,7 @@ _COLOURS = {"Red": "red", "Amber": "yellow", "Green": "green", "No baseline yet"
 def print_nights(nights: Sequence[Night], stream: TextIO) -> None:
     """Print a list of nightly runs, the latest first."""
     console = open_console(stream)
-    table = make_table("", "night", "", "verdict", texts=("", "verdict"))
+    table = make_grid("", "night", "", "verdict", texts=("", "verdict"))
     for night in nights:
         table.add_row(
             literal(night.name), f"[{_COLOURS[night.colour]}]{night.colour}[/]", literal(night.verdict)
@@ -58,7 +57,7 @@ def print_night(night: Night, stream: TextIO) -> None:
 
 def _table(table: Table) -> Grid:
     """Return a table of evaluations for the terminal."""
-    grid = make_table("", "evaluation", *table.columns)
+    grid = make_grid("", "evaluation", *table.columns)
     for row in table.rows:
         cells = [literal(cell) for cell in row.cells]
         colour = _COLOURS[row.judged.colour] if row.judged.colour in ("Red", "Amber") else ""

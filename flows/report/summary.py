@@ -10,16 +10,10 @@ import click
 
 from flows import STARTED
 from flows.report.result import EvaluationResult
-from flows.report.tables import (
-    cost_cells,
-    degradation_lines,
-    literal,
-    open_console,
-    share_table,
-    show_all,
-    stage_table,
-)
-from tasks.core.wording import DASH, TextTable, counted, counts, interval, money, number, percent, shorten
+from flows.report.tables import cost_cells, degradation_lines, share_table, stage_table
+from tasks.core.wording import DASH, counted, counts, interval, money, number, percent, shorten
+from tasks.documents.model import Table
+from tasks.documents.terminal import literal, open_console, show_all
 from tasks.scoring.cost import Cost, by_endpoint
 from tasks.scoring.report import Report
 from tasks.scoring.significance import wilson
@@ -114,7 +108,7 @@ def _metrics(report: Report) -> list[str]:
     ]
 
 
-def _final(report: Report) -> TextTable:
+def _final(report: Report) -> Table:
     rules = {
         f"rule {name}" + (" (headline)" if name == report.rule else ""): ratio
         for name, ratio in report.rules.items()
@@ -122,7 +116,7 @@ def _final(report: Report) -> TextTable:
     return share_table("Final answer", {**report.by_difficulty, **rules})
 
 
-def _linking(report: Report) -> TextTable:
+def _linking(report: Report) -> Table:
     rows = [
         (
             link.name,
@@ -141,10 +135,10 @@ def _linking(report: Report) -> TextTable:
     remark = (
         "NSR: non-strict recall, of gold columns; tables, columns, reduction: means over the questions linked"
     )
-    return TextTable("Schema linking", headers, tuple(rows), remark)
+    return Table("Schema linking", headers, tuple(rows), remark)
 
 
-def _bill(report: Report, summary: Mapping[str, object]) -> TextTable:
+def _bill(report: Report, summary: Mapping[str, object]) -> Table:
     stages = [
         (name, *_cost(cost)) for name, cost in report.stage_cost.items() if cost.calls or cost.cached_calls
     ]
@@ -152,7 +146,7 @@ def _bill(report: Report, summary: Mapping[str, object]) -> TextTable:
         "stage", "calls", "from cache", "input tokens", "output tokens", "paid", "from scratch", "p50", "p95"
     )  # fmt: skip
     rows = (*stages, None, ("all", *_cost(report.cost)))
-    return TextTable("Model calls", headers, rows, "; ".join([*by_endpoint(report.cost), _seconds(summary)]))
+    return Table("Model calls", headers, rows, "; ".join([*by_endpoint(report.cost), _seconds(summary)]))
 
 
 def _seconds(summary: Mapping[str, Any]) -> str:

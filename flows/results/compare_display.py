@@ -6,8 +6,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.table import Table
 
-from flows.report.tables import cost_cells, literal, open_console, print_sql, show, show_all
-from flows.report.tables import table as make_table
+from flows.report.tables import cost_cells
 from tasks.core.records import Question
 from tasks.core.wording import (
     MINUS,
@@ -20,6 +19,7 @@ from tasks.core.wording import (
     percent,
     points,
 )
+from tasks.documents.terminal import literal, make_grid, open_console, print_sql, show, show_all
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.comparison.comparability import left_out
 from tasks.tracking.comparison.metric_rows import as_table
@@ -90,7 +90,7 @@ def _parts(comparison: RunComparison) -> Iterator[str | Table]:
 def _sides(comparison: RunComparison) -> Table:
     range_of = f"{100 * comparison.result.confidence:g} % interval"
     texts = ("backbone | pipeline", "run")
-    table = make_table("", "", *texts, "EX", "right", range_of, texts=texts)
+    table = make_grid("", "", *texts, "EX", "right", range_of, texts=texts)
     for side in (comparison.a, comparison.b):
         table.add_row(
             f"[bold]{side.letter}[/]",
@@ -110,7 +110,7 @@ def _labels(side: Side) -> tuple[str, str]:
 
 def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
     headers = ("A", "right", "B", "right", f"B {MINUS} A", "fixed", "broken", "p", "p adj.")
-    table = make_table(title, "", *headers)
+    table = make_grid(title, "", *headers)
     for each in contrasts:
         table.add_row(
             literal(each.name),
@@ -132,7 +132,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast]) -> Table:
 
 def _bill(comparison: RunComparison) -> Table:
     headers = ("calls paid", "from cache", "tokens in", "tokens out", "paid", "from scratch", "p50", "p95")
-    table = make_table("Cost", "", *headers)
+    table = make_grid("Cost", "", *headers)
     for side in (comparison.a, comparison.b):
         cells = cost_cells(side.cost, side.input_tokens, side.output_tokens)
         table.add_row(f"{side.letter}  {literal(side.name)}", *cells)
@@ -143,7 +143,7 @@ def _bill(comparison: RunComparison) -> Table:
 
 
 def _settings(comparison: RunComparison) -> Table:
-    table = make_table("What differs in the settings", "", "A", "B", texts=("A", "B"))
+    table = make_grid("What differs in the settings", "", "A", "B", texts=("A", "B"))
     for change in comparison.settings[:SETTINGS_SHOWN]:
         table.add_row(literal(change.key), _setting(change.a), _setting(change.b))
     if rest := and_more(comparison.settings, SETTINGS_SHOWN):

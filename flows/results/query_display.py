@@ -9,9 +9,9 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 from flows.cli.output import write_csv
-from flows.report.tables import open_console
 from tasks.core.wording import counted
-from tasks.tracking.pages.text import visible
+from tasks.documents.terminal import open_console
+from tasks.documents.text import visible
 from tasks.tracking.warehouse.views import Table, plain, schema, views
 
 MOST, MOST_COLUMNS = 200, 10

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from flows.report.tables import literal, open_console, show, table
 from tasks.core.wording import counts, percent
+from tasks.documents.terminal import literal, make_grid, open_console, show
 from tasks.scoring.report import Ratio
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.evaluation import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED
@@ -18,7 +18,7 @@ def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
     """Print a table of runs, newest first, and how many more there are."""
     console = open_console(stream)
     others = ("status", "EX", "right", "rule", "started (UTC)")
-    shown = table("", "run", *NAMES, *others, texts=NAMES)
+    shown = make_grid("", "run", *NAMES, *others, texts=NAMES)
     shown.columns[0].no_wrap = True
     for run in runs[:limit]:
         ex = None if run.ex_correct is None or run.ex_total is None else Ratio(run.ex_correct, run.ex_total)

@@ -45,10 +45,10 @@ def command(given: TablesOptions) -> None:
     By step and difficulty, ablations against the first RUN, schema linking, efficiency, tokens and costs. A cell that
     cannot be computed says "unknown" and why.
     """
-    from flows.report.tables import open_console, show_all
     from flows.results.paper_runs import paper_runs
+    from tasks.documents.terminal import open_console, show_all
+    from tasks.documents.text import visible
     from tasks.scoring.papers.tables import paper_tables
-    from tasks.tracking.pages.text import visible
 
     if sum((given.as_json, given.as_markdown, given.as_csv)) > 1:
         raise ConfigurationError("--json, --markdown and --csv cannot be used together.")
@@ -79,8 +79,17 @@ def command(given: TablesOptions) -> None:
 
 
 def _markdown(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:
+    from tasks.documents.markdown import table_lines
+
     for one in tables:
-        lines = (f"### {one.title}", "", *one.as_text().markdown(), "", *(f"- {r}" for r in one.remarks), "")
+        lines = (
+            f"### {one.title}",
+            "",
+            *table_lines(one.as_text()),
+            "",
+            *(f"- {r}" for r in one.remarks),
+            "",
+        )
         stream.write("\n".join(lines) + "\n")
 
 

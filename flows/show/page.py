@@ -11,11 +11,11 @@ from typing import Any
 
 from flows.show.question_view import QuestionView, question_as_object
 from flows.show.run_view import RunView, causes_of
+from tasks.documents.text import visible
 from tasks.scoring.metrics.causes import is_unanswered, wrong_in_words
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
 from tasks.tracking.pages.template import fill
-from tasks.tracking.pages.text import visible
 
 KINDS = ("wrong", "unanswered", "right", "not scored")
 _SECTION = re.compile(r"^(?=### )", re.MULTILINE)

@@ -7,13 +7,14 @@ from typing import Any, TextIO
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
 
-from flows.report.tables import literal, open_console, print_sql
 from flows.show.question_view import QuestionView
 from tasks.core.outcome import Call, StageRecord
 from tasks.core.records import Execution
 from tasks.core.wording import counted, money, number, seconds
+from tasks.documents.terminal import literal, open_console, print_sql
+from tasks.documents.text import visible
 from tasks.scoring.report import NO_GOLD, is_right, is_right_corrected
-from tasks.tracking.pages.text import answer_in_words, visible
+from tasks.tracking.pages.text import answer_in_words
 
 PROMPT_LINES, REPLY_LINES = 2, 6
 """Lines of a prompt's last message and of a reply that are shown without `--prompts`."""

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from flows.report.tables import degradation_lines, literal, open_console, share_table, show_all, stage_table
+from flows.report.tables import degradation_lines, share_table, stage_table
 from flows.show.run_view import UNKNOWN_DEFAULTS, RunView, causes_of
-from tasks.core.wording import TextTable, counted, counts, duration, interval, number, percent, shorten
+from tasks.core.wording import counted, counts, duration, interval, number, percent, shorten
+from tasks.documents.model import Table
+from tasks.documents.terminal import literal, open_console, show_all
+from tasks.documents.text import visible
 from tasks.scoring.cost import in_words as cost_in_words
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import QuestionScore
-from tasks.tracking.pages.text import visible
 from tasks.tracking.predictions import status
 
 CHANGES_SHOWN = 8
@@ -114,7 +116,7 @@ def _settings(view: RunView) -> list[str]:
     return lines
 
 
-def _tables(view: RunView) -> list[TextTable]:
+def _tables(view: RunView) -> list[Table]:
     report = view.report
     tables = [stage_table("By stage", report.stages)] if report.stages else []
     for title, shares in (
@@ -128,9 +130,7 @@ def _tables(view: RunView) -> list[TextTable]:
         tables += candidate_tables(found)
     if view.causes:
         rows = tuple((name, f"{count:,}") for name, count in view.causes.items())
-        tables.append(
-            TextTable("Causes of wrong answers", ("cause", "questions"), rows, wrong_in_words(report))
-        )
+        tables.append(Table("Causes of wrong answers", ("cause", "questions"), rows, wrong_in_words(report)))
     return tables
 
 

@@ -69,7 +69,7 @@ def list_replies(given: ListOptions) -> None:
     from pydantic_core import to_jsonable_python
 
     from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry
-    from tasks.tracking.pages.text import visible
+    from tasks.documents.text import visible
 
     with _open(given) as cache:
         stats = cache.stats()

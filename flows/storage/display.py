@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from flows.report.tables import literal, open_console, show, table
 from flows.storage.folder import Cleaned, Folder, not_ours
 from tasks.core.wording import counted, money, shorten, size
+from tasks.documents.terminal import literal, make_grid, open_console, show
 from tasks.tracking.retention.store import Holding
 
 _ONE = {"replies": "reply"}
@@ -19,7 +19,7 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
     """Print a table of the stores, and what is kept."""
     console = open_console(stream)
     texts = ("holds", "`clean` removes", "and frees", "in")
-    made = table("", "store", "size", *texts, texts=texts)
+    made = make_grid("", "store", "size", *texts, texts=texts)
     for each in holdings:
         made.add_row(
             each.name,

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from flows.report.tables import literal, open_console, show, table
 from flows.sweep.cells import Sweep, estimated_usd
 from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
 from tasks.core.wording import counted, counts, interval, money, number, percent
+from tasks.documents.terminal import literal, make_grid, open_console, show
 from tasks.scoring.significance import LEVEL, wilson
 
 
@@ -16,7 +16,7 @@ def print_estimate(
 ) -> None:
     """Print the estimate of a sweep."""
     console = open_console(stream)
-    shown = table("Estimate", "cell", "questions", "calls", "input tokens", "output tokens", "cost")
+    shown = make_grid("Estimate", "cell", "questions", "calls", "input tokens", "output tokens", "cost")
     for cell, one in zip(cells, estimates, strict=True):
         numbers = (one.questions, one.calls, one.input_tokens, one.output_tokens)
         shown.add_row(literal(cell.name), *map(number, numbers), money(one.cost_usd))
@@ -39,7 +39,7 @@ def print_estimate(
 def print_sweep(sweep: Sweep, stream: TextIO) -> None:
     """Print every cell with its score and interval, in the order of the matrix."""
     console = open_console(stream)
-    shown = table(
+    shown = make_grid(
         f"Sweep {sweep.id}",
         "cell",
         "EX",

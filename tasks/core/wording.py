@@ -1,8 +1,7 @@
-"""Numbers, lists and tables as a person reads them: one way to write each, on terminals, in Markdown and on pages."""
+"""Numbers and lists as a person reads them: one way to write each, on terminals, in Markdown and on pages."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol
 
 DASH = "\N{EN DASH}"
@@ -173,28 +172,3 @@ def storable(text: str) -> str:
     'a\ufffdb\ufffd'
     """
     return _NO_TEXT.sub("\ufffd", text)
-
-
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table of texts.
-
-    Attributes:
-        title: what it shows.
-        columns: headers; the first column holds names, the others numbers.
-        rows: cells; None draws a line between two sections.
-        caption: a remark below it.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...] | None, ...]
-    caption: str = ""
-
-    def markdown(self) -> Iterator[str]:
-        """Yield the lines of the table in Markdown, without title and caption."""
-        yield f"| {' | '.join(self.columns)} |"
-        yield f"|---|{'---:|' * (len(self.columns) - 1)}"
-        for row in self.rows:
-            if row is not None:
-                yield f"| {' | '.join(row)} |"

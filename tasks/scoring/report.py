@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
-from tasks.core.wording import TextTable
+from tasks.documents.model import Table
 from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
 
@@ -223,7 +223,7 @@ class Measurement:
     series: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     data: Any = None
     lines: tuple[str, ...] | None = None
-    tables: tuple[TextTable, ...] = ()
+    tables: tuple[Table, ...] = ()
     failed: bool = False
 
 

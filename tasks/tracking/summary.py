@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.core.wording import TextTable, number, percent_and_counts, signed
+from tasks.core.wording import number, percent_and_counts, signed
+from tasks.documents.markdown import table_lines
+from tasks.documents.model import Table
 from tasks.scoring.cost import in_words as cost_in_words
 from tasks.scoring.report import LinkingScore, Report
 from tasks.settings.evaluation import labels_in_words
@@ -155,7 +157,7 @@ def _stage_table(report: Report) -> Iterator[str]:
         )
         for stage in report.stages
     ]
-    yield from TextTable("", ("stage", "EX", "fixed", "broken"), tuple(rows)).markdown()
+    yield from table_lines(Table("", ("stage", "EX", "fixed", "broken"), tuple(rows)))
     yield ""
 
 

@@ -12,10 +12,10 @@ import pytest
 from tasks.database.database import Database, open_database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.documents.sql_markup import mark_sql
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES
 from tasks.sql.parsing import parse
-from tasks.tracking.pages.sql_markup import mark_sql
 from tests.support.counting import Count
 from tests.support.hostile import Statement, executed, held, statements, written_out
 from tests.support.processes import cpu_of_children

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.core.wording import TextTable, counts, percent
+from tasks.core.wording import counts, percent
+from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 
@@ -52,7 +53,7 @@ def selection(run: ScoredRun) -> Measurement | None:
         },
         lines=(f"Selection: oracle {percent(oracle)} ({counts(oracle)}); {chosen}",),
         tables=(
-            TextTable(
+            Table(
                 f"Selection between {' and '.join(candidates)}",
                 ("", "share", "questions"),
                 tuple((NAMES[name], percent(share), counts(share)) for name, share in shares.items()),

@@ -6,7 +6,8 @@ from math import sqrt
 from statistics import NormalDist, fmean, pstdev
 from typing import Any
 
-from tasks.core.wording import DASH, TextTable, counts, interval, percent, points
+from tasks.core.wording import DASH, counts, interval, percent, points
+from tasks.documents.model import Table
 from tasks.scoring.at_k import majority_at_k, pass_at_k
 from tasks.scoring.candidate_bill import UNITS, CandidateBill, CandidateSetup, bill_of
 from tasks.scoring.candidates import Ballot, step_of
@@ -100,7 +101,7 @@ def candidates(run: ScoredRun) -> Measurement | None:
     )
 
 
-def candidate_tables(data: Mapping[str, Any]) -> tuple[TextTable, ...]:
+def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     """Return the tables of the metric's object in the summary: by k, and by difficulty."""
     unit = cost_unit(data)
     rows = [
@@ -115,7 +116,7 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[TextTable, ...]:
     header = ("k", "pass@k", "95 % interval", "majority@k", "95 % interval", f"{unit} per question")
     asked = data["curve"][0]["pass"]["total"]
     caption = f"means over {asked:,g} questions"
-    tables = [TextTable(f"k of {n} candidates per question", header, tuple(rows), caption)]
+    tables = [Table(f"k of {n} candidates per question", header, tuple(rows), caption)]
     if data["by_difficulty"]:
         names = ("pass@1", f"majority@{n}", f"pass@{n}", "selected")
         graded = [
@@ -123,7 +124,7 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[TextTable, ...]:
             for each in data["by_difficulty"]
         ]
         header = ("", "pass@1", f"majority@{n}", f"pass@{n}", data["select"], "questions")
-        tables.append(TextTable("Candidates by difficulty", header, tuple(graded)))
+        tables.append(Table("Candidates by difficulty", header, tuple(graded)))
     return tuple(tables)
 
 

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from tasks.core.wording import TextTable, counted, shorten
+from tasks.core.wording import counted, shorten
+from tasks.documents.model import Table
 from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Report
@@ -106,8 +107,8 @@ def _line(found: Mapping[ErrorClass, int], wrong: str) -> tuple[str, ...]:
     return (f"Causes of wrong answers ({wrong}): {listed}{more}",)
 
 
-def _table(found: Mapping[ErrorClass, int], dac: Mapping[str, int], wrong: str) -> TextTable:
-    return TextTable(
+def _table(found: Mapping[ErrorClass, int], dac: Mapping[str, int], wrong: str) -> Table:
+    return Table(
         "Causes of wrong answers",
         ("cause", "questions"),
         (

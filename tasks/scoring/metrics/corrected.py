@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.core.wording import TextTable, and_more, counts, percent, shorten
+from tasks.core.wording import and_more, counts, percent, shorten
+from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right, is_right_corrected
 
@@ -101,15 +102,15 @@ def ex_corrected(run: ScoredRun) -> Measurement:
     )
 
 
-def _by_rule(run: ScoredRun, corrected: dict[str, Ratio]) -> TextTable:
+def _by_rule(run: ScoredRun, corrected: dict[str, Ratio]) -> Table:
     rows = tuple(
         (rule, percent(official), counts(official), percent(corrected[rule]), counts(corrected[rule]))
         for rule, official in run.report.rules.items()
     )
-    return TextTable("Official and corrected golds", ("rule", "EX", "right", "corrected", "right"), rows)
+    return Table("Official and corrected golds", ("rule", "EX", "right", "corrected", "right"), rows)
 
 
-def _by_question(run: ScoredRun, changed: Sequence[QuestionScore]) -> TextTable:
+def _by_question(run: ScoredRun, changed: Sequence[QuestionScore]) -> Table:
     words = {True: "right", False: "wrong", None: "not counted"}
     rows = tuple(
         (
@@ -121,7 +122,7 @@ def _by_question(run: ScoredRun, changed: Sequence[QuestionScore]) -> TextTable:
         for row in changed[:MOST_ROWS]
     )
     rest = and_more(changed, MOST_ROWS)
-    return TextTable(
+    return Table(
         "Corrected questions",
         ("question", "gold", "official", "corrected"),
         rows,

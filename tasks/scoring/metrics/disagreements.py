@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.core.wording import TextTable, and_more, counted, shorten
+from tasks.core.wording import and_more, counted, shorten
+from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore
 
@@ -38,7 +39,7 @@ def disagreements(run: ScoredRun) -> Measurement:
     found = find_disagreements(run.scored)
     ids = [each.question_id for each in found]
     line = f"The rules disagree on {counted(len(ids), 'question')}: {shorten(ids, MOST_IDS)}"
-    table = TextTable(
+    table = Table(
         "Where the rules disagree",
         ("question", "right under", "wrong under"),
         tuple((each.question_id, ", ".join(each.right), ", ".join(each.wrong)) for each in found[:MOST_ROWS]),

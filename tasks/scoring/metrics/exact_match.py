@@ -4,8 +4,9 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tasks.core.wording import TextTable, counts, percent, shorten
+from tasks.core.wording import counts, percent, shorten
 from tasks.database.schema import Schema
+from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses
@@ -51,7 +52,7 @@ def exact_match(run: ScoredRun) -> Measurement:
             "by_hardness": {name: ratio.as_object() for name, ratio in by_hardness.items()},
         },
         tables=(
-            TextTable(
+            Table(
                 "Exact set match",
                 ("hardness", "share", "matched"),
                 tuple((name, percent(ratio), counts(ratio)) for name, ratio in by_hardness.items()),

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from tasks.core.wording import TextTable, counts, percent
+from tasks.core.wording import counts, percent
+from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.papers.dac_figures import dac_figures
 from tasks.scoring.papers.sea_figures import sea_figures
@@ -54,13 +55,13 @@ def _written(name: str, value: Value) -> str:
     return f"{value:.2f}"
 
 
-def _table(found: Mapping[str, Value]) -> TextTable:
+def _table(found: Mapping[str, Value]) -> Table:
     def cells(value: Value) -> tuple[str, str]:
         if isinstance(value, Ratio):
             return percent(value), counts(value)
         return ("", f"{value:,}") if isinstance(value, int) else (f"{value:.3f}", "")
 
-    return TextTable(
+    return Table(
         "What the systems report of themselves",
         ("figure", "value", "questions"),
         tuple((name, *cells(value)) for name, value in found.items()),

@@ -1,6 +1,7 @@
 """The score without the questions whose gold is known to be wrong."""
 
-from tasks.core.wording import TextTable, counts, percent, shorten
+from tasks.core.wording import counts, percent, shorten
+from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio, is_right
 
@@ -27,7 +28,7 @@ def without_quarantine(run: ScoredRun) -> Measurement | None:
             f"left out: {shorten(left_out, MOST_IDS)}",
         ),
         tables=(
-            TextTable(
+            Table(
                 "Without quarantined gold",
                 ("rule", "EX", "right"),
                 tuple((rule, percent(each), counts(each)) for rule, each in rules.items()),

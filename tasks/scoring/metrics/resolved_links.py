@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from tasks.core.wording import TextTable, counts, percent
+from tasks.core.wording import counts, percent
+from tasks.documents.model import Table
 from tasks.scoring.linking import printed_recall, score_links
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import LinkingScore, Measurement, Ratio, Value
@@ -85,9 +86,9 @@ def links_resolved(run: ScoredRun) -> Measurement:
     )
 
 
-def _table(links: tuple[LinkingScore, ...], recall: RecallOrCorrect | None) -> TextTable:
+def _table(links: tuple[LinkingScore, ...], recall: RecallOrCorrect | None) -> Table:
     by = recall and (recall.stage or "the final answer")
-    return TextTable(
+    return Table(
         "Linking, gold resolved through aliases",
         ("link", "NSR", "strict recall", "precision"),
         tuple(

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.core.wording import UNKNOWN, TextTable
+from tasks.core.wording import UNKNOWN
+from tasks.documents.model import Table
 from tasks.scoring.report import Ratio, Value
 
 
@@ -58,10 +59,10 @@ class PaperTable:
         """The notes, and the reasons by the letter that the cells show."""
         return (*self.notes, *(f"({_letter(n)}) {why}" for n, why in enumerate(self.reasons)))
 
-    def as_text(self) -> TextTable:
+    def as_text(self) -> Table:
         """Return it with texts as cells; an unknown one has the letter of its reason."""
         rows = tuple((name, *(self._text(cell) for cell in cells)) for name, cells in self.rows)
-        return TextTable(self.title, self.columns, rows)
+        return Table(self.title, self.columns, rows)
 
     def as_object(self) -> dict[str, Any]:
         """Return it as plain JSON."""

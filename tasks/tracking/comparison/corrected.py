@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.core.wording import TextTable, counts, percent
+from tasks.core.wording import counts, percent
+from tasks.documents.model import Table
 from tasks.scoring.metrics.corrected import Differing, corrected_ex, differing
 from tasks.scoring.report import QuestionScore, Ratio, is_right_corrected
 from tasks.scoring.significance import PairedTest, compare_runs
@@ -42,7 +43,7 @@ class CorrectedComparison:
                 yield f"Corrected golds differ in {letter}: {found.in_words()}"
 
     @property
-    def table(self) -> TextTable:
+    def table(self) -> Table:
         """Both scores of both runs."""
         rows = tuple(
             (letter, percent(official), counts(official), percent(corrected), counts(corrected))
@@ -51,7 +52,7 @@ class CorrectedComparison:
                 ("B", self.official_b, self.b),
             )
         )
-        return TextTable(
+        return Table(
             "Official and corrected golds", ("", "official EX", "right", "corrected EX", "right"), rows
         )
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.core.wording import DASH, MINUS, TextTable, counted, counts, percent, points, signed
+from tasks.core.wording import DASH, MINUS, counted, counts, percent, points, signed
+from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, SHARE, Better, Metric
 from tasks.scoring.report import Ratio, Value
 from tasks.tracking.warehouse.stored import StoredRun
@@ -101,7 +102,7 @@ def metric_rows(a: StoredRun, b: StoredRun) -> tuple[MetricRow, ...]:
     return tuple(rows)
 
 
-def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> TextTable:
+def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> Table:
     """Return the rows as a table.
 
     Args:
@@ -111,7 +112,7 @@ def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> TextTable:
     shown = [row for row in rows if equal or row.difference != 0]
     left_out = f"; {counted(len(rows) - len(shown), 'value')} equal in both" if len(shown) < len(rows) else ""
     header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
-    return TextTable("Metrics", header, tuple(row.cells for row in shown), f"{CAPTION}{left_out}")
+    return Table("Metrics", header, tuple(row.cells for row in shown), f"{CAPTION}{left_out}")
 
 
 def _counts(value: Value | None) -> bool:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tasks.core.files import atomic_write_text
+from tasks.documents.html import Scale
 from tasks.scoring.significance import CONFIDENCE
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import Board
-from tasks.tracking.pages.template import Scale, fill
+from tasks.tracking.pages.template import around, fill
 
 FILE_NAME = "leaderboard.html"
 """Name of the page below `reports/` in the working folder."""
@@ -38,4 +39,4 @@ def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
 
 def _scale(board: Board) -> Scale:
     """Return one scale for all intervals of a board."""
-    return Scale.around([100 * end for each in board.ranked for end in each.interval or ()], 12, 208)
+    return around([100 * end for each in board.ranked for end in each.interval or ()], 12, 208)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from tasks.core.wording import shorten
+from tasks.documents.html import TEMPLATES
+from tasks.documents.text import visible
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import details
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.tables import costs, scores
-from tasks.tracking.pages.template import TEMPLATES
-from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import Warehouse
 
 if TYPE_CHECKING:

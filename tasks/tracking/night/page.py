@@ -3,13 +3,14 @@
 import datetime
 from collections.abc import Iterable, Sequence
 
+from tasks.documents.html import Scale
 from tasks.scoring.significance import CONFIDENCE, wilson
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail, details
 from tasks.tracking.night.entry import Past
 from tasks.tracking.night.night import WORSE, Judged, Night
 from tasks.tracking.night.tables import efficiencies, measured
-from tasks.tracking.pages.template import Scale, fill
+from tasks.tracking.pages.template import around, fill
 from tasks.tracking.warehouse.runs import Warehouse
 
 BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN = 20, 10, 10
@@ -83,7 +84,7 @@ def _score_scale(entries: Sequence[Judged]) -> Scale:
         ratio for each in entries for ratio in (each.entry.ex, each.entry.before) if ratio and ratio.total
     ]
     ends = [100 * end for ratio in ratios for end in wilson(ratio.correct, ratio.total)]
-    return Scale.around(ends, 12, 208)
+    return around(ends, 12, 208)
 
 
 def _trend_scale(values: Iterable[float], bottom: float, top: float) -> Scale:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any
 
+from tasks.documents.html import Scale
 from tasks.scoring.candidate_bill import UNITS
-from tasks.tracking.pages.template import Scale, render
+from tasks.tracking.pages.template import render
 
 LEFT, RIGHT, TOP, BOTTOM = 56, 620, 24, 300
 _TITLES = {"usd": "USD per question", "tokens": "tokens per question", "calls": "calls per question"}

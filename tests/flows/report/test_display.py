@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Grid
 
 from flows.cli import progress
 from flows.cli.progress import LineProgress, open_progress
 from flows.report.result import EvaluationResult
 from flows.report.summary import print_summary
-from flows.report.tables import BOUNDLESS, open_console, show, show_all, table
 from tasks.core.outcome import Call, Usage
-from tasks.core.wording import TextTable, counts, percent
+from tasks.core.wording import counts, percent
+from tasks.documents.model import Table
+from tasks.documents.terminal import BOUNDLESS, make_grid, open_console, show, show_all
 from tasks.tracking.summary import summary
 from tests.support.command_line import CommandLine, Ran
 from tests.support.terminal import Screen, run_in_terminal
@@ -30,13 +31,13 @@ NAMES = ("augmentation_conditions", "preliminary_sql", "4_self_correction", "str
 COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
 
 
-def wide() -> Table:
-    made = table("Calls", "stage", *(f"column number {n}" for n in range(8)))
+def wide() -> Grid:
+    made = make_grid("Calls", "stage", *(f"column number {n}" for n in range(8)))
     made.add_row("augmentation_conditions", *(f"{n}234,567" for n in range(8)))
     return made
 
 
-def shown(made: Table, width: int) -> list[str]:
+def shown(made: Grid, width: int) -> list[str]:
     stream = io.StringIO()
     show(Console(file=stream, width=width), made)
     return [line.rstrip() for line in stream.getvalue().splitlines()]
@@ -122,7 +123,7 @@ def test_a_table_too_wide_loses_air_then_columns_but_no_name_and_says_so() -> No
 
 def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
     stream, remark = io.StringIO(), "a remark of more words than the table has room for in one line"
-    show_all(open_console(stream), [TextTable("Metrics", ("", "A"), (("EX", "1"),), remark)])
+    show_all(open_console(stream), [Table("Metrics", ("", "A"), (("EX", "1"),), remark)])
     assert stream.getvalue().splitlines()[-1] == remark
 
 

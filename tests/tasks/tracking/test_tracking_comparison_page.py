@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.documents.sql_markup import mark_sql
+from tasks.documents.text import visible
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.page import render
-from tasks.tracking.pages.sql_markup import mark_sql
-from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs, with_benchmark, with_row
 from tests.tasks.tracking.page_parts import EVIL, Page, hostile_runs

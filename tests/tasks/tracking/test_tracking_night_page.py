@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tasks.documents.text import visible
 from tasks.tracking.night.detail import details
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.page import BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN, render
-from tasks.tracking.pages.text import visible
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs

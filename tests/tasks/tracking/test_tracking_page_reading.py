@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.tracking.pages.template import TEMPLATES
+from tasks.documents.html import TEMPLATES
 
 LEAST = 4.5
 TEXTS = ("ink", "quiet", "a", "b", "good", "doubt")

@@ -91,4 +91,4 @@ def test_the_description_states_rule_numerator_and_denominator() -> None:
     assert text.startswith("**EX 64.00 % (128/200)** under rule `bird`")
     assert "wta_1 (62)" in text
     assert "paid unknown" in text
-    assert "| 2_augmented_sql |" in text
+    assert "| 2\\_augmented\\_sql |" in text

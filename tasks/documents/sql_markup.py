@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup, escape
 
-from tasks.tracking.pages.text import visible
+from tasks.documents.text import visible
 
 MAX_TOKENS = 1_500
 """Longer SQL is not compared word by word: that takes time with the square of the length."""

@@ -1,0 +1,171 @@
+"""Documents as self-contained HTML pages: they load nothing, and nothing in them can act but their own script.
+
+The charts are SVG in templates, not matplotlib: on a page a chart follows the light or dark scheme, has a text
+alternative, and there are dozens of small ones in table cells.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, floor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+from tasks.core import wording
+from tasks.documents.charts import Chart, Plot
+from tasks.documents.model import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Inline,
+    Questions,
+    Section,
+    Span,
+    Table,
+    spans,
+)
+from tasks.documents.sql_markup import mark_sql
+from tasks.documents.text import visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+"""Templates, styles and scripts of all pages."""
+
+_STEPS = (0.5, 1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Values from `low` to `high` on pixels from `left` to `right`."""
+
+    low: float
+    high: float
+    left: float
+    right: float
+
+    def at(self, value: float) -> float:
+        """Return the pixel of a value."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.left + share * (self.right - self.left), 2)
+
+    def ticks(self, wanted: int = 8) -> list[float]:
+        """Return round values within, not many more than are wanted."""
+        step = next((step for step in _STEPS if (self.high - self.low) / step <= wanted), _STEPS[-1])
+        return [place * step for place in range(ceil(self.low / step), floor(self.high / step) + 1)]
+
+
+def html(document: Document) -> str:
+    """Return a document as a page."""
+    questions = list(_questions(document.blocks))
+    scripts = ["page.js"] if any(each.filters for each in questions) else []
+    if any(item.packed for each in questions for item in each.items):
+        scripts.append("details.js")
+    return fill("page.html.jinja", ["page.css"], scripts, document=document)
+
+
+def svg(chart: Chart, title: str) -> str:
+    """Return a chart as an SVG file with its title."""
+    return environment().get_template("chart.svg.jinja").render(chart=chart, title=title)
+
+
+def fill(template: str, styles: Sequence[str], scripts: Sequence[str] = (), **values: Any) -> str:
+    """Return a page: a template with style sheets, later ones overriding earlier ones, and scripts, of `TEMPLATES`.
+
+    Questions, SQL, names and messages are hostile text: all of it is escaped, control and direction characters are
+    spelled out, and the page's own policy lets a browser run nothing but the script whose digest it states.
+    """
+    style, acting = (
+        "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+        for names in (styles, scripts)
+    )
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            style=Markup(style),  # noqa: S704 - our own files
+            script=Markup(acting),  # noqa: S704
+            style_digest=_digest(style),
+            script_digest=_digest(acting),
+            **values,
+        )
+    )
+
+
+@cache
+def environment() -> "Environment":
+    """Return the environment of all templates, in which every value is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    made.filters |= {"counted": wording.counted, "inline": _inline}
+    made.globals |= {"Scale": Scale, "mark_sql": mark_sql, "draw": _draw, "cells": _cells}
+    return made
+
+
+def _draw(block: Block | Chart | Plot, *values: object) -> Markup:
+    """Draw a block, a chart or a plot by the macro that has the name of its class."""
+    name = type(block).__name__.lower()
+    for template in ("blocks.html.jinja", "charts.html.jinja"):
+        if macro := getattr(environment().get_template(template).module, name, None):
+            return Markup(macro(block, *values))  # noqa: S704 - our own template
+    raise TypeError(f"There is no macro {name}.")
+
+
+def _cells(table: Table, row: Sequence[Cell]) -> Iterator[tuple[Column, Cell, list[Cell], bool]]:
+    """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
+    columns = table.columns
+    named = next((place for place, column in enumerate(columns) if column.kind == "text"), 0)
+    for place, column in enumerate(columns):
+        if not column.under:
+            after = next((p for p in range(place + 1, len(columns)) if not columns[p].under), len(columns))
+            yield column, row[place], [cell for cell in row[place + 1 : after] if cell], place == named
+
+
+def _inline(text: Inline) -> Markup:
+    """Return a text with its tones as HTML in which nothing of the text acts."""
+    return Markup("").join(map(_span, spans(text)))
+
+
+def _span(span: Span) -> Markup:
+    made = escape(visible(span.text))
+    if span.help:
+        made = Markup('<abbr title="{}">{}</abbr>').format(visible(span.help), made)
+    if span.form:
+        made = Markup('<span class="{} {}">{}</span>').format(span.form, span.tone, made)
+    elif span.tone in ("strong", "code"):
+        made = Markup("<{0}>{1}</{0}>").format(span.tone, made)
+    elif span.tone:
+        made = Markup('<span class="{}">{}</span>').format(span.tone, made)
+    return Markup('<a href="{}">{}</a>').format(visible(span.link), made) if span.link else made
+
+
+def _questions(blocks: Iterable[Block]) -> Iterator[Questions]:
+    for block in blocks:
+        if isinstance(block, Questions):
+            yield block
+        elif isinstance(block, Section):
+            yield from _questions(block.blocks)
+
+
+def _finalize(value: object) -> object:
+    """Spell out what could act in every text that the template writes; markup of our own is left as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,321 @@
+"""The blocks of a document: sentences, tables, charts, questions. Renderers decide how they look."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tasks.documents.charts import Chart, Plot
+
+Tone = Literal["", "strong", "quiet", "code", "good", "better", "bad", "doubt"]
+"""How a text is meant: `better` is a win, `good` is in order, `bad` is a loss or an error, `doubt` is a warning."""
+Level = Literal["", "lead", "note", "warning", "error", "score", "message"]
+"""Kind of a sentence: `lead` opens a page, `note` is secondary, `message` is a program's text with its line breaks."""
+Medium = Literal["terminal", "markdown", "page"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of text with a tone.
+
+    Attributes:
+        text: the text; it may be hostile, renderers escape it.
+        tone: how it is meant.
+        form: "badge" for a label with a background, "letter" for a run's name in a circle.
+        link: address that a page links it to; "" for none.
+        help: explanation that a page shows on demand.
+    """
+
+    text: str
+    tone: Tone = ""
+    form: Literal["", "badge", "letter"] = ""
+    link: str = ""
+    help: str = ""
+
+
+Inline = str | Span | tuple[str | Span, ...]
+"""A text in one line, or the pieces of one."""
+
+
+def spans(text: Inline) -> Iterator[Span]:
+    """Yield the pieces of a text."""
+    for part in text if isinstance(text, tuple) else (text,):
+        yield Span(part) if isinstance(part, str) else part
+
+
+def plain(text: Inline) -> str:
+    """Return a text without its tones."""
+    return "".join(part.text for part in spans(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: its header.
+        kind: "text", "number" (aligned right), or "plot" (drawn on pages only).
+        under: whether a page shows its cells in small type below those of the column before it.
+        help: explanation of the header.
+        axis: lowest and highest value of a column of plots, in percent; None where plots have no common axis.
+    """
+
+    name: str
+    kind: Literal["text", "number", "plot"] = "number"
+    under: bool = False
+    help: str = ""
+    axis: tuple[float, float] | None = None
+
+
+Cell = Inline | Plot
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: what it shows; "" for none.
+        headers: columns; of plain names, the first is a column of texts, the others of numbers.
+        rows: cells; None draws a line between two sections.
+        caption: a remark below it.
+        keep: number of first columns that a terminal of any width shows.
+        wide: whether a page breaks its rows into cards on a narrow screen.
+    """
+
+    title: str
+    headers: tuple[str | Column, ...]
+    rows: tuple[tuple[Cell, ...] | None, ...]
+    caption: str = ""
+    keep: int = 2
+    wide: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns with their kinds."""
+        return tuple(
+            each if isinstance(each, Column) else Column(each, "number" if place else "text")
+            for place, each in enumerate(self.headers)
+        )
+
+    @property
+    def sections(self) -> tuple[tuple[tuple[Cell, ...], ...], ...]:
+        """The rows between the lines."""
+        found: list[list[tuple[Cell, ...]]] = [[]]
+        for row in self.rows:
+            if row is None:
+                found.append([])
+            else:
+                found[-1].append(row)
+        return tuple(map(tuple, found))
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A paragraph."""
+
+    text: Inline
+    level: Level = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """A list; with a title, of what a reader must know before trusting the numbers."""
+
+    items: tuple[Inline, ...]
+    title: str = ""
+    level: Level = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and values."""
+
+    items: tuple[tuple[str, Inline], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """SQL, a command or another text that keeps its line breaks.
+
+    Attributes:
+        text: the text.
+        language: "sql", or "" for a command.
+        other: another SQL; a page marks what it does not have; None to mark nothing.
+    """
+
+    text: str
+    language: Literal["", "sql"] = ""
+    other: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """What the kinds of a chart mean, on pages only; a kind of "" is a remark."""
+
+    items: tuple[tuple[str, Inline], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart, on pages only: its values are in a table or a sentence, too."""
+
+    caption: str
+    chart: Chart
+    wide: bool = False
+    legend: Legend | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A short answer to a question that a reader has."""
+
+    title: Inline
+    blocks: tuple["Block", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Cards beside each other, on pages only: what they say is in other blocks, too.
+
+    `large`: they are about the two runs of a comparison.
+    """
+
+    cards: tuple[Card, ...]
+    large: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks under a heading.
+
+    Attributes:
+        title: the heading.
+        blocks: what is under it.
+        id: anchor of links to it; "" for none.
+        fold: whether a page shows it only on demand: "closed" or "open" at first; "" for always.
+    """
+
+    title: Inline
+    blocks: tuple["Block", ...]
+    id: str = ""
+    fold: Literal["", "open", "closed"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Blocks that a page sets in columns."""
+
+    blocks: tuple["Block", ...]
+
+    @property
+    def figures(self) -> bool:
+        """Whether all of them are figures."""
+        return all(isinstance(block, Figure) for block in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Blocks for some media."""
+
+    media: tuple[Medium, ...]
+    blocks: tuple["Block", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One of the SQLs of a question.
+
+    Attributes:
+        title: whose it is, and whether it is right.
+        sql: the SQL; None where there is none.
+        other: another SQL; a page marks what it does not have.
+        stages: whether the SQL of each stage is right, by the stage's name.
+        blocks: more about it, on pages only.
+        fold: whether a page shows it only on demand.
+    """
+
+    title: Inline
+    sql: str | None
+    other: str | None = None
+    stages: Mapping[str, bool] = field(default_factory=dict)
+    blocks: tuple["Block", ...] = ()
+    fold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionItem:
+    """A question of a benchmark with the answers to it.
+
+    Attributes:
+        id: of the question.
+        badge: what happened to it.
+        about: its database, difficulty, and the like.
+        text: the question.
+        evidence: the benchmark's hint; "" for none.
+        answers: the SQLs.
+        keys: values by which a page filters: texts by the name of the filter, several separated by line breaks.
+        packed: further facts, compressed, that a page unfolds on demand; "" for none.
+    """
+
+    id: str
+    badge: Span | None
+    about: str
+    text: str
+    evidence: str
+    answers: tuple[Answer, ...]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    packed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """A list of questions.
+
+    Attributes:
+        items: the questions.
+        filters: labels of the filters of a page by their names; {} for a list without a search.
+        first: number of questions that a terminal and Markdown show; None for all.
+        rest: how to see the others.
+        note: a remark above the list, on pages only.
+    """
+
+    items: tuple[QuestionItem, ...]
+    filters: Mapping[str, str] = field(default_factory=dict)
+    first: int | None = None
+    rest: str = ""
+    note: str = ""
+
+    def options(self, name: str) -> list[str]:
+        """Return the values of a filter."""
+        found = {value for item in self.items for value in item.keys.get(name, "").split("\n")}
+        return sorted(found - {""})
+
+
+Block = (
+    Sentence | Bullets | Facts | Table | Code | Figure | Legend | Cards | Section | Columns | Only | Questions
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A report.
+
+    Attributes:
+        title: the heading; "" for none.
+        blocks: what it says.
+        kicker: a line above the heading: what the report is about.
+        lead: the most important sentence.
+        tone: how the heading is meant.
+        footer: how to read it, on pages only.
+        name: title of a browser's tab; "" for the heading.
+        packed: texts that several questions share, compressed, on pages only.
+    """
+
+    title: str
+    blocks: tuple[Block, ...]
+    kicker: Inline = ""
+    lead: Inline = ""
+    tone: Tone = ""
+    footer: tuple[Block, ...] = ()
+    name: str = ""
+    packed: str = ""

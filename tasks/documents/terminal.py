@@ -1,0 +1,231 @@
+"""Documents on a terminal: in colours where there are any, whole lines in a file or a pipe."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table as Grid
+
+from tasks.documents.model import (
+    Block,
+    Bullets,
+    Cards,
+    Cell,
+    Code,
+    Columns,
+    Document,
+    Facts,
+    Figure,
+    Inline,
+    Legend,
+    Level,
+    Only,
+    QuestionItem,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+    Tone,
+    spans,
+)
+from tasks.documents.text import visible
+
+BOUNDLESS = 100_000
+"""Width of output that is not a terminal: nothing in a file or a pipe is wrapped, cut or left out for its width."""
+_STYLES: dict[Tone, str] = {
+    "strong": "bold", "quiet": "dim", "good": "green", "better": "green", "bad": "red", "doubt": "yellow"
+}  # fmt: skip
+_LEVELS: dict[Level, tuple[str, Tone]] = {
+    "warning": ("[yellow]![/] ", ""), "error": ("[red]✗[/] ", ""), "note": ("", "quiet"), "score": ("", "strong")
+}  # fmt: skip
+
+
+class _Console(Console):
+    """Console that leaves it to the command what happens when the reader of the output has closed it."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise it again, where Rich would end the process with exit code 1."""
+        raise BrokenPipeError
+
+
+def open_console(stream: TextIO) -> Console:
+    """Return a console with colours on a terminal only, and without emoji codes (`:name:`) and line breaks.
+
+    It is as wide as the terminal; where the output is not one, `BOUNDLESS`.
+    """
+    wide = None if stream.isatty() else BOUNDLESS
+    return _Console(file=stream, highlight=False, emoji=False, soft_wrap=True, width=wide)
+
+
+def literal(text: str) -> str:
+    """Return text that is printed as it is: nothing in it is markup, and control characters are spelled out."""
+    return escape(visible(text))
+
+
+def markup(text: Inline, tone: Tone = "") -> str:
+    """Return a text with its tones as Rich's markup."""
+    return "".join(_styled(literal(part.text), part.tone or tone) for part in spans(text))
+
+
+def print_document(document: Document, stream: TextIO) -> None:
+    """Print a document."""
+    console = open_console(stream)
+    if document.kicker:
+        console.print(f"\n{markup(document.kicker)}")
+    if document.title:
+        lead = f": {markup(document.lead)}" if document.lead else ""
+        console.print(f"{_styled(f'[bold]{literal(document.title)}[/]', document.tone)}{lead}")
+    print_blocks(console, document.blocks)
+
+
+def print_blocks(console: Console, blocks: Iterable[Block]) -> None:
+    """Print blocks, one below the other; figures and cards are on pages only."""
+    for block in blocks:
+        _print(console, block)
+
+
+def _print(console: Console, block: Block) -> None:
+    match block:
+        case Sentence():
+            mark, tone = _LEVELS.get(block.level, ("", ""))
+            console.print(f"{mark}{markup(block.text, tone)}")
+        case Bullets():
+            if block.title and block.level != "warning":
+                console.print(f"\n[bold]{literal(block.title)}[/]")
+            for item in block.items:
+                _print(
+                    console,
+                    Sentence(item, block.level) if block.level else Sentence((*spans("  "), *spans(item))),
+                )
+        case Facts():
+            for name, value in block.items:
+                console.print(f"[dim]{literal(name)}[/] {markup(value)}")
+        case Code():
+            print_sql(console, block.text) if block.language else console.print(f"  {literal(block.text)}")
+        case Table():
+            show(console, _grid(block), block.keep)
+        case Section():
+            console.print(f"\n{markup(block.title, 'strong')}")
+            print_blocks(console, block.blocks)
+        case Columns():
+            print_blocks(console, block.blocks)
+        case Only():
+            print_blocks(console, block.blocks if "terminal" in block.media else ())
+        case Questions():
+            for question in block.items[: block.first]:
+                _print_question(console, question)
+            if block.first is not None and len(block.items) > block.first:
+                shown = f"the first {block.first:,} of {len(block.items):,}"
+                console.print(f"\n[dim]{shown}{literal(block.rest)}[/]")
+        case Figure() | Legend() | Cards():
+            pass
+
+
+def _print_question(console: Console, item: QuestionItem) -> None:
+    badge = f"{markup(item.badge)} " if item.badge else ""
+    console.print(f"\n{badge}[bold]{literal(item.id)}[/]  [dim]{literal(item.about)}[/]")
+    console.print(f"  {literal(item.text)}")
+    if item.evidence:
+        console.print(f"  [dim]evidence: {literal(item.evidence)}[/]")
+    for answer in item.answers:
+        console.print(f"  {markup(answer.title)}")
+        print_sql(console, answer.sql)
+
+
+def _styled(text: str, tone: Tone) -> str:
+    style = _STYLES.get(tone, "")
+    return f"[{style}]{text}[/]" if style and text else text
+
+
+def _grid(table: Table) -> Grid:
+    places = [place for place, column in enumerate(table.columns) if column.kind != "plot"]
+    columns = [table.columns[place] for place in places]
+    texts = [literal(column.name) for column in columns if column.kind == "text"]
+    grid = make_grid(literal(table.title), *(literal(column.name) for column in columns), texts=texts)
+    for section in table.sections:
+        for row in section:
+            grid.add_row(*(_cell(row[place]) for place in places))
+        grid.add_section()
+    grid.caption = literal(table.caption) or None
+    return grid
+
+
+def _cell(cell: Cell) -> str:
+    return markup(cell) if isinstance(cell, str | tuple | Span) else ""
+
+
+def make_grid(title: str, *columns: str, texts: Collection[str] = ()) -> Grid:
+    """Return an empty table: the first column and those in `texts` hold texts, the others numbers."""
+    grid = Grid(
+        title=f"\n{title}" if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        caption_justify="left",
+    )
+    for place, name in enumerate(columns):
+        if place == 0 or name in texts:
+            grid.add_column(name, overflow="fold")
+        else:
+            grid.add_column(name, justify="right", no_wrap=True)
+    return grid
+
+
+def fits(console: Console, grid: Grid) -> bool:
+    """Return whether a table can be printed without wrapping or truncating a cell."""
+    room = console.options.update(width=BOUNDLESS)
+    return console.measure(grid, options=room).maximum <= console.width
+
+
+def show(console: Console, grid: Grid, keep: int = 2) -> None:
+    """Print a table; if it does not fit, with less padding, then without its last columns, which the caption names.
+
+    Rich truncates names in a table that is too wide. The caption is printed below, as wide as the page.
+
+    Args:
+        console: where it is printed.
+        grid: the table.
+        keep: number of first columns that are printed in any case.
+    """
+    if not fits(console, grid):
+        grid.padding = (0, 0)
+    if not fits(console, grid):
+        for column in grid.columns:
+            column.header = str(column.header).replace(" ", "\n")
+    left_out: list[str] = []
+    while not fits(console, grid) and len(grid.columns) > keep:
+        left_out.insert(0, str(grid.columns.pop().header).replace("\n", " "))
+    if left_out:
+        before = f"{grid.caption}; " if grid.caption else ""
+        grid.caption = f"{before}a wider terminal also shows {', '.join(left_out)}"
+    caption, grid.caption = grid.caption, None  # Rich wraps it to the width of the table
+    console.print(grid, soft_wrap=False)
+    if caption:
+        console.print(caption, style="table.caption", soft_wrap=False)
+
+
+def print_sql(console: Console, sql: str | None) -> None:
+    """Print a SQL, indented; on a terminal in colours."""
+    if sql is None:
+        console.print("    [dim]none[/]")
+        return
+    text = visible(sql.strip())
+    if console.is_terminal:
+        from rich.syntax import Syntax  # imports Pygments
+
+        coloured = Syntax(text, "sql", background_color="default", word_wrap=True)
+        console.print(Padding(coloured, (0, 0, 0, 4)), soft_wrap=False)
+        return
+    for line in text.splitlines():
+        console.print(f"    {line}", markup=False)
+
+
+def show_all(console: Console, tables: Sequence[Table]) -> None:
+    """Print tables, one below the other."""
+    print_blocks(console, tables)

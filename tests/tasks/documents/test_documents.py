@@ -1,0 +1,152 @@
+"""One document on a terminal, in Markdown and on a page: the same facts, and no text in it acts."""
+
+import io
+import re
+
+import pytest
+
+from tasks.documents.charts import (
+    Intervals,
+    Line,
+    LinePoint,
+    Lines,
+    Parts,
+    Point,
+    Points,
+    Sparkline,
+    TwoSided,
+)
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
+from tasks.documents.model import (
+    Answer,
+    Block,
+    Bullets,
+    Card,
+    Cards,
+    Code,
+    Column,
+    Columns,
+    Document,
+    Facts,
+    Figure,
+    Legend,
+    Only,
+    QuestionItem,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+)
+from tasks.documents.terminal import print_document
+from tests.tasks.tracking.page_parts import EVIL, Page
+
+POINT = Point(50, 40, 60, "a", "A")
+LINE = Line(
+    (LinePoint(0, 50, 40, 60, "past"), LinePoint(1, 55, 45, 65, "now", "tip", "1", emphasised=True)), "trend"
+)
+
+
+def blocks(text: str) -> tuple[Block, ...]:
+    """One block of each kind, with a text in every place for one."""
+    columns = (
+        Column("rank"),
+        Column(text, "text", help=text),
+        Column("under", "text", under=True),
+        Column("EX"),
+        Column("plot", "plot", axis=(0, 100)),
+        Column("two", "plot"),
+    )
+    cells = (Points((POINT, POINT), text), TwoSided(2, 3, 5, text))
+    asked = QuestionItem(
+        text,
+        Span(text, "bad", "badge"),
+        text,
+        text,
+        text,
+        (
+            Answer((Span("A", "bad", "letter"), text), text, "SELECT 1", {text: True, "last": False}),
+            Answer(text, None, fold=True, blocks=(Sentence(text),)),
+        ),
+        {"database": text},
+    )
+    return (
+        Sentence((text, Span(text, "code"), Span(text, "strong")), "warning"),
+        Sentence(text, "message"),
+        Bullets((text,), text, "warning"),
+        Facts(((text, text),)),
+        Code(text),
+        Code(text, "sql", "SELECT 1"),
+        Table(text, columns, (("1", text, text, "50 %", *cells), None, ("", "all", "", "", "", "")), text, wide=True),
+        Table("Small", ("", Column("A", "plot")), (("x", Sparkline((1, 2, 3), "now", text)),)),
+        Columns((
+            Figure(text, Intervals((POINT,), (text,), text, -1, 1, "{:+g}", 0.5, (text, text))),
+            Figure(text, Parts(((text, 1, "a-fill"), ("", 0, "")), text), True, Legend((("a", text), ("", text)))),
+            Figure(text, Lines((LINE,), text, (0, 1), (40, 70), ((0, text),), level=LINE.points[0])),
+        )),
+        Cards((Card(text, (Sentence(text),)),)),
+        Section((text, Span(text, "doubt", "badge")), (Sentence(text), Columns((Facts(()),))), id="part"),
+        Only(("terminal",), (Sentence("not on a page"),)),
+        Section(text, (Only(("page",), (Sentence("on a page"),)),), fold="open"),
+        Questions((asked, asked), {"database": "Database"}, 1, text, text),
+    )  # fmt: skip
+
+
+def a_document(text: str) -> Document:
+    return Document(text, blocks(text), text, text, "bad", (Sentence(text),), text)
+
+
+def on_a_terminal(document: Document) -> str:
+    stream = io.StringIO()
+    print_document(document, stream)
+    return stream.getvalue()
+
+
+def test_every_block_has_a_form_in_every_medium() -> None:
+    document = a_document("some text")
+    page = Page(html(document))
+    for told in (on_a_terminal(document), markdown(document), page.text):
+        assert "some text" in told and "50 %" in told and "all" in told
+    assert "not on a page" in on_a_terminal(document) and "not on a page" not in page.text
+    assert "on a page" in page.text and "on a page" not in markdown(document)
+    assert page.tags.count("svg") >= 6 and page.tags.count("table") == 2
+    assert len(page.flips) == 2 and page.flips[0]["data-database"] == "some text"
+    assert "the first 1 of 2" in on_a_terminal(document)
+
+
+def test_hostile_text_stays_text() -> None:
+    evil = EVIL + "\x1b[31m\u202e"
+    page, plain_page = Page(html(a_document(evil))), Page(html(a_document("plain")))
+    assert set(page.tags) <= {*plain_page.tags, "mark"}
+    assert {name for name, _ in page.attributes} == {name for name, _ in plain_page.attributes}
+    assert page.tags.count("script") == plain_page.tags.count("script") == 1
+    for told in (on_a_terminal(a_document(evil)), markdown(a_document(evil)), html(a_document(evil))):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", told)
+    outside_code = re.sub(r"(`+)(?:.|\n)*?\1", "", markdown(a_document(evil)))
+    assert "<script" not in outside_code.replace("\\<", "")
+
+
+@pytest.mark.parametrize(("text", "written"), [
+    ("a_b | c", r"a\_b \| c"),
+    (("x ", Span("strong", "strong"), " y"), "x **strong** y"),
+    (Span("a`b", "code"), "``a`b``"),
+    (Span("", "strong"), ""),
+])  # fmt: skip
+def test_a_text_in_markdown(text: str | Span | tuple[str | Span, ...], written: str) -> None:
+    assert markdown(Document("", (Sentence(text),))) == f"{written}\n"
+
+
+def test_a_column_under_another_is_its_own_on_a_terminal_and_small_on_a_page() -> None:
+    table = Table("", ("", Column("EX"), Column("right", under=True)), (("bird", "50.00 %", "1 of 2"),))
+    document = Document("", (table,))
+    assert on_a_terminal(document).split("\n")[0].split() == ["EX", "right"]
+    assert "50.00 %<small>1 of 2</small>" in html(document)
+    assert "| bird | 50.00 % | 1 of 2 |" in markdown(document)
+
+
+def test_a_page_without_a_search_has_no_script() -> None:
+    page = Page(html(Document("Title", (Sentence("text"),))))
+    assert "script" not in page.tags
+    policy = next(value for name, value in page.attributes if name == "content" and "default-src" in value)
+    assert "script-src" not in policy
