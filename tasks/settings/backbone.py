@@ -70,7 +70,7 @@ class BackboneSettings(Settings):
     name: str
     """Name on the command line and in MLflow."""
     kind: str = "openai"
-    """"openai": anything that speaks its chat protocol; "offline": the rule-based floor; "replay": a recording;
+    """"openai": anything that speaks its chat protocol; "offline": the rule-based baseline; "replay": a recording;
     or `path/to/file.py:name` of one of your own."""
     description: str = ""
     """One line for `crosscheck list`."""
