@@ -42,7 +42,8 @@ class Run:
         """Return the record of a flow's result."""
         report = result.report
         notes = (*result.notes, *([f"Stopped asking: {result.fatal}"] if result.fatal else []))
-        return cls(result.summary["run_id"], report.ex, report.rule, report.retryable, notes, result.summary)
+        ex = Ratio(report.score.correct, report.score.total)
+        return cls(result.summary["run_id"], ex, report.rule, report.retryable, notes, result.summary)
 
     @classmethod
     def stored(cls, stored: "StoredRun", *notes: str) -> "Run":

@@ -116,7 +116,7 @@ def completed(result: EvaluationResult) -> State[Any]:
         get_run_logger().info(note)
     if result.fatal:
         raise BackboneError(result.fatal, transient=True, fatal=True)
-    ex = result.report.ex
+    ex = result.report.score
     score = f"EX {percent_and_counts(ex)}" if ex.total else "nothing to score"
     unanswered = sum(result.report.failures.values())
     if not unanswered:

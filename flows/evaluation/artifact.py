@@ -28,7 +28,7 @@ async def show_in_prefect(run: EvaluationRun, result: EvaluationResult) -> None:
     left = f", {report.retryable:,} without an answer" if report.retryable else ""
     try:
         await acreate_markdown_artifact(
-            text, key=KEY, description=f"EX {percent_and_counts(report.ex)}{left}, run {run.run_id}"
+            text, key=KEY, description=f"EX {percent_and_counts(report.score)}{left}, run {run.run_id}"
         )
     except Exception as error:
         log.warning("Prefect does not show the result of run %s: %s", run.run_id, error)

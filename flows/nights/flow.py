@@ -29,6 +29,7 @@ from flows.storage.folder import clean, open_folder
 from tasks.core.errors import CrosscheckError
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import percent_and_counts
+from tasks.scoring.report import Ratio
 from tasks.settings.home import Home
 from tasks.settings.night import Gate, Keep
 from tasks.tracking.evaluation import NIGHT
@@ -186,7 +187,7 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_a
         problem=evaluated.fatal,
         continue_with=f"crosscheck rerun {summary['run_id']}" if report.retryable else "",
         run_id=summary["run_id"],
-        ex=report.ex,
+        ex=Ratio(report.score.correct, report.score.total),
         unanswered=report.retryable,
         failures=report.failures,
         calls=report.cost.calls,

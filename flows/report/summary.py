@@ -30,7 +30,7 @@ def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool 
         f"\n[bold]{literal(summary['benchmark'])}[/] · {literal(summary['backbone'])} · {literal(summary['pipeline'])}",
         f"run {literal(summary['run_id'])}",
         *(f"[dim]{literal(line)}[/]" for line in _labels(summary)),
-        f"execution accuracy [bold]{percent(report.ex)}[/] ({_behind(report)})",
+        f"execution accuracy [bold]{percent(report.score)}[/] ({_behind(report)})",
         sep="\n",
     )
     for sentence in summary["translations"]:
@@ -96,7 +96,7 @@ def _home() -> str:
 
 def _behind(report: Report) -> str:
     """Return the numbers behind the headline: numerator and denominator, rule and Wilson's interval."""
-    ex = report.ex
+    ex = report.score
     range_ = f", 95 % interval {interval(*wilson(ex.correct, ex.total))}" if ex.total else ""
     return f"{counts(ex)}, rule {report.rule}{range_}"
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tasks.core.wording import counts, money, number, percent, seconds, signed
+from tasks.core.wording import Share, counts, money, number, percent, seconds, signed
 from tasks.documents.model import Table
 from tasks.documents.terminal import literal
 from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
-from tasks.scoring.report import Ratio, StageScore
+from tasks.scoring.report import StageScore
 
 
 def degradation_lines(found: Degradation) -> Iterator[str]:
@@ -21,8 +21,8 @@ def stage_table(title: str, stages: Iterable[StageScore]) -> Table:
     rows = (
         (
             stage.name,
-            percent(stage.ex),
-            counts(stage.ex),
+            percent(stage),
+            counts(stage),
             number(stage.fixed, missing=""),
             number(stage.broken, missing=""),
             "" if stage.fixed is None or stage.broken is None else signed(stage.fixed - stage.broken),
@@ -32,7 +32,7 @@ def stage_table(title: str, stages: Iterable[StageScore]) -> Table:
     return Table(title, ("stage", "EX", "right", "fixed", "broken", "net"), tuple(rows))
 
 
-def share_table(title: str, shares: Mapping[str, Ratio]) -> Table:
+def share_table(title: str, shares: Mapping[str, Share]) -> Table:
     """Describe accuracies by their names."""
     rows = ((name, percent(ratio), counts(ratio)) for name, ratio in shares.items())
     return Table(title, ("", "EX", "right"), tuple(rows))

@@ -46,7 +46,7 @@ async def reproduce(sources: Sources) -> Reproduction:
                 Figure(
                     f"{STAGES[stage.name].upper()} right, of {total:,}",
                     RIGHT[STAGES[stage.name]],
-                    stage.ex.correct,
+                    stage.correct,
                 )
                 for stage in every.stages
             ),

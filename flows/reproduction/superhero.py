@@ -50,7 +50,7 @@ async def reproduce(sources: Sources) -> Reproduction:
         sources.progress.step("Scoring the baseline")
         baseline = {question.id: Outcome(question.id, predictions.get(question.id)) for question in questions}
         base = await score(selected, baseline, workers)
-    right = {stage.name: stage.ex.correct for stage in report.stages}
+    right = {stage.name: stage.correct for stage in report.stages}
     published = {
         name: sum(release.verdicts(f"correct/{vector}")[int(question.id)] for question in questions)
         for name, (vector, _) in STAGES.items()

@@ -235,7 +235,12 @@ class Scorer:
         """
         schemas = {name: database.schema for name, database in self._scorable.databases.items()}
         known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
-        report = build_report(self.scores, rule=self._headline, schemas=known)
+        report = build_report(
+            self.scores,
+            rule=self._headline,
+            schemas=known,
+            benchmark=self._settings.model_dump(mode="json"),
+        )
         if link_all:
             report = replace(report, linking=score_links(report.rows, known))
         run = ScoredRun(

@@ -28,11 +28,11 @@ def print_run(view: RunView, stream: TextIO) -> None:
     state = "" if view.stored.status == "complete" else f", [yellow]{literal(view.stored.status)}[/]"
     console.print(f"run {run.run_id}, started {run.started:%Y-%m-%d %H:%M} UTC{state}")
     console.print(
-        f"execution accuracy [bold]{percent(report.ex)}[/] ({counts(report.ex)}, rule {report.rule})"
+        f"execution accuracy [bold]{percent(report.score)}[/] ({counts(report.score)}, rule {report.rule})"
     )
     for sentence in run.translations:
         console.print(f"[bold]{literal(sentence)}[/]")
-    if report.ex.total:
+    if report.score.total:
         console.print(f"{CONFIDENCE} {interval(*view.interval)} (Wilson)")
     for line in degradation_lines(report.degradation):
         console.print(line, soft_wrap=False)

@@ -45,7 +45,7 @@ class RunView:
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the headline score, as shares."""
-        return wilson(self.report.ex.correct, self.report.ex.total)
+        return wilson(self.report.score.correct, self.report.score.total)
 
     @property
     def corrected(self) -> Ratio | None:
@@ -103,7 +103,12 @@ def view_run(stored: StoredRun, folders: Folders) -> RunView:
         problem = str(error)
     rule = stored.run.rule
     # Only Spider's difficulties are computed from schemas; the linking scores, which take seconds, are not shown.
-    report = build_report(stored.rows, rule=rule, schemas=schemas if rule == "spider" else {})
+    report = build_report(
+        stored.rows,
+        rule=rule,
+        schemas=schemas if rule == "spider" else {},
+        benchmark=stored.run.settings.get("benchmark") or {},
+    )
     if stored.run.made_elsewhere:
         report = replace(report, cost=Cost())
     return RunView(stored, report, schemas, problem, _changes(stored))
@@ -130,16 +135,16 @@ def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) 
         "scored": report.scored,
         "answered": report.answered,
         "ex": {"rule": report.rule}
-        | report.ex.as_object()
+        | asdict(Ratio(report.score.correct, report.score.total))
         | {"low": low, "high": high, "confidence": CONFIDENCE},
         "ex_corrected": _corrected(view),
-        "rules": {name: ratio.as_object() for name, ratio in report.rules.items()},
+        "rules": {name: asdict(ratio) for name, ratio in report.rules.items()},
         "stages": [
-            {"name": each.name, "fixed": each.fixed, "broken": each.broken} | each.ex.as_object()
+            {"name": each.name, "fixed": each.fixed, "broken": each.broken} | asdict(each)
             for each in report.stages
         ],
-        "by_difficulty": {name: ratio.as_object() for name, ratio in report.by_difficulty.items()},
-        "by_database": {name: ratio.as_object() for name, ratio in report.by_database.items()},
+        "by_difficulty": {name: asdict(ratio) for name, ratio in report.by_difficulty.items()},
+        "by_database": {name: asdict(ratio) for name, ratio in report.by_database.items()},
         "causes": view.causes or (None if view.problem else {}),
         **report.cost.as_object(),
         "degradation": report.degradation.as_object(),

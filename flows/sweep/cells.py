@@ -226,4 +226,4 @@ def _right(report: Report) -> dict[str, bool]:
 
 
 def _interval(report: Report) -> list[float]:
-    return list(wilson(report.ex.correct, report.ex.total))
+    return list(wilson(report.score.correct, report.score.total))

@@ -58,9 +58,9 @@ def print_sweep(sweep: Sweep, stream: TextIO) -> None:
         rank = "not in full" if done.problem else sweep.ranks.get(done.cell.name, "")
         shown.add_row(
             literal(done.cell.name),
-            percent(report.ex),
-            counts(report.ex),
-            interval(*wilson(report.ex.correct, report.ex.total)),
+            percent(report.score),
+            counts(report.score),
+            interval(*wilson(report.score.correct, report.score.total)),
             rank,
             money(0.0 if done.cell.free else report.cost.from_scratch_usd),
             money(0.0 if done.cell.free or not report.cost.calls else report.cost.cost_usd),

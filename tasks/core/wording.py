@@ -15,7 +15,7 @@ _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class Share(Protocol):
-    """A share with its numerator and denominator, such as `tasks.scoring.report.Ratio`."""
+    """A share with its numerator and denominator, such as `tasks.scoring.score.Score`."""
 
     @property
     def correct(self) -> float:
@@ -27,15 +27,10 @@ class Share(Protocol):
         """The denominator."""
         ...
 
-    @property
-    def value(self) -> float | None:
-        """The share in 0..1; None of nothing."""
-        ...
-
 
 def percent(share: Share | None) -> str:
     """Write a share in percent with two decimals; a dash where there is none."""
-    return DASH if share is None or share.value is None else f"{100 * share.value:.2f} %"
+    return f"{100 * share.correct / share.total:.2f} %" if share and share.total else DASH
 
 
 def counts(share: Share | None) -> str:
@@ -45,9 +40,7 @@ def counts(share: Share | None) -> str:
 
 def percent_and_counts(share: Share) -> str:
     """Write a share as `80.62 % (104/129)`; "none to score" of nothing."""
-    if share.value is None:
-        return "none to score"
-    return f"{100 * share.value:.2f} % ({share.correct:g}/{share.total:g})"
+    return f"{percent(share)} ({share.correct:g}/{share.total:g})" if share.total else "none to score"
 
 
 def interval(low: float, high: float) -> str:

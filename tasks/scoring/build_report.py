@@ -1,18 +1,24 @@
-"""From the scores of single questions to the report of an evaluation."""
+"""From the scores of single questions to the report of an evaluation, and to groups by difficulty."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from tasks.core.outcome import StageRecord
 from tasks.database.schema import Schema
 from tasks.scoring.candidates import bill_line, is_candidate
 from tasks.scoring.cost import total_cost
 from tasks.scoring.degradation import find_degradation
-from tasks.scoring.grades import by_grade
 from tasks.scoring.linking import score_links
-from tasks.scoring.report import NO_GOLD, QuestionScore, Ratio, Report, StageScore, is_right
+from tasks.scoring.report import NO_GOLD, UNGRADED, QuestionScore, Report, StageScore, is_right
+from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.variants import scores as scores_of
+from tasks.sql.hardness import hardness
 
 NO_ANSWER = "no_answer"
+NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
+DIFFICULTIES = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra", "extra hard")
 
 
 def build_report(
@@ -20,6 +26,7 @@ def build_report(
     *,
     rule: str,
     schemas: Mapping[str, Schema],
+    benchmark: Mapping[str, Any] = NO_SETTINGS,
 ) -> Report:
     """Summarise an evaluation.
 
@@ -27,9 +34,9 @@ def build_report(
     as far as a stage, is wrong there. `failures` counts the scored questions without SQL: one whose pipeline reports no
     failure is counted as "no_answer". Questions without a grade are graded by Spider's hardness of
     their gold if the headline rule is "spider". There is one score per selected question, in benchmark order.
+    `benchmark` has its settings, as plain JSON: they say which score variants apply.
     """
     scored = [score for score in scores if score.executable]
-    rules = dict.fromkeys([rule, *(name for score in scored for name in score.final.correct)])
     unanswered = [score for score in scored if score.outcome.sql is None]
     failures = [score.outcome.failure for score in unanswered]
     stage_records = [record for score in scores for record in score.outcome.stages]
@@ -41,7 +48,7 @@ def build_report(
         questions=len(scores),
         scored=len(scored),
         answered=sum(score.outcome.sql is not None for score in scores),
-        rules={name: _share(scored, name) for name in rules},
+        scores=_scores(scored, rule, benchmark),
         by_difficulty={
             grade: _share(group, rule) for grade, group in by_grade(scored, rule, schemas).items()
         },
@@ -70,11 +77,16 @@ def _no_gold(score: QuestionScore) -> bool:
     return not score.executable and score.final.gold_status == NO_GOLD
 
 
-def _share(scored: Sequence[QuestionScore], rule: str) -> Ratio:
-    return Ratio(sum(is_right(score.final, rule) for score in scored), len(scored))
+def _scores(scored: Sequence[QuestionScore], rule: str, benchmark: Mapping[str, Any]) -> dict[str, Score]:
+    rules = dict.fromkeys([rule, *(name for score in scored for name in score.final.correct)])
+    return scores_of(scored, tuple(rules), benchmark)
 
 
-def _by_database(scored: Sequence[QuestionScore], rule: str) -> dict[str, Ratio]:
+def _share(scored: Sequence[QuestionScore], rule: str) -> Accuracy:
+    return Accuracy(sum(is_right(score.final, rule) for score in scored), len(scored))
+
+
+def _by_database(scored: Sequence[QuestionScore], rule: str) -> dict[str, Accuracy]:
     groups: dict[str, list[QuestionScore]] = defaultdict(list)
     for score in scored:
         groups[score.question.database_id].append(score)
@@ -90,7 +102,7 @@ def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScor
         if before is not None:
             fixed = sum(now and not then for then, now in zip(before, right, strict=True))
             broken = sum(then and not now for then, now in zip(before, right, strict=True))
-        result.append(StageScore(name, Ratio(sum(right), len(scored)), fixed, broken))
+        result.append(StageScore(sum(right), len(scored), name=name, fixed=fixed, broken=broken))
         before = right
     return tuple(result)
 
@@ -112,3 +124,25 @@ def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
                 names.insert(place, name)
                 place += 1
     return names
+
+
+def by_grade(
+    scored: Sequence[QuestionScore], rule: str, schemas: Mapping[str, Schema]
+) -> dict[str, list[QuestionScore]]:
+    """Group questions by difficulty, easiest first; {} where none has a grade.
+
+    Questions without a grade have Spider's hardness of their gold if the headline rule is "spider".
+    """
+    groups: dict[str, list[QuestionScore]] = defaultdict(list)
+    for score in scored:
+        grade = score.question.difficulty
+        schema = schemas.get(score.question.database_id)
+        if grade is None and rule == "spider" and schema is not None:
+            grade = hardness(score.gold_sql, schema)
+        groups[grade or UNGRADED].append(score)
+    if set(groups) == {UNGRADED}:
+        return {}
+    known = [grade for grade in DIFFICULTIES if grade in groups]
+    others = [grade for grade in groups if grade not in (*DIFFICULTIES, UNGRADED)]
+    last = [UNGRADED] if UNGRADED in groups else []
+    return {grade: groups[grade] for grade in (*known, *others, *last)}

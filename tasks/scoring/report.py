@@ -1,7 +1,7 @@
 """What an evaluation found, as plain records: the source of the summary, JSON, MLflow and the warehouse."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from tasks.core.outcome import Outcome
@@ -9,23 +9,24 @@ from tasks.core.records import Question
 from tasks.documents.model import Table
 from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
+from tasks.scoring.score import Accuracy, Score
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A share with its numerator and denominator."""
+    """A share with its numerator and denominator; `value` follows from them: None of nothing."""
 
     correct: float
     total: float
+    value: float | None = None
 
-    @property
-    def value(self) -> float | None:
-        """The share in 0..1; None when there is nothing to share."""
-        return self.correct / self.total if self.total else None
+    def __post_init__(self) -> None:
+        """Compute the share."""
+        object.__setattr__(self, "value", self.correct / self.total if self.total else None)
 
     def as_object(self) -> dict[str, float | None]:
         """Return it as plain JSON."""
-        return {"correct": self.correct, "total": self.total, "value": self.value}
+        return asdict(self)
 
 
 UNGRADED = "ungraded"
@@ -159,18 +160,16 @@ def is_right_corrected(score: QuestionScore, rule: str) -> bool | None:
 
 
 @dataclass(frozen=True, slots=True)
-class StageScore:
-    """Execution accuracy after one stage under the headline rule, against the stage before.
+class StageScore(Accuracy):
+    """Execution accuracy of all scored questions after a stage under the headline rule, against the stage before.
 
     Attributes:
         name: e.g. "2_augmented_sql".
-        ex: right answers of all scored questions.
         fixed: wrong before, right now (the papers' y); None for the first stage.
         broken: right before, wrong now (the papers' x); None for the first stage.
     """
 
-    name: str
-    ex: Ratio
+    name: str = ""
     fixed: int | None = None
     broken: int | None = None
 
@@ -236,7 +235,7 @@ class Report:
         questions: questions selected for the run.
         scored: of those, the ones whose database and gold are available: the denominator of every score.
         answered: questions that have a final SQL, those among them that could not be scored.
-        rules: final execution accuracy under each rule.
+        scores: final execution accuracy under each rule and of each variant, the headline rule first.
         by_difficulty, by_database: final accuracy under the headline rule.
         stages: per-stage accuracy.
         linking: linking scores, by link.
@@ -256,9 +255,9 @@ class Report:
     questions: int
     scored: int
     answered: int
-    rules: Mapping[str, Ratio]
-    by_difficulty: Mapping[str, Ratio]
-    by_database: Mapping[str, Ratio]
+    scores: Mapping[str, Score]
+    by_difficulty: Mapping[str, Accuracy]
+    by_database: Mapping[str, Accuracy]
     stages: tuple[StageScore, ...]
     linking: tuple[LinkingScore, ...]
     cost: Cost
@@ -273,9 +272,19 @@ class Report:
     details: Mapping[str, Measurement | None] = field(repr=False, default_factory=dict)
 
     @property
-    def ex(self) -> Ratio:
+    def score(self) -> Score:
         """The headline execution accuracy."""
-        return self.rules[self.rule]
+        return self.scores[self.rule]
+
+    @property
+    def rules(self) -> Mapping[str, Score]:
+        """The official score under each rule."""
+        return {rule: score for rule, score in self.scores.items() if not score.variant}
+
+    @property
+    def variants(self) -> Mapping[str, Score]:
+        """The score of each variant under the headline rule."""
+        return {name: score for name, score in self.scores.items() if score.variant == name}
 
     @property
     def measurements(self) -> Mapping[str, Measurement]:

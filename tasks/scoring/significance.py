@@ -243,7 +243,7 @@ def wilson(right: float, total: float, confidence: float = CONFIDENCE) -> tuple[
     share, spread = right / total, z * z / total
     middle = (share + spread / 2) / (1 + spread)
     half = z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return middle - half if right else 0.0, middle + half if right < total else 1.0
 
 
 def bootstrap_interval(

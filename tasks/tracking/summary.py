@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from tasks.core.wording import number, percent_and_counts, signed
 from tasks.documents.markdown import table_lines
 from tasks.documents.model import Table
 from tasks.scoring.cost import in_words as cost_in_words
 from tasks.scoring.report import LinkingScore, Report
+from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.evaluation import EvaluationRun
 
@@ -57,13 +60,9 @@ def summary(
         "pipeline": run.pipeline,
         "questions": report.questions,
         "answered": report.answered,
-        "ex": {"rule": report.rule} | report.ex.as_object(),
-        "rules": {rule: ratio.as_object() for rule, ratio in report.rules.items()},
-        "stages": [
-            {"name": s.name, "ex": s.ex.value, "fixed": s.fixed, "broken": s.broken}
-            | {"correct": s.ex.correct, "total": s.ex.total}
-            for s in report.stages
-        ],
+        "ex": {"rule": report.rule} | _ratio(report.score),
+        "rules": {rule: _ratio(score) for rule, score in report.rules.items()},
+        "stages": [_plain(stage) for stage in report.stages],
         "linking": {
             "nsr": linking.nsr.value if linking else None,
             "strict_recall": linking.strict_recall.value if linking else None,
@@ -78,6 +77,7 @@ def summary(
             "experiment_id": mlflow.experiment_id if mlflow else None,
             "run_id": mlflow.run_id if mlflow else None,
         },
+        "scores": {name: _plain(score) for name, score in report.scores.items()},
         "scored": report.scored,
         "failures": dict(report.failures),
         "retryable": report.retryable,
@@ -86,8 +86,8 @@ def summary(
         "not_executable": _not_executable(report),
         "gold_faults": dict(report.gold_faults),
         "degradation": report.degradation.as_object(),
-        "by_difficulty": {grade: ratio.as_object() for grade, ratio in report.by_difficulty.items()},
-        "by_database": {database: ratio.as_object() for database, ratio in report.by_database.items()},
+        "by_difficulty": {grade: _ratio(ratio) for grade, ratio in report.by_difficulty.items()},
+        "by_database": {database: _ratio(ratio) for database, ratio in report.by_database.items()},
         "links": {link.name: _link(link) for link in report.linking},
         "retries": report.cost.retries,
         "revision": run.revision,
@@ -121,6 +121,14 @@ def _not_executable(report: Report) -> dict[str, int]:
     return dict(Counter(failure.stage for failure in failures if failure and failure.stage))
 
 
+def _plain(record: Any) -> Any:
+    return TypeAdapter(type(record)).dump_python(record, mode="json")
+
+
+def _ratio(score: Accuracy) -> dict[str, Any]:
+    return {"correct": score.correct, "total": score.total, "value": score.ex}
+
+
 def _link(link: LinkingScore) -> dict[str, Any]:
     shares = {name: getattr(link, name).as_object() for name in ("nsr", "strict_recall", "precision")}
     return shares | {
@@ -129,7 +137,7 @@ def _link(link: LinkingScore) -> dict[str, Any]:
 
 
 def _head(run: EvaluationRun, report: Report) -> Iterator[str]:
-    yield f"**EX {percent_and_counts(report.ex)}** under rule `{report.rule}`: {run.backbone} with {run.pipeline}"
+    yield f"**EX {percent_and_counts(report.score)}** under rule `{report.rule}`: {run.backbone} with {run.pipeline}"
     yield f"on {run.benchmark}, revision {run.revision}."
     yield from (f"**{sentence}.**" for sentence in run.translations)
     if labels := labels_in_words(run.tags):
@@ -151,7 +159,7 @@ def _stage_table(report: Report) -> Iterator[str]:
     rows = [
         (
             stage.name,
-            percent_and_counts(stage.ex),
+            percent_and_counts(stage),
             "" if stage.fixed is None else signed(stage.fixed),
             "" if stage.broken is None else signed(-stage.broken),
         )

@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from flows.orchestration.stage_database import StageDatabase
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.scoring.report import Verdict
+from tasks.scoring.report import Ratio, Verdict
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
 from tasks.tracking.evaluation import EvaluationRun
@@ -91,7 +91,12 @@ def write_nights(home: Home, questions: int) -> None:
             tracker.finish(report, Completion(seconds=60.0))
             warehouse.finish(run, report, tracker.summary)
             entry = Entry(
-                run.benchmark, run.backbone, pipeline, run_id=run.run_id, ex=report.ex, seconds=60.0
+                run.benchmark,
+                run.backbone,
+                pipeline,
+                run_id=run.run_id,
+                ex=Ratio(report.score.correct, report.score.total),
+                seconds=60.0,
             )
             entries.append(compared(entry, Baselines(), warehouse, GATE))
         started = NOW - days * DAY

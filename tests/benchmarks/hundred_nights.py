@@ -20,7 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tasks.scoring.build_report import build_report
-from tasks.scoring.report import Report
+from tasks.scoring.report import Ratio, Report
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
 from tasks.tracking.evaluation import NIGHT
@@ -97,7 +97,7 @@ def main() -> None:
             warehouse.finish(stored.run, report, summary(stored.run, report))
             cost = report.cost
             entry = Entry(
-                "demo", "offline", pipeline, run_id=stored.run.run_id, ex=report.ex, calls=cost.calls,
+                "demo", "offline", pipeline, run_id=stored.run.run_id, ex=Ratio(report.score.correct, report.score.total), calls=cost.calls,
                 cached_calls=cost.cached_calls, cost_usd=cost.cost_usd, p50_s=cost.p50_s, p95_s=cost.p95_s, seconds=420.0,
             )  # fmt: skip
             baselines = Baselines(named, pins, found_worse(before, warehouse.runs()))

@@ -9,9 +9,9 @@ from typing import Any
 from tasks.core.wording import DASH, counts, interval, percent, points
 from tasks.documents.model import Table
 from tasks.scoring.at_k import majority_at_k, pass_at_k
+from tasks.scoring.build_report import by_grade
 from tasks.scoring.candidate_bill import UNITS, CandidateBill, CandidateSetup, bill_of
 from tasks.scoring.candidates import Ballot, step_of
-from tasks.scoring.grades import by_grade
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import wilson

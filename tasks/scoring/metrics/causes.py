@@ -32,8 +32,8 @@ def causes(run: ScoredRun) -> dict[str, tuple[ErrorClass, ...]]:
 
 def wrong_in_words(report: Report) -> str:
     """Return how many scored questions are wrong, as a remark on their causes, which add up to more."""
-    wrong = report.ex.total - report.ex.correct
-    return f"{wrong:,g} of {report.ex.total:,g} questions are wrong; one may have several causes"
+    wrong = report.score.total - report.score.correct
+    return f"{wrong:,g} of {report.score.total:,g} questions are wrong; one may have several causes"
 
 
 def unanswered_questions(run: ScoredRun) -> tuple[str, ...]:

@@ -93,8 +93,8 @@ def ex_corrected(run: ScoredRun) -> Measurement:
             "withdrawn": list(found.withdrawn),
         },
         lines=(
-            f"On corrected golds: {percent(ratio)} ({counts(ratio)}), official {percent(run.report.ex)} "
-            f"({counts(run.report.ex)}); {done or 'no question asked is corrected'}",
+            f"On corrected golds: {percent(ratio)} ({counts(ratio)}), official {percent(run.report.score)} "
+            f"({counts(run.report.score)}); {done or 'no question asked is corrected'}",
             *([f"Corrected golds differ: {found.in_words()}"] if found.count else []),
             *([f"Undecided corrections, which change nothing: {golds.undecided}"] if golds.undecided else []),
         ),

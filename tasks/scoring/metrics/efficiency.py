@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from math import sqrt
 from statistics import fmean, median, pstdev
 
+from tasks.scoring.build_report import by_grade
 from tasks.scoring.execution.run_times import Measured, Timings, Trials
-from tasks.scoring.grades import by_grade
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Value
 

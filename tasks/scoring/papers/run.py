@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.database.schema import Schema
-from tasks.scoring.grades import by_grade
+from tasks.scoring.build_report import by_grade
 from tasks.scoring.report import QuestionScore, Ratio, Verdict, is_right
 
 TOTAL = "total"

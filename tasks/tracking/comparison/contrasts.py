@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
-from tasks.scoring.grades import DIFFICULTIES
 from tasks.scoring.report import UNGRADED, QuestionScore, Ratio, is_right
 from tasks.scoring.significance import holm_of_known, mcnemar
 from tasks.tracking.comparison.run_comparison import Contrast, Pair

@@ -37,12 +37,12 @@ class Column:
 
 def stage_figure(report: Report, title: str) -> bytes | None:
     """Draw execution accuracy after each stage, with numerators and denominators; None without a stage."""
-    stages = [stage for stage in report.stages if stage.ex.value is not None]
+    stages = [stage for stage in report.stages if stage.ex is not None]
     columns = [
         Column(
             _LEFT + _COLUMN * (place + 0.5),
             _lines(stage.name),
-            [Bar(100 * (stage.ex.value or 0.0), "fixed", percent(stage.ex), counts(stage.ex))],
+            [Bar(100 * (stage.ex or 0.0), "fixed", percent(stage), counts(stage))],
         )
         for place, stage in enumerate(stages)
     ]
@@ -57,7 +57,7 @@ def change_figure(report: Report, title: str) -> bytes | None:
     Each count stands beside its denominator: the questions that were wrong, or right, before the stage.
     """
     changes = [
-        (stage.name, stage.fixed, stage.broken, before.ex)
+        (stage.name, stage.fixed, stage.broken, before)
         for before, stage in zip(report.stages, report.stages[1:], strict=False)
         if stage.fixed is not None and stage.broken is not None
     ]

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio, Report, Value
+from tasks.scoring.score import Accuracy
+
+Logged = Value | Accuracy | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,24 +25,24 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
     MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
     so that `ex` comes first and everything about one subject stands together.
     """
-    return tuple(
-        Measure(name, _number(value), step)
-        for name, value, step in _values(report, seconds)
-        if value is not None and not (isinstance(value, Ratio) and value.value is None)
-    )
+    values = ((name, _number(value), step) for name, value, step in _values(report, seconds))
+    return tuple(Measure(name, value, step) for name, value, step in values if value is not None)
 
 
-def _number(value: Value) -> float:
-    """Return a value; of a share six decimals, which MLflow shows in full (`ex_correct`, `ex_total` are exact)."""
-    return round(float(value.value or 0.0), 6) if isinstance(value, Ratio) else float(value)
+def _number(value: Logged) -> float | None:
+    """Return a value; of a share six decimals, which MLflow shows in full; None of nothing."""
+    if value is None or isinstance(value, int | float):
+        return value
+    share = value.value if isinstance(value, Ratio) else value.ex
+    return None if share is None else round(share, 6)
 
 
-def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Value | None, int]]:
+def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Logged, int]]:
     """Yield name, value and step of each metric; None for what is not known."""
     for name, value in _plain(report).items():
         yield name, value, 0
     for number, stage in enumerate(report.stages, start=1):
-        yield "ex_by_stage", stage.ex, number
+        yield "ex_by_stage", stage, number
     for found in report.measurements.values():
         for name, values in found.series.items():
             for step, value in enumerate(values, start=1):
@@ -47,14 +50,14 @@ def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Value 
     yield "usage/seconds", seconds, 0
 
 
-def _plain(report: Report) -> dict[str, Value | None]:
+def _plain(report: Report) -> dict[str, Logged]:
     """Return the metrics without steps; the value of a registered metric stands under the metric's name."""
-    values: dict[str, Value | None] = {"ex": report.ex}
+    values: dict[str, Logged] = {"ex": report.score}
     values |= {f"ex_{rule}": ratio for rule, ratio in report.rules.items()}
-    values |= {"ex_correct": report.ex.correct, "ex_total": report.ex.total}
+    values |= {"ex_correct": report.score.correct, "ex_total": report.score.total}
     values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in report.by_difficulty.items()}
     for stage in report.stages:
-        values[f"stage_ex/{stage.name}"] = stage.ex
+        values[f"stage_ex/{stage.name}"] = stage
         values[f"stage_fixed/{stage.name}"] = stage.fixed
         values[f"stage_broken/{stage.name}"] = stage.broken
     for link in report.linking:
@@ -85,7 +88,7 @@ def _by_stage(report: Report) -> dict[str, Cost]:
     return {f"usage_by_stage/{label}": cost for label, cost in report.stage_cost.items()}
 
 
-def _usage(cost: Cost) -> dict[str, Value | None]:
+def _usage(cost: Cost) -> dict[str, Logged]:
     return {
         "calls": cost.calls,
         "cached_calls": cost.cached_calls,

@@ -10,13 +10,13 @@ from tasks.scoring.degradation import find_degradation
 from tasks.scoring.metrics.corrected import corrected_ex, differing
 from tasks.scoring.report import Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs
-from tasks.scoring.trend import Trend, trend_of
 from tasks.settings.night import Gate
 from tasks.tracking.comparison.comparability import common_rule
 from tasks.tracking.evaluation import DATABASES_CHANGED, NIGHT, ORACLE, REROLLED
 from tasks.tracking.night.entry import Entry, Past
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
+from tasks.tracking.night.trend import Trend, trend_of
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import RunHeader, StoredRun

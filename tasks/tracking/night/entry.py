@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tasks.scoring.report import Ratio
 from tasks.scoring.significance import PairedTest, wilson
-from tasks.scoring.trend import Trend
+from tasks.tracking.night.trend import Trend
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,7 @@ def _enter(connection: "DuckDBPyConnection", run: EvaluationRun) -> None:
 def _leave(
     connection: "DuckDBPyConnection", run_id: str, report: Report, summary: Mapping[str, Any], status: str
 ) -> None:
-    counts = (report.questions, report.scored, report.answered, report.ex.correct, report.ex.total)
+    counts = (report.questions, report.scored, report.answered, report.score.correct, report.score.total)
     connection.execute(
         "UPDATE runs SET status = ?, finished = ?, seconds = ?, questions = ?, scored = ?, answered = ?, "
         "ex_correct = ?, ex_total = ?, summary = ? WHERE run_id = ?",

@@ -43,7 +43,7 @@ def rows(ran: Ran) -> list[dict[str, object]]:
 def test_a_run_shows_its_score_its_bill_and_where_it_comes_from(home: Path) -> None:
     found = rows(run("query", "SELECT * FROM runs ORDER BY run_id", "--json"))
     report = make_report(20)
-    assert [row["ex"] for row in found] == [pytest.approx(report.ex.value)] * 2
+    assert [row["ex"] for row in found] == [pytest.approx(report.score.ex)] * 2
     assert found[0]["calls"] == 7
     assert found[0]["cost_usd"] is None
     assert [row["rerolled"] for row in found] == [False, True]
@@ -74,7 +74,7 @@ def test_correct_is_the_verdict_under_the_headline_rule_and_adds_up_to_the_score
             "--json",
         )
     )
-    assert [row["n"] for row in found] == [make_report(20).ex.correct] * 2
+    assert [row["n"] for row in found] == [make_report(20).score.correct] * 2
 
 
 def test_every_view_has_exactly_the_documented_columns(home: Path) -> None:

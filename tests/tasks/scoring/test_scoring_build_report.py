@@ -8,6 +8,7 @@ from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Ratio, StageScore
+from tasks.scoring.score import Accuracy, Score
 from tests.tasks.scoring.samples import call, record, score
 
 BROKE = Failure("backbone_error", "preliminary_sql", "the model did not answer", retryable=True)
@@ -25,8 +26,8 @@ def test_failed_questions_stay_in_every_denominator() -> None:
         schemas={},
     )
     assert (report.questions, report.scored, report.answered) == (3, 3, 1)
-    assert report.ex == Ratio(1, 3)
-    assert [stage.ex for stage in report.stages] == [Ratio(1, 3), Ratio(1, 3)]
+    assert report.score == Score(1, 3, rule="bird")
+    assert [(stage.correct, stage.total) for stage in report.stages] == [(1, 3), (1, 3)]
     assert report.failures == {"backbone_error": 1, "no_answer": 1}
     assert report.retryable == 1
 
@@ -48,7 +49,7 @@ def test_missing_databases_are_counted_apart_and_never_scored() -> None:
         schemas={},
     )
     assert (report.questions, report.scored, report.answered) == (3, 1, 1)
-    assert report.ex == Ratio(1, 1)
+    assert report.score == Score(1, 1, rule="bird")
     assert report.missing_databases == {"gone": 2}
     assert report.failures == {}
     assert list(report.by_database) == ["shop"]
@@ -66,9 +67,9 @@ def test_stages_are_compared_with_the_stage_before() -> None:
         schemas={},
     )
     assert report.stages == (
-        StageScore("1_a", Ratio(2, 4), None, None),
-        StageScore("2_b", Ratio(2, 4), 1, 1),
-        StageScore("3_c", Ratio(2, 4), 1, 1),
+        StageScore(2, 4, name="1_a"),
+        StageScore(2, 4, name="2_b", fixed=1, broken=1),
+        StageScore(2, 4, name="3_c", fixed=1, broken=1),
     )
 
 
@@ -89,8 +90,12 @@ def test_each_rule_has_its_own_accuracy() -> None:
     report = build_report(
         [score("0", "bird"), score("1", "bird spider"), score("2", "")], rule="spider", schemas={}
     )
-    assert report.rules == {"spider": Ratio(1, 3), "bird": Ratio(2, 3), "strict": Ratio(0, 3)}
-    assert report.ex == Ratio(1, 3)
+    assert report.rules == {
+        "spider": Score(1, 3, rule="spider"),
+        "bird": Score(2, 3, rule="bird"),
+        "strict": Score(0, 3, rule="strict"),
+    }
+    assert report.score == Score(1, 3, rule="spider")
 
 
 def test_difficulties_come_easiest_first() -> None:
@@ -105,9 +110,9 @@ def test_difficulties_come_easiest_first() -> None:
         schemas={},
     )
     assert list(report.by_difficulty.items()) == [
-        ("simple", Ratio(1, 2)),
-        ("challenging", Ratio(1, 1)),
-        ("ungraded", Ratio(1, 1)),
+        ("simple", Accuracy(1, 2)),
+        ("challenging", Accuracy(1, 1)),
+        ("ungraded", Accuracy(1, 1)),
     ]
     assert build_report([score("0", ALL)], rule="bird", schemas={}).by_difficulty == {}
 
@@ -115,7 +120,7 @@ def test_difficulties_come_easiest_first() -> None:
 def test_faults_of_the_gold_are_listed() -> None:
     report = build_report([score("0", ALL), score("7", gold="timeout")], rule="bird", schemas={})
     assert report.gold_faults == {"7": "timeout"}
-    assert report.ex == Ratio(1, 2)
+    assert report.score == Score(1, 2, rule="bird")
 
 
 def test_costs_are_kept_per_stage_and_in_total() -> None:
@@ -136,7 +141,7 @@ def test_costs_are_kept_per_stage_and_in_total() -> None:
 
 def test_nothing_to_score_is_no_division_by_zero() -> None:
     report = build_report([], rule="bird", schemas={})
-    assert report.ex.value is None
+    assert (report.score.ex, report.score.interval) == (None, None)
     assert report.stages == report.linking == ()
 
 
@@ -187,12 +192,12 @@ def test_the_numbers_of_a_report_add_up(scores: list[QuestionScore]) -> None:
     assert sum(report.failures.values()) == unanswered
     assert report.answered == sum(score.outcome.sql is not None for score in scores)
     assert sum(r.total for r in report.by_database.values()) == report.scored
-    assert sum(r.correct for r in report.by_database.values()) == report.ex.correct
-    assert all(stage.ex.total == report.scored for stage in report.stages)
+    assert sum(r.correct for r in report.by_database.values()) == report.score.correct
+    assert all(stage.total == report.scored for stage in report.stages)
     for before, after in zip(report.stages, report.stages[1:], strict=False):
         assert after.fixed is not None
         assert after.broken is not None
-        assert after.ex.correct - before.ex.correct == after.fixed - after.broken
+        assert after.correct - before.correct == after.fixed - after.broken
 
 
 def test_spider_questions_are_graded_by_the_hardness_of_their_gold() -> None:
@@ -203,5 +208,5 @@ def test_spider_questions_are_graded_by_the_hardness_of_their_gold() -> None:
         score("2", ALL, gold_sql="SELECT name FROM item"),
     ]
     graded = build_report(scores, rule="spider", schemas={"shop": schema})
-    assert list(graded.by_difficulty.items()) == [("easy", Ratio(1, 2)), ("hard", Ratio(1, 1))]
+    assert list(graded.by_difficulty.items()) == [("easy", Accuracy(1, 2)), ("hard", Accuracy(1, 1))]
     assert build_report(scores, rule="bird", schemas={"shop": schema}).by_difficulty == {}

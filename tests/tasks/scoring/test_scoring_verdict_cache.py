@@ -102,8 +102,12 @@ UNDECISIVE = {
     "tasks/database/sqlite/files.py": "finds database files",
     "tasks/database/sqlite/introspection.py": "describes a schema",
     "tasks/database/urls.py": "reads where a database is",
+    "tasks/documents/charts.py": "describes charts",
+    "tasks/documents/model.py": "describes reports",
     "tasks/scoring/cost.py": "adds up what was paid",
     "tasks/scoring/degradation.py": "counts what stages did not do",
+    "tasks/scoring/score.py": "adds verdicts up",
+    "tasks/scoring/significance.py": "intervals and tests of scores",
     "tasks/scoring/report.py": "declares the verdict",
 }
 """Modules that judging imports and that decide no verdict, with the reason."""

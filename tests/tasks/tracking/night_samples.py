@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.core.outcome import Failure
 from tasks.scoring.build_report import build_report
-from tasks.scoring.report import Report
+from tasks.scoring.report import Ratio, Report
 from tasks.settings.night import Gate
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.entry import Entry
@@ -52,7 +52,7 @@ def entry_of(stored: StoredRun, report: Report, **changes: Any) -> Entry:
         run.pipeline,
         continue_with=f"crosscheck rerun {run.run_id}" if report.retryable else "",
         run_id=run.run_id,
-        ex=report.ex,
+        ex=Ratio(report.score.correct, report.score.total),
         unanswered=report.retryable,
         failures=report.failures,
         calls=report.cost.calls,

@@ -8,6 +8,7 @@ from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, U
 from tasks.core.records import ColumnName, Link, Question
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, Report, StageScore, Verdict
+from tasks.scoring.score import Accuracy, Score
 from tasks.tracking.evaluation import EvaluationRun
 
 STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
@@ -102,16 +103,16 @@ def report_of(rows: tuple[QuestionScore, ...], stages: Sequence[str] = STAGES) -
     def at(row: QuestionScore, stage: str) -> bool:
         return stage in row.stages and row.stages[stage].correct["bird"]
 
-    def share(chosen: Sequence[QuestionScore]) -> Ratio:
-        return Ratio(sum(right(row) for row in chosen), len(chosen))
+    def share(chosen: Sequence[QuestionScore]) -> Accuracy:
+        return Accuracy(sum(right(row) for row in chosen), len(chosen))
 
     scores = []
     for place, stage in enumerate(stages):
-        now = Ratio(sum(at(row, stage) for row in scored), len(scored))
+        right_now = sum(at(row, stage) for row in scored)
         before = stages[place - 1] if place else None
         fixed = sum(at(row, stage) and not at(row, before) for row in scored) if before else None
         broken = sum(not at(row, stage) and at(row, before) for row in scored) if before else None
-        scores.append(StageScore(stage, now, fixed, broken))
+        scores.append(StageScore(right_now, len(scored), name=stage, fixed=fixed, broken=broken))
     lost = [row for row in rows if row.outcome.failure is not None]
     total = len(scored)
     links = tuple(
@@ -132,7 +133,7 @@ def report_of(rows: tuple[QuestionScore, ...], stages: Sequence[str] = STAGES) -
         questions=len(rows),
         scored=total,
         answered=sum(row.outcome.sql is not None for row in scored),
-        rules={rule: Ratio(sum(right(row, rule) for row in scored), total) for rule in RULES},
+        scores={rule: Score(sum(right(row, rule) for row in scored), total, rule=rule) for rule in RULES},
         by_difficulty={
             grade: share([row for row in scored if row.question.difficulty == grade]) for grade in GRADES
         },

@@ -46,12 +46,12 @@ def test_numerators_and_denominators_stand_beside_the_bars() -> None:
     said = texts(stage_figure(report, "weak-1 on <bird>"))
     assert "weak-1 on <bird>" in said
     for stage in report.stages:
-        assert f"{100 * (stage.ex.value or 0):.2f} %" in said
-        assert f"{stage.ex.correct:g} of 50" in said
+        assert f"{100 * (stage.ex or 0):.2f} %" in said
+        assert f"{stage.correct:g} of 50" in said
     changed = texts(change_figure(report, "t"))
     for before, stage in zip(report.stages, report.stages[1:], strict=False):
         assert f"+{stage.fixed}" in changed
-        assert f"of {before.ex.correct:g} right before" in changed
+        assert f"of {before.correct:g} right before" in changed
 
 
 def test_a_bar_is_as_high_as_its_share() -> None:
@@ -60,8 +60,8 @@ def test_a_bar_is_as_high_as_its_share() -> None:
         each for each in parsed(stage_figure(report, "t")).iter(f"{SVG}rect") if each.get("class") == "fixed"
     ]
     heights = [float(each.get("height", 0)) for each in bars]
-    full = heights[0] / (report.stages[0].ex.value or 1)
-    assert heights == [pytest.approx(full * (stage.ex.value or 0), abs=0.02) for stage in report.stages]
+    full = heights[0] / (report.stages[0].ex or 1)
+    assert heights == [pytest.approx(full * (stage.ex or 0), abs=0.02) for stage in report.stages]
 
 
 def test_different_reports_give_different_figures() -> None:

@@ -73,8 +73,8 @@ def test_a_finished_run_has_its_scores_and_where_they_come_from(
     assert finished.run_id is not None
     run, report = reader.get_run(finished.run_id), make_report(30)
     assert run.info.status == "FINISHED"
-    assert run.data.metrics["ex"] == pytest.approx(report.ex.correct / report.ex.total, abs=1e-6)
-    assert (run.data.metrics["ex_correct"], run.data.metrics["ex_total"]) == (report.ex.correct, 30)
+    assert run.data.metrics["ex"] == pytest.approx(report.score.correct / report.score.total, abs=1e-6)
+    assert (run.data.metrics["ex_correct"], run.data.metrics["ex_total"]) == (report.score.correct, 30)
     assert run.data.metrics["stage_ex/4_self_correction"] == run.data.metrics["ex"]
     assert run.data.metrics["usage/seconds"] == 12.5
     assert "usage/cost_usd" not in run.data.metrics
@@ -236,7 +236,7 @@ def test_a_lost_server_does_not_lose_the_night(store: Store, client: MlflowClien
     assert sent.run_id is not None
     run = client.get_run(sent.run_id)
     assert run.info.status == "FINISHED"
-    assert run.data.metrics["ex"] == pytest.approx(make_report(30).ex.value, abs=1e-6)
+    assert run.data.metrics["ex"] == pytest.approx(make_report(30).score.ex, abs=1e-6)
     assert run.data.params["backbone.model"] == "weak-1"
     assert artifact(client, sent, "figures/ex_by_stage.svg").startswith(b"<svg ")
     with pytest.raises(DataError, match="is not among the runs that are still to be logged"):

@@ -11,7 +11,6 @@ from tasks.core.errors import DataError
 from tasks.core.wording import duration
 from tasks.documents.text import visible
 from tasks.scoring.report import Ratio
-from tasks.scoring.trend import Trend
 from tasks.settings.home import Home
 from tasks.settings.night import Gate
 from tasks.tracking.leaderboard.page import write_leaderboard
@@ -22,6 +21,7 @@ from tasks.tracking.night.night_file import all_nights, as_object, find_night, p
 from tasks.tracking.night.page import render
 from tasks.tracking.night.pins import Pin, pin_history, pins_file, write_pin
 from tasks.tracking.night.sentences import decline, facts
+from tasks.tracking.night.trend import Trend
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.warehouse.runs import Warehouse

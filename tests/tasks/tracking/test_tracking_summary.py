@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 from tasks.scoring.cost import Cost
-from tasks.scoring.report import Ratio
+from tasks.scoring.score import Score
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.summary import TaskRunCounts, Tracked, markdown, summary
 from tests.tasks.tracking.samples import STAGES, make_report, make_run, report_of
@@ -86,7 +86,9 @@ def test_unknown_money_is_no_metric_and_a_price_of_nothing_is_one() -> None:
 
 
 def test_the_description_states_rule_numerator_and_denominator() -> None:
-    report = replace(make_report(200), rules={"bird": Ratio(128, 200)}, missing_databases={"wta_1": 62})
+    report = replace(
+        make_report(200), scores={"bird": Score(128, 200, rule="bird")}, missing_databases={"wta_1": 62}
+    )
     text = markdown(make_run(), report, 12.5)
     assert text.startswith("**EX 64.00 % (128/200)** under rule `bird`")
     assert "wta_1 (62)" in text

@@ -5,7 +5,7 @@ import random
 import pytest
 from scipy.stats import kendalltau, theilslopes
 
-from tasks.scoring.trend import LEAST, trend_of
+from tasks.tracking.night.trend import LEAST, trend_of
 
 STEADY = [0.6] * 14
 

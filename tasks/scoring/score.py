@@ -1,0 +1,75 @@
+"""Execution accuracy: right answers of a number of questions, with their interval, and what a variant changes of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tasks.core.wording import shorten
+from tasks.scoring.significance import wilson
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Execution accuracy of some questions.
+
+    Attributes:
+        correct: right answers.
+        total: questions, those without an answer included.
+        ex: the share in 0..1; None of no questions. It follows from the counts, like the interval.
+        low, high: Wilson's interval of the share at 95 %; None likewise.
+    """
+
+    correct: int
+    total: int
+    ex: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        """Compute the share and its interval."""
+        low, high = wilson(self.correct, self.total) if self.total else (None, None)
+        ex = self.correct / self.total if self.total else None
+        for name, value in (("ex", ex), ("low", low), ("high", high)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's interval; None of no questions."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Differs:
+    """Ids of scored questions on which a variant's verdict is another than the official one, by what it is now."""
+
+    now_right: tuple[str, ...] = ()
+    now_wrong: tuple[str, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.now_right) + len(self.now_wrong) + len(self.withdrawn)
+
+    def in_words(self, most: int = 10) -> str:
+        """List them, `right now: 3, 4; withdrawn: 7`; "" where there is none."""
+        named = (("right now", self.now_right), ("wrong now", self.now_wrong), ("withdrawn", self.withdrawn))
+        return "; ".join(f"{name}: {shorten(ids, most)}" for name, ids in named if ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Score(Accuracy):
+    """Score of a run under a rule, by the official golds or by a variant (`tasks.scoring.variants`).
+
+    Attributes:
+        rule: comparison rule.
+        variant: name of the variant; "" for the official score.
+        title: of the variant, for displays; "" likewise.
+        differs: questions on which the variant's verdict is another than the official one; nothing likewise.
+        changes: what the variant changes of single golds, by question id ("replaced", "withdrawn").
+    """
+
+    rule: str = ""
+    variant: str = ""
+    title: str = ""
+    differs: Differs = field(default_factory=Differs)
+    changes: Mapping[str, str] = field(default_factory=dict)
