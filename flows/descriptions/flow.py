@@ -63,7 +63,7 @@ def prepare_flow(
 
         Raises:
             CrosscheckError: what is wrong and what to do about it.
-            Interrupted: the user asked to stop; descriptions so far are kept.
+            Interrupted: the user stopped it; descriptions so far are kept.
         """
         control.begin_flow_run(str(flow_run.id))
         databases = preparation.databases
@@ -104,7 +104,7 @@ class _Describer:
         self.fatal: BackboneError | None = None
 
     async def describe(self, database: Database, table: Table) -> None:
-        """Describe one table, unless the user asked to stop; record a failure instead of raising it."""
+        """Describe one table, unless the user stopped it; record a failure instead of raising it."""
         async with self._gate:
             if not self._control.stop.is_set():
                 await self._describe(database, table)

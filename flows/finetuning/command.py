@@ -144,10 +144,10 @@ def evaluate(given: EvaluateOptions) -> None:
     conf = find_conf()
     first = load_benchmark_settings(conf, given.benchmark, given.overrides)
     splits = given.splits(given.evaluated(first))
-    asked = given.adapter or load_backbone_settings(conf, str(given.eliminator), given.overrides)
-    if not isinstance(asked, Path):
-        check_backbone(asked)
-    settings = EliminatorEvaluation(given.pairs, given.trained_on, benchmarks=splits, eliminator=asked)
+    eliminator = given.adapter or load_backbone_settings(conf, str(given.eliminator), given.overrides)
+    if not isinstance(eliminator, Path):
+        check_backbone(eliminator)
+    settings = EliminatorEvaluation(given.pairs, given.trained_on, benchmarks=splits, eliminator=eliminator)
     with open_progress(sys.stderr) as progress:
         score = run_eliminator_evaluation(settings, given.folders, progress)
 

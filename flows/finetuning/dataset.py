@@ -32,7 +32,7 @@ def run_dataset(
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
-        Interrupted: the user asked to stop; what was answered is persisted.
+        Interrupted: the user stopped it; what was answered is persisted.
     """
     home = Home(Path(splits[0].home))
     made: list[SplitPairs] = []

@@ -85,7 +85,7 @@ def pairs_flow(control: Control, preparation: Preparation) -> PairsFlow:
 
         Raises:
             CrosscheckError: what is wrong and what to do about it.
-            Interrupted: the user asked to stop; what was answered is persisted.
+            Interrupted: the user stopped it; what was answered is persisted.
         """
         control.begin_flow_run(str(flow_run.id))
         gold = preparation.benchmark.gold

@@ -116,7 +116,7 @@ class Selection:
     """The selection of one candidate of a question.
 
     Attributes:
-        candidates: how they were written, and how the run's backbone is asked.
+        candidates: how they were written, and how the run's backbone selects.
         question: the question.
         context: that of the question; its backbone is the run's.
         sqls: the candidates' SQL.

@@ -31,7 +31,7 @@ RslSql = Context[RslSqlSettings]
 async def rsl_sql(question: Question, context: RslSql) -> str | None:
     """Take one question through the four steps of RSL-SQL, and then through DAC's correction if that is on."""
     settings, record = context.settings, context.record
-    asked = context.with_demonstrations(question)
+    few_shot = context.with_demonstrations(question)
     described, augmented = settings.linking.descriptions, settings.augmentation.descriptions
     widest = await context.view_for(question, descriptions=described or augmented)
     full = replace(widest, descriptions=augmented)
@@ -41,7 +41,7 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
 
     view = full.reduced_to(link)
     augmentation = await augment(question, view, context)
-    sql2 = (await augmented_sql(asked, view, augmentation, context.backbone)).sql
+    sql2 = (await augmented_sql(few_shot, view, augmentation, context.backbone)).sql
     record.sql("augmented_sql", sql2)
 
     shown = Shown(question, view, augmentation)
@@ -61,7 +61,7 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
 async def link_both_ways(question: Question, view: SchemaView, context: RslSql) -> tuple[str | None, Link]:
     """Step 1: forward link, preliminary SQL, backward link; their union over all iterations."""
     settings, schema, record = context.settings.linking, view.schema, context.record
-    asked = context.with_demonstrations(question)
+    few_shot = context.with_demonstrations(question)
     most = settings.forward.max_columns_per_table
     hints = hinted_link(question, schema, settings.forward.hint_source)
     forward = backward = Link()
@@ -71,7 +71,7 @@ async def link_both_ways(question: Question, view: SchemaView, context: RslSql) 
         named = await forward_link(question, view, most, earlier, context.backbone)
         with_hints = unite(schema, named, hints)
         shown = {"named": named, "with_hints": with_hints, "none": None}[settings.shown]
-        answer = await preliminary_sql(asked, view, shown, context.backbone)
+        answer = await preliminary_sql(few_shot, view, shown, context.backbone)
         sql = answer.sql or sql
         forward = unite(schema, forward, with_hints)
         backward = unite(schema, backward, await backward_link(schema, answer.sql, settings.backward))
@@ -98,7 +98,7 @@ def gold_link(context: RslSql) -> Link:
 
 
 async def augment(question: Question, view: SchemaView, context: RslSql) -> Augmentation:
-    """Step 2: elements, keywords and conditions, asked for together because none needs another."""
+    """Step 2: elements, keywords and conditions, requested together because they are independent."""
     on, backbone = context.settings.augmentation, context.backbone
     most = context.settings.linking.forward.max_columns_per_table
     found = await asyncio.gather(
@@ -115,8 +115,8 @@ async def select(candidates: SqlPair, question: Question, view: SchemaView, cont
     settings = context.settings.selection
     if not settings.enabled:
         return candidates.sql2
-    asked = context.with_demonstrations(question) if settings.demonstrations else FewShotQuestion(question)
-    selection = await binary_selection(asked, view, candidates, settings, context.runner, context.backbone)
+    few_shot = context.with_demonstrations(question) if settings.demonstrations else FewShotQuestion(question)
+    selection = await binary_selection(few_shot, view, candidates, settings, context.runner, context.backbone)
     if selection.choice == "new":
         context.record.note("selection wrote a third query")
     return selection.sql

@@ -73,10 +73,10 @@ def rsl_sql(given: ImportOptions) -> None:
         layout_of(settings.layout).read_split(folder / settings.folder / settings.question_files[0]).questions
     )
     count = write_recording(path, recorded_replies(release, questions, given.model or MODEL))
-    asked = len(release.forward_link)
+    recorded = len(release.forward_link)
     given.emit(
-        {"file": str(path), "replies": count, "questions": asked},
+        {"file": str(path), "replies": count, "questions": recorded},
         lambda stream: click.echo(
-            f"{count:,} replies to {asked:,} questions are recorded in {path}.", stream
+            f"{count:,} replies to {recorded:,} questions are recorded in {path}.", stream
         ),
     )

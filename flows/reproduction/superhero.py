@@ -57,7 +57,7 @@ async def reproduce(sources: Sources) -> Reproduction:
     }
     total = report.scored
     failures = [outcome.failure for outcome in outcomes.values() if outcome.failure]
-    replies = "Every reply that the pipeline asked for was in the recording."
+    replies = "Every reply that the pipeline requested was in the recording."
     if failures:
         replies = (
             f"{len(failures)} of {len(outcomes)} questions failed, the first with: {failures[0].message}"

@@ -13,7 +13,7 @@ _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
 def select(questions: Sequence[Question], *, limit: int | None, ids: str | None) -> tuple[Question, ...]:
-    """Return the questions asked for, in the benchmark's order, each once.
+    """Return the selected questions, in the benchmark's order, each once.
 
     Args:
         questions: all questions of the benchmark.

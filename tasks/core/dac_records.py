@@ -57,7 +57,7 @@ class Alignment:
         entities: what they mean.
         dropped: entities that the backbone gave and the schema does not have, as it spelled them.
         by_name: tokens that the backbone left unlinked and the schema's names linked.
-        note: why this is less than asked for, "" normally.
+        note: why this is less than requested, "" normally.
     """
 
     tokens: tuple[AlignedToken, ...] = ()
@@ -122,7 +122,7 @@ class RevisionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Which of several SQLs for one question is asked for.
+    """Which of several SQLs for one question is requested.
 
     Attributes:
         index: from 0.

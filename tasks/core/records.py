@@ -15,8 +15,8 @@ class Question:
 
     Attributes:
         id: the benchmark's own id as text (BIRD's `question_id`; Spider's position in its file, from 0).
-        text: the question as asked.
-        database_id: name of the database it is asked of.
+        text: the text of the question.
+        database_id: name of its database.
         evidence: the benchmark's hint, "" where it has none.
         difficulty: the benchmark's own grade ("simple", "easy", ...), None where it has none.
     """
@@ -104,7 +104,7 @@ class Execution:
         status: "ok"; "error" (the engine refused it, or the sandbox did); "timeout" (the deadline stopped it);
             "too_large" (rows or bytes past the cap, or out of the worker's memory).
         columns: names of the result's columns.
-        rows: the first rows, as many as were asked for.
+        rows: the first rows, as many as requested.
         row_count: rows of the whole result; None where it did not finish.
         error: the database's message, "" when ok.
         seconds: time spent executing and fetching.
@@ -175,7 +175,7 @@ class CorrectionCase:
         augmentation: keywords and conditions that are shown; a part that is None is not.
     """
 
-    asked: FewShotQuestion
+    few_shot: FewShotQuestion
     sql: str | None
     augmentation: Augmentation = Augmentation()
 

@@ -76,7 +76,7 @@ class Cursor(ABC):
 
     Attributes:
         columns: names of the result's columns; None where the SQL is no query.
-        steps: steps of the engine so far, where it counts them and was asked to; None otherwise.
+        steps: steps of the engine so far, if it counts them and they were requested; None otherwise.
     """
 
     columns: tuple[str, ...] | None

@@ -79,7 +79,7 @@ async def judge_pairs(
 ) -> EliminatorScore:
     """Ask the eliminator about each pair, and compare its SQL and the preliminary one with the gold.
 
-    The eliminator is asked greedily. `RULE` is among the judge's rules.
+    The eliminator decodes greedily. `RULE` is among the judge's rules.
 
     Raises:
         BackboneError: every request would fail (e.g. a bad key).

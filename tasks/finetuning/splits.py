@@ -39,11 +39,12 @@ def without_likeness(
 
     `evaluated` is the whole evaluated split, `evaluated_gold` the `sql_fingerprint` of all of its gold.
     """
-    asked = {question_fingerprint(one.text) for one in evaluated}
+    evaluated_texts = {question_fingerprint(one.text) for one in evaluated}
     return tuple(
         one
         for one in training
-        if question_fingerprint(one.text) not in asked and sql_fingerprint(gold[one.id]) not in evaluated_gold
+        if question_fingerprint(one.text) not in evaluated_texts
+        and sql_fingerprint(gold[one.id]) not in evaluated_gold
     )
 
 

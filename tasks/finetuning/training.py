@@ -249,7 +249,7 @@ def _callback(logged: Logged, stop: Callable[[], bool]) -> Any:
     from transformers import TrainerCallback
 
     class Reporting(TrainerCallback):
-        """Hands metrics on, and ends the training in order when asked to."""
+        """Passes metrics on, and ends the training in order when it is stopped."""
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
             """Hand on the numbers of a step."""
@@ -263,7 +263,7 @@ def _callback(logged: Logged, stop: Callable[[], bool]) -> Any:
             )
 
         def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            """Keep a checkpoint and end, if asked to."""
+            """Keep a checkpoint and end, if the training is stopped."""
             if stop():
                 control.should_save = control.should_training_stop = True
 

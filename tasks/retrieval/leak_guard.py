@@ -54,12 +54,12 @@ def without_leaks(
         evaluated_gold_fingerprints: `sql_fingerprint` of all of the split's gold; the gold itself stays with
             scoring.
     """
-    asked = {question_fingerprint(question.text) for question in evaluated_questions}
+    evaluated_texts = {question_fingerprint(question.text) for question in evaluated_questions}
     gold = frozenset(evaluated_gold_fingerprints)
     kept: list[Demonstration] = []
     by_question = by_sql = 0
     for example in pool:
-        if question_fingerprint(example.question) in asked:
+        if question_fingerprint(example.question) in evaluated_texts:
             by_question += 1
         elif sql_fingerprint(example.sql) in gold:
             by_sql += 1

@@ -111,7 +111,7 @@ def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSet
         kind, _, _ = parse_override(override)
         if kind != "benchmark":
             raise ConfigurationError(
-                f"--set {override}: no model is asked here, so only benchmark.* can be set."
+                f"--set {override}: this command calls no model, so only benchmark.* can be set."
             )
     return load_benchmark_settings(find_conf(), name, overrides)
 

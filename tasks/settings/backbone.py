@@ -18,7 +18,7 @@ HEADER_NAME = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"
 RESPONSE_MODES: Registry[Callable[[Mapping[str, Any]], Mapping[str, Any]]] = Registry(
     "response mode", package="tasks.backbone.endpoint", group="crosscheck.response_modes"
 )
-"""How JSON replies are asked for, by name: from the reply's JSON schema to fields of the request's body."""
+"""How JSON replies are requested, by name: from the reply's JSON schema to fields of the request's body."""
 
 
 def _demand_response_mode(name: str) -> str:
@@ -106,7 +106,7 @@ class BackboneSettings(Settings):
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     """Sampling seed, where the endpoint takes one."""
     response_mode: ResponseMode = "json_object"
-    """How JSON replies are asked for: "json_schema", "json_object", or "text", in the prompt only."""
+    """How JSON replies are requested: "json_schema", "json_object", or "text", in the prompt only."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the endpoint wants them (never secrets)."""
     concurrency: int = Field(16, ge=1, le=4096)

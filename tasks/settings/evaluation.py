@@ -136,7 +136,7 @@ class EvaluationSettings(Settings):
 
 
 class RerunSettings(Settings):
-    """Which questions of which run are asked again, and what of their earlier answers is kept."""
+    """The run and the questions to repeat, and which of their earlier results are kept."""
 
     run: str
     """The run: its id or the beginning of it, MLflow's id, or `latest`, `latest~1`, ..."""

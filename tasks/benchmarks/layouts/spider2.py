@@ -82,7 +82,7 @@ def _about(missing: dict[str, Path]) -> Iterable[str]:
     if missing:
         first = next(iter(missing.values()))
         yield (
-            f"{len(missing):,} questions need a document of external knowledge that is missing, and are asked without: "
+            f"{len(missing):,} questions need a document of external knowledge that is missing. Without it are sent: "
             f"{', '.join(missing)}. The first would be {first}."
         )
 

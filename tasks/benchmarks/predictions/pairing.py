@@ -182,7 +182,7 @@ def _demand_database(file: PredictionFile, entry: Entry, question: Question, ben
     if named is not None and named.lower() != question.database_id.lower():
         raise DataError(
             f'{file.path}, {entry.place}: names the database "{named}", but question {question.id} of '
-            f'{benchmark.settings.name} is asked of "{question.database_id}". '
+            f'{benchmark.settings.name} is about the database "{question.database_id}". '
             "The file belongs to another split or revision, or its order was changed."
         )
 

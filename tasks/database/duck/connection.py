@@ -51,7 +51,7 @@ class DuckConnection(Connection):
         """
         import duckdb
 
-        # a database is unusable after either, whatever is asked next
+        # a database is unusable after either error
         self._crashed = isinstance(error, duckdb.FatalException | duckdb.InternalException)
 
         if isinstance(error, duckdb.InterruptException):

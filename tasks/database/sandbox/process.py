@@ -56,8 +56,8 @@ class WorkerProcess:
     Only `start`, `ask` and `wait_ended` wait; `kill` can be called from anywhere.
 
     Attributes:
-        locations: databases it has been asked about.
-        functions: functions it has been asked for, so that it has them imported.
+        locations: databases of earlier requests.
+        functions: functions of earlier requests, which it has imported.
         overran: whether it was killed at a deadline; its reply may have come at that moment.
         stopped: whether it stood still at that deadline, by SIGSTOP.
     """

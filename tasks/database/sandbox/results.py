@@ -46,7 +46,7 @@ class Result:
         error: the engine's own message, or one sentence of the sandbox; "" when ok.
         seconds: time spent executing and fetching, without the sandbox's own book-keeping.
         executing: seconds of these until the engine had begun to give rows, without fetching them; 0.0 unless ok.
-        steps: steps of the engine; None unless asked for, ok, and counted by it.
+        steps: steps of the engine; None unless requested, ok, and counted by it.
         size: bytes that all rows take in Python.
     """
 

@@ -78,7 +78,7 @@ class CallsTogether:
             sender.add_done_callback(self._replace_cancelled)
 
     def _replace_cancelled(self, sender: asyncio.Task[None]) -> None:
-        """Begin another sender where one was cancelled and who asked was not, or has asked again."""
+        """Start another sender if one was cancelled while its caller waits or has called again."""
         self._senders.discard(sender)
         if sender.cancelled() and any(not call.result.done() for call in self._waiting):
             self._begin()
@@ -106,7 +106,7 @@ class CallsTogether:
             if calls and not _alike(calls[0], self._waiting[0]):
                 break
             call = self._waiting.popleft()
-            if not call.result.done():  # who asked was not cancelled
+            if not call.result.done():  # the caller was not cancelled
                 calls.append(call)
         return calls
 

@@ -21,7 +21,7 @@ async def compare_candidates(
 ) -> Preference:
     """Execute two queries, and ask which answers the question; "neither" where the reply cannot be read.
 
-    The paper trains a model for this; here the run's backbone is asked as it is.
+    The paper trains a model for this; here the run's backbone is used unchanged.
     """
     tried = [
         ExecutedSql(sql, show_result(await runner.run(sql, pair.rows), pair.rows, counts=True))

@@ -23,7 +23,7 @@ async def merge_candidates(
 ) -> Merged:
     """Show a query of each group with its result and its votes, the most frequent first, and ask for the right one.
 
-    The paper trains a model for this; here the run's backbone is asked as it is. A query that fails to execute is not
+    The paper trains a model for this; here the run's backbone is used unchanged. A query that fails to execute is not
     taken: the first one is kept.
     """
     sqls = [group.sql for group in request.groups]

@@ -21,7 +21,7 @@ class Comparison:
     Attributes:
         first, second: the queries, in the order in which they are shown.
         rows: rows of their results that are shown.
-        temperature: at which the backbone is asked; None: its own.
+        temperature: of the requests; None: the backbone's own.
     """
 
     first: str
@@ -37,7 +37,7 @@ class MergeRequest:
     Attributes:
         groups: a query of each group of equal results, the group that the vote prefers first.
         rows: rows of their results that are shown.
-        temperature: at which the backbone is asked; None: its own.
+        temperature: of the requests; None: the backbone's own.
     """
 
     groups: tuple[CandidateGroup, ...]

@@ -17,7 +17,7 @@ class ShownExample:
 
     Attributes:
         schema: the tables of its SQL.
-        alignment: its alignment in the form that a reply is asked for in.
+        alignment: its alignment in the form of a reply.
     """
 
     question: str
@@ -40,7 +40,7 @@ def shown_examples(
 
 
 def alignment_list(tokens: Iterable[AlignedToken]) -> str:
-    """Return an alignment in the form that a reply is asked for in, on one line.
+    """Return an alignment in the form of a reply, on one line.
 
     >>> alignment_list([AlignedToken("singers", "singer", "", "tbl"), AlignedToken("?")])
     '{"alignment": [{"token": "singers", "schema": "singer", "type": "tbl"}, \

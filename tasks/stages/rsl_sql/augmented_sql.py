@@ -12,15 +12,15 @@ from tasks.stages.sql_answer import sql_answer
 
 @stage(version=2, prompts=("augmented_sql",))
 async def augmented_sql(
-    asked: FewShotQuestion, view: SchemaView, augmentation: Augmentation, backbone: MeteredBackbone
+    few_shot: FewShotQuestion, view: SchemaView, augmentation: Augmentation, backbone: MeteredBackbone
 ) -> Answer:
     """Write a SQL from the reduced schema; a part of the augmentation that is None is not shown."""
     reply = await backbone.ask_json(
         prompts.messages(
             "augmented_sql",
-            question=asked.question,
+            question=few_shot.question,
             dialect=view.dialect_name,
-            demonstrations=asked.demonstrations,
+            demonstrations=few_shot.demonstrations,
             demonstrations_first=view.prompt.demonstrations_first,
             parts=view.render(),
             keywords=augmentation.keywords or (),

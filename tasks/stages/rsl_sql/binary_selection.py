@@ -17,7 +17,7 @@ from tasks.stages.sql_answer import sql_answer
 
 @stage(version=2, prompts=("binary_selection",))
 async def binary_selection(
-    asked: FewShotQuestion,
+    few_shot: FewShotQuestion,
     view: SchemaView,
     candidates: SqlPair,
     settings: SelectionSettings,
@@ -41,9 +41,9 @@ async def binary_selection(
     reply = await backbone.ask_json(
         prompts.messages(
             "binary_selection",
-            question=asked.question,
+            question=few_shot.question,
             dialect=view.dialect_name,
-            demonstrations=asked.demonstrations,
+            demonstrations=few_shot.demonstrations,
             demonstrations_first=view.prompt.demonstrations_first,
             parts=view.render(),
             candidates=[

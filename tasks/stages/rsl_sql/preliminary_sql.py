@@ -12,7 +12,7 @@ from tasks.stages.sql_answer import sql_answer
 
 @stage(version=2, prompts=("preliminary_sql",))
 async def preliminary_sql(
-    asked: FewShotQuestion, view: SchemaView, link: Link | None, backbone: MeteredBackbone
+    few_shot: FewShotQuestion, view: SchemaView, link: Link | None, backbone: MeteredBackbone
 ) -> Answer:
     """Write a first SQL.
 
@@ -21,9 +21,9 @@ async def preliminary_sql(
     reply = await backbone.ask_json(
         prompts.messages(
             "preliminary_sql",
-            question=asked.question,
+            question=few_shot.question,
             dialect=view.dialect_name,
-            demonstrations=asked.demonstrations,
+            demonstrations=few_shot.demonstrations,
             demonstrations_first=view.prompt.demonstrations_first,
             parts=view.render(),
             linked_tables=shown_tables(view.schema, link),

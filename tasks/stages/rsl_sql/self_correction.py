@@ -32,7 +32,7 @@ async def self_correction(
         The last round's SQL, kept even if it still fails, and its status. A round whose reply cannot be read
         keeps the SQL of the round before. The conversation keeps the SQL that was read from each reply.
     """
-    asked, sql = case.asked, case.sql
+    few_shot, sql = case.few_shot, case.sql
     result = await runner.run(sql, rows=0) if sql else None
     before = outcome_of(result)
     conversation: tuple[Message, ...] = ()
@@ -43,9 +43,9 @@ async def self_correction(
             informed = settings.first_turn == "informed" and sql is not None
             conversation = prompts.messages(
                 "self_correction",
-                question=asked.question,
+                question=few_shot.question,
                 dialect=view.dialect_name,
-                demonstrations=asked.demonstrations,
+                demonstrations=few_shot.demonstrations,
                 demonstrations_first=view.prompt.demonstrations_first,
                 parts=view.render(),
                 keywords=case.augmentation.keywords or (),

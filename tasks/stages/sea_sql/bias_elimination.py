@@ -22,7 +22,7 @@ async def bias_elimination(
     runner: DatabaseRunner,
     backbone: MeteredBackbone,
 ) -> Elimination:
-    """Let the eliminator, asked greedily, repeat the preliminary SQL or write a better one.
+    """Let the eliminator, with greedy decoding, repeat the preliminary SQL or write a better one.
 
     Returns:
         The SQL that goes on. The preliminary one is kept, with a note, when the eliminator refuses the request (a

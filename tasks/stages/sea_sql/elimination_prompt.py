@@ -1,4 +1,4 @@
-"""What the eliminator is shown: the same text when it is trained and when it is asked (SEA-SQL, section 3)."""
+"""The eliminator's prompt, the same text in training and in use (SEA-SQL, section 3)."""
 
 from dataclasses import dataclass
 

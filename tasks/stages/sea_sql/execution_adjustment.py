@@ -30,7 +30,7 @@ class Mistake:
         number: its place in the memory, from 1.
         sql: the SQL, or `NO_QUERY` where a reply held none.
         result: the error, or the time-out.
-        reason: why it failed, as the backbone sees it; "" until it was asked.
+        reason: why it failed, as the backbone sees it; "" before the first request.
         times: how often the backbone gave this SQL.
     """
 

@@ -10,13 +10,13 @@ from tasks.stages.sea_sql.continuation import ask_continuation
 
 
 @stage(version=2, prompts=("zero_shot_sql",))
-async def zero_shot_sql(asked: FewShotQuestion, view: SchemaView, backbone: MeteredBackbone) -> Answer:
+async def zero_shot_sql(few_shot: FewShotQuestion, view: SchemaView, backbone: MeteredBackbone) -> Answer:
     """Write a first SQL; without demonstrations but in the paper's comparison with few-shot prompts (Table 9)."""
     text = prompts.render(
         "zero_shot_sql",
-        question=asked.question,
+        question=few_shot.question,
         dialect=view.dialect_name,
-        demonstrations=asked.demonstrations,
+        demonstrations=few_shot.demonstrations,
         demonstrations_first=view.prompt.demonstrations_first,
         parts=view.render(),
     )

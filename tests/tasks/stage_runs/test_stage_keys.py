@@ -61,7 +61,7 @@ def arguments_of(stage: Stage[Any, Any], bench: Bench) -> Arguments:
     }
     every: Arguments = {
         "question": QUESTION,
-        "asked": FewShotQuestion(QUESTION, DEMONSTRATIONS),
+        "few_shot": FewShotQuestion(QUESTION, DEMONSTRATIONS),
         "case": CorrectionCase(
             FewShotQuestion(QUESTION, DEMONSTRATIONS),
             "SELECT 1",
@@ -115,14 +115,16 @@ CHANGES: dict[str, Callable[[Any, Bench], Any]] = {
     "view.sample_rows": lambda v, b: shown_by(v, sample_rows=2),
     "view.foreign_keys": lambda v, b: shown_by(v, foreign_keys=False),
     "view.descriptions": lambda v, b: replace(v, descriptions=False),
-    "asked.text": lambda a, b: replace(a, question=replace(QUESTION, text="Which?")),
-    "asked.none": lambda a, b: replace(a, demonstrations=()),
-    "asked.order": lambda a, b: replace(a, demonstrations=DEMONSTRATIONS[::-1]),
-    "asked.sql": lambda a, b: replace(a, demonstrations=(OTHER, DEMONSTRATIONS[1])),
+    "few_shot.text": lambda a, b: replace(a, question=replace(QUESTION, text="Which?")),
+    "few_shot.none": lambda a, b: replace(a, demonstrations=()),
+    "few_shot.order": lambda a, b: replace(a, demonstrations=DEMONSTRATIONS[::-1]),
+    "few_shot.sql": lambda a, b: replace(a, demonstrations=(OTHER, DEMONSTRATIONS[1])),
     "case.sql": lambda c, b: replace(c, sql="SELECT 3"),
     "case.none": lambda c, b: replace(c, sql=None),
-    "case.text": lambda c, b: replace(c, asked=replace(c.asked, question=replace(QUESTION, text="Which?"))),
-    "case.demonstrations": lambda c, b: replace(c, asked=replace(c.asked, demonstrations=())),
+    "case.text": lambda c, b: replace(
+        c, few_shot=replace(c.few_shot, question=replace(QUESTION, text="Which?"))
+    ),
+    "case.demonstrations": lambda c, b: replace(c, few_shot=replace(c.few_shot, demonstrations=())),
     "case.keywords": lambda c, b: replace(c, augmentation=replace(c.augmentation, keywords=None)),
     "case.conditions": lambda c, b: replace(c, augmentation=replace(c.augmentation, conditions=())),
     "earlier.link": lambda e, b: LINK,
