@@ -22,19 +22,12 @@ EVERY_S = 0.2
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """Settings of copying.
+    """Settings of copying."""
 
-    Attributes:
-        benchmark: whose databases.
-        to: URL with `{database}` for the id of each.
-        databases: ids; () for all that are there.
-        choice: how they are copied.
-    """
-
-    benchmark: BenchmarkSettings
-    to: str
-    databases: tuple[str, ...]
-    choice: LoadChoice
+    benchmark: BenchmarkSettings  # whose databases
+    to: str  # URL with `{database}` for the id of each
+    databases: tuple[str, ...]  # ids; () for all that are there
+    choice: LoadChoice  # how they are copied
 
 
 def run_load(settings: LoadSettings, folders: Folders, progress: Progress) -> Iterator[Loaded]:

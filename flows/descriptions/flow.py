@@ -26,23 +26,14 @@ from tasks.stages.describe_columns import describe_columns
 
 @dataclass
 class Prepared:
-    """Counts and failures of a preparation.
+    """Counts and failures of a preparation."""
 
-    Attributes:
-        databases: number of databases.
-        undescribed: columns that had no description.
-        described: of those, the columns that have one now.
-        left_out: of those, the columns missing in the model's replies.
-        calls: paid model calls.
-        failures: error messages by `database.table`.
-    """
-
-    databases: int
-    undescribed: int = 0
-    described: int = 0
-    left_out: int = 0
-    calls: int = 0
-    failures: dict[str, str] = field(default_factory=dict)
+    databases: int  # number of databases
+    undescribed: int = 0  # columns that had no description
+    described: int = 0  # of those, the columns that have one now
+    left_out: int = 0  # of those, the columns missing in the model's replies
+    calls: int = 0  # paid model calls
+    failures: dict[str, str] = field(default_factory=dict)  # error messages by `database.table`
 
 
 def prepare_flow(

@@ -33,31 +33,19 @@ _VALUES = TypeAdapter(tuple[ColumnValues, ...])
 
 @dataclass
 class Pairs:
-    """Counts of training pairs.
+    """Counts of training pairs."""
 
-    Attributes:
-        questions: training questions whose database is present.
-        like_evaluated: of those, the ones left out because an evaluated split has their text or their gold.
-        without_sql: questions without a preliminary SQL, failed ones included.
-        gold_faults: questions whose gold SQL does not run.
-        duplicates: pairs left out because their prompt occurred before.
-        right: pairs whose preliminary SQL is right.
-        pairs: pairs to train on.
-        held_out: pairs for the evaluation.
-        failed: questions that can be retried.
-        calls: paid model calls.
-    """
-
-    questions: int = 0
+    questions: int = 0  # training questions whose database is present
+    # of those, the ones left out because an evaluated split has their text or their gold
     like_evaluated: int = 0
-    without_sql: int = 0
-    gold_faults: int = 0
-    duplicates: int = 0
-    right: int = 0
-    pairs: int = 0
-    held_out: int = 0
-    failed: int = 0
-    calls: int = 0
+    without_sql: int = 0  # questions without a preliminary SQL, failed ones included
+    gold_faults: int = 0  # questions whose gold SQL does not run
+    duplicates: int = 0  # pairs left out because their prompt occurred before
+    right: int = 0  # pairs whose preliminary SQL is right
+    pairs: int = 0  # pairs to train on
+    held_out: int = 0  # pairs for the evaluation
+    failed: int = 0  # questions that can be retried
+    calls: int = 0  # paid model calls
 
 
 @dataclass(frozen=True)
@@ -130,19 +118,12 @@ def write_splits(splits: Sequence[SplitPairs], output: Path, held_out: float) ->
 
 @dataclass
 class PairMaker:
-    """Builder of training pairs from answered questions.
+    """Builder of training pairs from answered questions."""
 
-    Attributes:
-        preparation: the training split.
-        workers: processes that run SQL.
-        pairs: by question id.
-        gold_faults: questions whose gold does not run.
-    """
-
-    preparation: Preparation
-    workers: SqlWorkers
-    pairs: dict[str, TrainingPair] = field(default_factory=dict)
-    gold_faults: int = 0
+    preparation: Preparation  # the training split
+    workers: SqlWorkers  # processes that run SQL
+    pairs: dict[str, TrainingPair] = field(default_factory=dict)  # by question id
+    gold_faults: int = 0  # questions whose gold does not run
 
     async def add(self, question: Question, outcome: Outcome) -> None:
         """Run the preliminary SQL, compare it with the gold SQL, and render the eliminator's prompt."""

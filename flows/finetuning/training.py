@@ -73,19 +73,13 @@ def run_training(
 
 @dataclass(frozen=True)
 class EliminatorEvaluation:
-    """Settings of an eliminator's evaluation.
+    """Settings of an eliminator's evaluation."""
 
-    Attributes:
-        pairs_file: the held-out pairs.
-        trained_on: the pairs that it was trained on, none of which may be held out; None: not known.
-        benchmarks: the splits that the pairs are from, for their databases.
-        eliminator: a served eliminator, or the folder of an adapter.
-    """
-
-    pairs_file: Path
+    pairs_file: Path  # the held-out pairs
+    # the pairs that it was trained on, none of which may be held out; None: not known
     trained_on: Path | None
-    benchmarks: tuple[BenchmarkSettings, ...]
-    eliminator: BackboneSettings | Path
+    benchmarks: tuple[BenchmarkSettings, ...]  # the splits that the pairs are from, for their databases
+    eliminator: BackboneSettings | Path  # a served eliminator, or the folder of an adapter
 
 
 def run_eliminator_evaluation(

@@ -35,19 +35,12 @@ Group = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Candidates:
-    """A pipeline whose answer is selected from several runs of it.
+    """A pipeline whose answer is selected from several runs of it."""
 
-    Attributes:
-        pipeline: writes a candidate.
-        writers: backbones that write them in turns.
-        rule: by which results are equal: the benchmark's.
-        temperature: at which the run's backbone selects; None: its own.
-    """
-
-    pipeline: Pipeline[Any]
-    writers: tuple[MeteredBackbone, ...]
-    rule: str
-    temperature: float | None = None
+    pipeline: Pipeline[Any]  # writes a candidate
+    writers: tuple[MeteredBackbone, ...]  # backbones that write them in turns
+    rule: str  # by which results are equal: the benchmark's
+    temperature: float | None = None  # at which the run's backbone selects; None: its own
 
     async def answer(self, question: Question, context: Context[Any]) -> str | None:
         """Write the candidates, vote by their results, and select one."""
@@ -113,21 +106,13 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Selection:
-    """The selection of one candidate of a question.
+    """The selection of one candidate of a question."""
 
-    Attributes:
-        candidates: how they were written, and how the run's backbone selects.
-        question: the question.
-        context: that of the question; its backbone is the run's.
-        sqls: the candidates' SQL.
-        ballot: their results.
-    """
-
-    candidates: Candidates
+    candidates: Candidates  # how they were written, and how the run's backbone selects
     question: Question
-    context: Context[Any]
-    sqls: Sequence[str | None]
-    ballot: Ballot
+    context: Context[Any]  # that of the question; its backbone is the run's
+    sqls: Sequence[str | None]  # the candidates' SQL
+    ballot: Ballot  # their results
 
     async def select(self) -> str | None:
         """Return the selected SQL; the vote's where fewer than two different results are there to choose from."""

@@ -96,19 +96,12 @@ def pruned_to(view: SchemaView, sql: str | None, entities: Entities) -> SchemaVi
 
 @dataclass(frozen=True)
 class Decomposition:
-    """DAC's correction of one question.
+    """DAC's correction of one question."""
 
-    Attributes:
-        question: the question and its evidence.
-        view: the view of the full schema, its samples being the values to show.
-        settings: the switches.
-        context: the pipeline's.
-    """
-
-    question: Question
-    view: SchemaView
-    settings: DacCorrectionSettings
-    context: Context[Any]
+    question: Question  # the question and its evidence
+    view: SchemaView  # the view of the full schema, its samples being the values to show
+    settings: DacCorrectionSettings  # the switches
+    context: Context[Any]  # the pipeline's
 
     async def generate(self, view: SchemaView) -> str | None:
         """Section 3.1: write a SQL; of several, the one whose result most of them return."""

@@ -25,15 +25,10 @@ Function = Callable[[Question, Context[S]], Awaitable[str | None]]
 
 @dataclass(frozen=True)
 class Pipeline(Generic[S]):
-    """A pipeline.
+    """A pipeline."""
 
-    Attributes:
-        answer: takes a question through the stages.
-        settings: the model of its settings.
-    """
-
-    answer: Function[S]
-    settings: type[S]
+    answer: Function[S]  # takes a question through the stages
+    settings: type[S]  # the model of its settings
 
     def __call__(self, question: Question, context: Context[S]) -> Awaitable[str | None]:
         """Answer a question, for pipelines that are made of others."""

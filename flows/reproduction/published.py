@@ -10,20 +10,13 @@ Value = float | int | None
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Computed figure, and the one that it must agree with.
+    """Computed figure, and the one that it must agree with."""
 
-    Attributes:
-        name: what it is, with its denominator where it has one.
-        published: published value; None if none was published.
-        ours: computed value; None if it cannot be computed.
-        digits: decimal places that must agree.
-        expected: value on the data here, where it is not the published one; None: the published one is expected.
-    """
-
-    name: str
-    published: Value
-    ours: Value
-    digits: int = 0
+    name: str  # what it is, with its denominator where it has one
+    published: Value  # published value; None if none was published
+    ours: Value  # computed value; None if it cannot be computed
+    digits: int = 0  # decimal places that must agree
+    # value on the data here, where it is not the published one; None: the published one is expected
     expected: Value = None
 
     @property
@@ -41,19 +34,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Result of reproducing one source.
+    """Result of reproducing one source."""
 
-    Attributes:
-        name: as on the command line.
-        title: what is reproduced, in a line.
-        figures: figures in the order of the source.
-        remarks: explanations, in sentences.
-    """
-
-    name: str
-    title: str
-    figures: tuple[Figure, ...]
-    remarks: tuple[str, ...] = ()
+    name: str  # as on the command line
+    title: str  # what is reproduced, in a line
+    figures: tuple[Figure, ...]  # figures in the order of the source
+    remarks: tuple[str, ...] = ()  # explanations, in sentences
 
     @property
     def mismatches(self) -> tuple[Figure, ...]:

@@ -23,26 +23,17 @@ NAME = "rsl-sql-linking"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Published row of the table, GPT-4o on BIRD dev, with 4 decimals; the paper truncates to 2.
+    """Published row of the table, GPT-4o on BIRD dev, with 4 decimals; the paper truncates to 2."""
 
-    Attributes:
-        link: which link.
-        nsr: gold columns linked, in percent.
-        srr: the published "SRR" in percent: every gold column linked, or SQL2 from that link right.
-        tables, columns: linked per question.
-        strict_recall: questions with every gold column linked, of 1,534; the released vectors' sum.
-        verdicts: name of the released vector of strict recall.
-        correct: name of the released vector of SQL2 from that link.
-    """
-
-    link: str
-    nsr: float
-    srr: float
+    link: str  # which link
+    nsr: float  # gold columns linked, in percent
+    srr: float  # the published "SRR" in percent: every gold column linked, or SQL2 from that link right
+    # tables, columns: linked per question
     tables: float
     columns: float
-    strict_recall: int
-    verdicts: str
-    correct: str
+    strict_recall: int  # questions with every gold column linked, of 1,534; the released vectors' sum
+    verdicts: str  # name of the released vector of strict recall
+    correct: str  # name of the released vector of SQL2 from that link
 
 
 TABLE = (

@@ -24,15 +24,10 @@ from tasks.settings.evaluation import EvaluationSettings
 
 @dataclass(frozen=True)
 class Sources:
-    """Benchmarks, pipelines and released outputs that figures are computed from.
+    """Benchmarks, pipelines and released outputs that figures are computed from."""
 
-    Attributes:
-        folders: where the benchmarks' files are.
-        progress: display of the current step.
-    """
-
-    folders: Folders
-    progress: Progress
+    folders: Folders  # where the benchmarks' files are
+    progress: Progress  # display of the current step
 
     def settings(self, benchmark: str, pipeline: str, *overrides: str) -> EvaluationSettings:
         """Return the settings of a benchmark and a pipeline of these names."""

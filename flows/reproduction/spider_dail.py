@@ -19,19 +19,12 @@ EXECUTABLE = 972
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Questions whose exact set match differs from the official evaluator's.
+    """Questions whose exact set match differs from the official evaluator's."""
 
-    Attributes:
-        questions: their ids.
-        ours: whether they match here; the official evaluator decides the opposite.
-        about: common SQL feature.
-        why: the reason.
-    """
-
-    questions: frozenset[str]
-    ours: bool
-    about: str
-    why: str
+    questions: frozenset[str]  # their ids
+    ours: bool  # whether they match here; the official evaluator decides the opposite
+    about: str  # common SQL feature
+    why: str  # the reason
 
 
 DIFFERENCES = (

@@ -26,42 +26,32 @@ from tasks.settings.benchmark import BenchmarkSettings
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One split of one benchmark. Questions, gold and schemas are read at once, the rest on demand.
+    """One split of one benchmark. Questions, gold and schemas are read at once, the rest on demand."""
 
-    Attributes:
-        settings: what it was loaded by.
-        layout: its file layout.
-        folder: the folder of its files.
-        question_files: the files of the questions.
-        questions: every question of the split, in file order, also those whose database is missing.
-        gold: gold SQL by question id; a question without one is absent. For `tasks.scoring` only.
-        results: accepted results by question id, in the place of gold SQL. For `tasks.scoring` only.
-        digest: sha256 of the question file, or of the digests of several.
-        schemas: schemas of the tables file by database id: names, types and keys; no samples.
-        missing: questions per database whose file is absent, by database id.
-        notes: what a user should know about the files, in sentences.
-        other_revision: those of the notes that say which files differ from the stated revision.
-        translated: what was done where the gold SQL was translated into the databases' dialect; "" elsewhere.
-        written_gold: gold SQL by question id as the files have it.
-        further_gold: further gold SQL by question id, as right as the first, never translated. For scoring only.
-        overlay: corrected golds for a second score; None: there are none. For `tasks.scoring` only.
-    """
-
-    settings: BenchmarkSettings
-    layout: Layout
-    folder: Path
-    question_files: tuple[Path, ...]
+    settings: BenchmarkSettings  # what it was loaded by
+    layout: Layout  # its file layout
+    folder: Path  # the folder of its files
+    question_files: tuple[Path, ...]  # the files of the questions
+    # every question of the split, in file order, also those whose database is missing
     questions: tuple[Question, ...] = field(repr=False)
+    # gold SQL by question id; a question without one is absent. For `tasks.scoring` only.
     gold: Mapping[str, str] = field(repr=False)
+    # accepted results by question id, in the place of gold SQL. For `tasks.scoring` only.
     results: Mapping[str, GoldResults] = field(repr=False)
-    digest: str
+    digest: str  # sha256 of the question file, or of the digests of several
+    # schemas of the tables file by database id: names, types and keys; no samples
     schemas: Mapping[str, Schema] = field(repr=False)
-    missing: Mapping[str, int]
-    notes: tuple[str, ...] = ()
+    missing: Mapping[str, int]  # questions per database whose file is absent, by database id
+    notes: tuple[str, ...] = ()  # what a user should know about the files, in sentences
+    # those of the notes that say which files differ from the stated revision
     other_revision: tuple[str, ...] = ()
+    # what was done where the gold SQL was translated into the databases' dialect; "" elsewhere
     translated: str = ""
+    # gold SQL by question id as the files have it
     written_gold: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # further gold SQL by question id, as right as the first, never translated. For scoring only.
     further_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    # corrected golds for a second score; None: there are none. For `tasks.scoring` only.
     overlay: Overlay | None = None
 
     def has_gold(self, question_id: str) -> bool:

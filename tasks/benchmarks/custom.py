@@ -23,20 +23,14 @@ SQL_NAMES = ("sql", "query", "gold_sql", "gold", "gold_query")
 
 @dataclass(frozen=True, slots=True)
 class NewBenchmark:
-    """What a benchmark is made from.
+    """What a benchmark is made from."""
 
-    Attributes:
-        pairs: file of the questions with their SQL.
-        databases: as a user names them: SQLite files, which are copied, or databases of another engine, which stay
-            where they are. A file's name without its ending is the database's id, or the last part of a URL.
-        folder: the folder to make.
-        rule: rule of the headline score.
-    """
-
-    pairs: Path
+    pairs: Path  # file of the questions with their SQL
+    # as a user names them: SQLite files, which are copied, or databases of another engine, which stay where they are.
+    # A file's name without its ending is the database's id, or the last part of a URL.
     databases: tuple[str, ...]
-    folder: Path
-    rule: str
+    folder: Path  # the folder to make
+    rule: str  # rule of the headline score
 
 
 @dataclass(frozen=True, slots=True)

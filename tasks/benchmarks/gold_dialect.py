@@ -14,15 +14,11 @@ from tasks.sql.transpiling import transpile
 
 @dataclass(frozen=True, slots=True)
 class TranslatedGold:
-    """Gold SQL that sqlglot has translated.
+    """Gold SQL that sqlglot has translated."""
 
-    Attributes:
-        gold: the translated gold SQL by question id; one that cannot be translated is as it was.
-        note: what was done, in sentences.
-    """
-
+    # the translated gold SQL by question id; one that cannot be translated is as it was
     gold: Mapping[str, str] = field(repr=False)
-    note: str
+    note: str  # what was done, in sentences
 
 
 def gold_for(

@@ -13,31 +13,20 @@ SplitName = Literal["dev", "train"]
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """One gold SQL.
+    """One gold SQL."""
 
-    Attributes:
-        id: the question's id; its position, from 0, where the source has only positions.
-        database_id: the database it is meant for.
-        sql: the SQL.
-    """
-
-    id: str
-    database_id: str
-    sql: str
+    id: str  # the question's id; its position, from 0, where the source has only positions
+    database_id: str  # the database it is meant for
+    sql: str  # the SQL
 
 
 @dataclass(frozen=True, slots=True)
 class Golds:
-    """The gold SQL of a split.
+    """The gold SQL of a split."""
 
-    Attributes:
-        source: the file it was read from, or the files.
-        golds: in file order.
-        by_question: whether the ids are the ids of the evaluated questions, so that they can be quarantined.
-    """
-
-    source: str
-    golds: tuple[Gold, ...]
+    source: str  # the file it was read from, or the files
+    golds: tuple[Gold, ...]  # in file order
+    # whether the ids are the ids of the evaluated questions, so that they can be quarantined
     by_question: bool
 
 

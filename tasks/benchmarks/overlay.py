@@ -61,18 +61,13 @@ class Entry(Settings):
 
 @dataclass(frozen=True)
 class Overlay:
-    """The corrections of one file.
+    """The corrections of one file."""
 
-    Attributes:
-        file: the file.
-        sha256: its checksum.
-        entries: by question id, in file order; the undecided ones among them.
-        problems: everything that is wrong with the file, in sentences; entries that are named there are left out.
-    """
-
-    file: Path
-    sha256: str
+    file: Path  # the file
+    sha256: str  # its checksum
+    # by question id, in file order; the undecided ones among them
     entries: Mapping[str, Entry] = field(repr=False)
+    # everything that is wrong with the file, in sentences; entries that are named there are left out
     problems: tuple[str, ...] = ()
 
     @property

@@ -15,18 +15,12 @@ CANDIDATE = "dac_"
 
 @dataclass(frozen=True, slots=True)
 class AlignedToken:
-    """One token of a question and what it means in the schema.
+    """One token of a question and what it means in the schema."""
 
-    Attributes:
-        token: as the question spells it.
-        table: the table, as the schema spells it; "" where the token means nothing.
-        column: the column; "" for a table, or where the token means nothing.
-        type: "tbl" names a table, "col" a column, "val" a value of the column; None means nothing.
-    """
-
-    token: str
-    table: str = ""
-    column: str = ""
+    token: str  # as the question spells it
+    table: str = ""  # the table, as the schema spells it; "" where the token means nothing
+    column: str = ""  # the column; "" for a table, or where the token means nothing
+    # "tbl" names a table, "col" a column, "val" a value of the column; None means nothing
     type: EntityType | None = None
 
     @property
@@ -50,119 +44,77 @@ class Entities:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The outcome of entity linking.
+    """The outcome of entity linking."""
 
-    Attributes:
-        tokens: every token of the question, in order.
-        entities: what they mean.
-        dropped: entities that the backbone gave and the schema does not have, as it spelled them.
-        by_name: tokens that the backbone left unlinked and the schema's names linked.
-        note: why this is less than requested, "" normally.
-    """
-
-    tokens: tuple[AlignedToken, ...] = ()
-    entities: Entities = Entities()
+    tokens: tuple[AlignedToken, ...] = ()  # every token of the question, in order
+    entities: Entities = Entities()  # what they mean
+    # entities that the backbone gave and the schema does not have, as it spelled them
     dropped: tuple[str, ...] = ()
-    by_name: int = 0
-    note: str = ""
+    by_name: int = 0  # tokens that the backbone left unlinked and the schema's names linked
+    note: str = ""  # why this is less than requested, "" normally
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedSkeleton:
-    """The outcome of skeleton parsing.
+    """The outcome of skeleton parsing."""
 
-    Attributes:
-        skeleton: the skeleton; None where there is none.
-        sql: the SQL with invented names that it was taken from; None where the reply held none.
-        note: why there is no skeleton, "" normally.
-    """
-
-    skeleton: str | None
+    skeleton: str | None  # the skeleton; None where there is none
+    # the SQL with invented names that it was taken from; None where the reply held none
     sql: str | None = None
-    note: str = ""
+    note: str = ""  # why there is no skeleton, "" normally
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What is wrong with a SQL, one kind at a time.
+    """What is wrong with a SQL, one kind at a time."""
 
-    Attributes:
-        kind: which kind.
-        error: what running it gave ("execution").
-        missing: entities that the question mentions and the SQL does not use ("entities").
-        skeleton: the skeleton that is expected ("skeleton").
-    """
-
-    kind: FeedbackKind
-    error: str = ""
+    kind: FeedbackKind  # which kind
+    error: str = ""  # what running it gave ("execution")
+    # entities that the question mentions and the SQL does not use ("entities")
     missing: Entities = Entities()
-    skeleton: str = ""
+    skeleton: str = ""  # the skeleton that is expected ("skeleton")
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionRequest:
-    """A SQL, and what a correction of it starts from.
+    """A SQL, and what a correction of it starts from."""
 
-    Attributes:
-        sql: the current SQL; None where there is none.
-        feedback: what is wrong with it.
-        alignment: the question's tokens with what they mean; () where they were not linked.
-        round: which correction of this kind this is, from 0: the index of the sample.
-        temperature: None for the backbone's own.
-        strict: whether the feedback is a demand, and a longer revision rejected (released code).
-    """
-
-    sql: str | None
-    feedback: Feedback
+    sql: str | None  # the current SQL; None where there is none
+    feedback: Feedback  # what is wrong with it
+    # the question's tokens with what they mean; () where they were not linked
     alignment: tuple[AlignedToken, ...] = ()
-    round: int = 0
-    temperature: float | None = None
-    strict: bool = False
+    round: int = 0  # which correction of this kind this is, from 0: the index of the sample
+    temperature: float | None = None  # None for the backbone's own
+    strict: bool = False  # whether the feedback is a demand, and a longer revision rejected (released code)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Which of several SQLs for one question is requested.
+    """Which of several SQLs for one question is requested."""
 
-    Attributes:
-        index: from 0.
-        temperature: None for the backbone's own.
-    """
-
-    index: int = 0
-    temperature: float | None = None
+    index: int = 0  # from 0
+    temperature: float | None = None  # None for the backbone's own
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The outcome of one correction.
+    """The outcome of one correction."""
 
-    Attributes:
-        kind: the kind of feedback.
-        sql: the SQL after it: the new one if accepted, else the one before.
-        outcome: "accepted"; "unchanged" the same SQL came back; "rejected" the new one failed to execute, or was
-            longer where that is not allowed; "unreadable" the reply held no SQL.
-        proposed: the SQL that came back; None where the reply held none.
-        note: why it was not accepted, "" when it was.
-    """
-
-    kind: FeedbackKind
-    sql: str | None
+    kind: FeedbackKind  # the kind of feedback
+    sql: str | None  # the SQL after it: the new one if accepted, else the one before
+    # "accepted"; "unchanged" the same SQL came back; "rejected" the new one failed to execute, or was longer where
+    # that is not allowed; "unreadable" the reply held no SQL
     outcome: RevisionOutcome
-    proposed: str | None = None
-    note: str = ""
+    proposed: str | None = None  # the SQL that came back; None where the reply held none
+    note: str = ""  # why it was not accepted, "" when it was
 
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Right answers to the sub-tasks, from the gold SQL: for analysis only, made by `scoring.papers.dac_oracle` alone.
+    """Right answers to the sub-tasks, from the gold SQL: for analysis only (see `scoring.papers.dac_oracle`)."""
 
-    Attributes:
-        entities: what the gold uses; None where entities are not given.
-        skeleton: the gold's skeleton, or why it has none; None where the skeleton is not given.
-        link: the tables and columns that the gold reads, for RSL-SQL's schema; None where they are not given.
-    """
-
-    entities: Entities | None = None
+    entities: Entities | None = None  # what the gold uses; None where entities are not given
+    # the gold's skeleton, or why it has none; None where the skeleton is not given
     skeleton: ParsedSkeleton | None = None
+    # the tables and columns that the gold reads, for RSL-SQL's schema; None where they are not given
     link: Link | None = None

@@ -71,36 +71,22 @@ FAILED_ATTEMPT = "failed_attempt"
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """The record of one stage of one question.
+    """The record of one stage of one question."""
 
-    Attributes:
-        stage: the stage's name, e.g. "forward_link".
-        label: the stage's name, numbered where it runs more than once ("self_correction 2"), with the candidate where
-            there are several ("initial_sql (candidate 3)").
-        value: what it returned, as plain JSON.
-        restored: True when the result came from the stage cache, so none of its calls was made now.
-        calls: its model calls; for a restored result, those of the run that made it.
-        notes: what was less than ideal: fallbacks, invented names, unreadable replies.
-        seconds: wall time of the stage when it ran.
-        error: why it failed, "" when it did not.
-        replies: replies that it needed; a repeated request counts once.
-        unreadable: those that could not be read, even after a second request.
-        fallback: its fallback, as a clause, e.g. "nothing was linked"; "" if there was none.
-        skipped: why it did not run, "" when it did.
-    """
-
-    stage: str
+    stage: str  # the stage's name, e.g. "forward_link".
+    # the stage's name, numbered where it runs more than once ("self_correction 2"), with the candidate where there
+    # are several ("initial_sql (candidate 3)")
     label: str
-    value: Any
-    restored: bool
-    calls: tuple[Call, ...] = ()
-    notes: tuple[str, ...] = ()
-    seconds: float = 0.0
-    error: str = ""
-    replies: int = 0
-    unreadable: int = 0
-    fallback: str = ""
-    skipped: str = ""
+    value: Any  # what it returned, as plain JSON
+    restored: bool  # True when the result came from the stage cache, so none of its calls was made now
+    calls: tuple[Call, ...] = ()  # its model calls; for a restored result, those of the run that made it
+    notes: tuple[str, ...] = ()  # what was less than ideal: fallbacks, invented names, unreadable replies
+    seconds: float = 0.0  # wall time of the stage when it ran
+    error: str = ""  # why it failed, "" when it did not
+    replies: int = 0  # replies that it needed; a repeated request counts once
+    unreadable: int = 0  # those that could not be read, even after a second request
+    fallback: str = ""  # its fallback, as a clause, e.g. "nothing was linked"; "" if there was none.
+    skipped: str = ""  # why it did not run, "" when it did
 
     @property
     def paid_calls(self) -> tuple[Call, ...]:
@@ -110,15 +96,10 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The SQL after a stage, for the per-stage execution accuracy.
+    """The SQL after a stage, for the per-stage execution accuracy."""
 
-    Attributes:
-        stage: name of the metric, e.g. "1_preliminary_sql".
-        sql: the SQL; None where the stage had none to give.
-    """
-
-    stage: str
-    sql: str | None
+    stage: str  # name of the metric, e.g. "1_preliminary_sql".
+    sql: str | None  # the SQL; None where the stage had none to give
 
 
 FailureKind = Literal[
@@ -160,29 +141,20 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one question in a pipeline.
+    """The outcome of one question in a pipeline."""
 
-    Attributes:
-        question_id: id of the question.
-        sql: the final SQL; None when there is none.
-        candidates: the SQL after each stage that yields one, in order.
-        links: schema links by name ("forward", "backward", "both"), for the linking metrics.
-        stages: the records of its stages.
-        failure: why it has no answer, None when it has one.
-        notes: pipeline-level remarks ("selection wrote a third query").
-        attempts: how often the question was taken through the pipeline, in this run and those that it re-ran; a re-run
-            that restores every stage does not count. 0: the run was ended before.
-        samples: which samplings of the model its stages may come from, oldest first; 0 is the first.
-    """
-
-    question_id: str
-    sql: str | None
-    candidates: tuple[Candidate, ...] = ()
+    question_id: str  # id of the question
+    sql: str | None  # the final SQL; None when there is none
+    candidates: tuple[Candidate, ...] = ()  # the SQL after each stage that yields one, in order
+    # schema links by name ("forward", "backward", "both"), for the linking metrics
     links: dict[str, Link] = field(default_factory=dict)
-    stages: tuple[StageRecord, ...] = ()
-    failure: Failure | None = None
-    notes: tuple[str, ...] = ()
+    stages: tuple[StageRecord, ...] = ()  # the records of its stages
+    failure: Failure | None = None  # why it has no answer, None when it has one
+    notes: tuple[str, ...] = ()  # pipeline-level remarks ("selection wrote a third query")
+    # how often the question was taken through the pipeline, in this run and those that it re-ran; a re-run that
+    # restores every stage does not count. 0: the run was ended before.
     attempts: int = 1
+    # which samplings of the model its stages may come from, oldest first; 0 is the first
     samples: tuple[int, ...] = (0,)
 
     @property

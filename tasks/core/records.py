@@ -71,16 +71,11 @@ class ColumnValues:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Tables and columns that schema linking keeps, in schema order, each once, all present in the schema.
+    """Tables and columns that schema linking keeps, in schema order, each once, all present in the schema."""
 
-    Attributes:
-        tables: names of the linked tables; every table of `columns` is among them.
-        columns: the linked columns.
-        dropped: names that the backbone gave and the schema does not have, as the backbone spelled them.
-    """
-
-    tables: tuple[str, ...] = ()
-    columns: tuple[ColumnName, ...] = ()
+    tables: tuple[str, ...] = ()  # names of the linked tables; every table of `columns` is among them
+    columns: tuple[ColumnName, ...] = ()  # the linked columns
+    # names that the backbone gave and the schema does not have, as the backbone spelled them
     dropped: tuple[str, ...] = ()
 
 
@@ -98,24 +93,16 @@ Status = Literal["ok", "error", "timeout", "too_large"]
 
 @dataclass(frozen=True)  # without slots: it comes from workers pickled, which slots make slower
 class Execution:
-    """The outcome of executing one SQL.
+    """The outcome of executing one SQL."""
 
-    Attributes:
-        status: "ok"; "error" (the engine refused it, or the sandbox did); "timeout" (the deadline stopped it);
-            "too_large" (rows or bytes past the cap, or out of the worker's memory).
-        columns: names of the result's columns.
-        rows: the first rows, as many as requested.
-        row_count: rows of the whole result; None where it did not finish.
-        error: the database's message, "" when ok.
-        seconds: time spent executing and fetching.
-    """
-
+    # "ok"; "error" (the engine refused it, or the sandbox did); "timeout" (the deadline stopped it); "too_large"
+    # (rows or bytes past the cap, or out of the worker's memory)
     status: Status
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[Any, ...], ...] = ()
-    row_count: int | None = None
-    error: str = ""
-    seconds: float = 0.0
+    columns: tuple[str, ...] = ()  # names of the result's columns
+    rows: tuple[tuple[Any, ...], ...] = ()  # the first rows, as many as requested
+    row_count: int | None = None  # rows of the whole result; None where it did not finish
+    error: str = ""  # the database's message, "" when ok
+    seconds: float = 0.0  # time spent executing and fetching
 
     @property
     def ok(self) -> bool:
@@ -151,17 +138,13 @@ class SqlPair:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What binary selection decided between SQL1 and SQL2.
+    """What binary selection decided between SQL1 and SQL2."""
 
-    Attributes:
-        sql: the SQL that goes on.
-        choice: which candidate that is; "new" when the backbone wrote a third one, "same" when both were equal.
-        by: what decided: the backbone; the shortcut on equal or failing results; or the default, because one
-            candidate was missing or the reply unreadable.
-    """
-
-    sql: str | None
+    sql: str | None  # the SQL that goes on
+    # which candidate that is; "new" when the backbone wrote a third one, "same" when both were equal
     choice: Literal["first", "second", "same", "new"]
+    # what decided: the backbone; the shortcut on equal or failing results; or the default, because one candidate was
+    # missing or the reply unreadable
     by: Literal["backbone", "shortcut", "default"]
 
 
@@ -182,32 +165,21 @@ class CorrectionCase:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """The outcome of self-correction or execution adjustment.
+    """The outcome of self-correction or execution adjustment."""
 
-    Attributes:
-        sql: the last round's SQL, kept even if it still fails.
-        rounds: rounds used, 0 when none was needed.
-        before: status of the SQL that came in: "ok", "empty", "error", "timeout", "too_large" or "no_answer".
-        after: status of the SQL that goes out.
-    """
-
-    sql: str | None
-    rounds: int
+    sql: str | None  # the last round's SQL, kept even if it still fails
+    rounds: int  # rounds used, 0 when none was needed
+    # status of the SQL that came in: "ok", "empty", "error", "timeout", "too_large" or "no_answer"
     before: str
-    after: str
+    after: str  # status of the SQL that goes out
 
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """The outcome of bias elimination (SEA-SQL).
+    """The outcome of bias elimination (SEA-SQL)."""
 
-    Attributes:
-        sql: the SQL that goes on.
-        outcome: "unchanged", the eliminator repeated the preliminary SQL; "changed", it wrote another; "kept", it gave
-            no usable answer and the preliminary SQL goes on.
-        note: why it was kept, "" otherwise.
-    """
-
-    sql: str
+    sql: str  # the SQL that goes on
+    # "unchanged", the eliminator repeated the preliminary SQL; "changed", it wrote another; "kept", it gave no usable
+    # answer and the preliminary SQL goes on
     outcome: Literal["unchanged", "changed", "kept"]
-    note: str = ""
+    note: str = ""  # why it was kept, "" otherwise

@@ -16,22 +16,15 @@ from tasks.database.urls import locate
 
 @dataclass(frozen=True)
 class Database:
-    """One database, read once.
+    """One database, read once."""
 
-    Attributes:
-        id: the benchmark's name of it.
-        location: its engine, and where it is.
-        schema: tables, columns, keys, sample rows.
-        digest: what identified its content when it was opened: sha256 of a file, or of a server's schema and row
-            counts; "" when it is absent and only the schema is known.
-        state: of its files when it was opened (`Engine.state`).
-    """
-
-    id: str
-    location: Location
-    schema: Schema
+    id: str  # the benchmark's name of it
+    location: Location  # its engine, and where it is
+    schema: Schema  # tables, columns, keys, sample rows
+    # what identified its content when it was opened: sha256 of a file, or of a server's schema and row counts; ""
+    # when it is absent and only the schema is known
     digest: str
-    state: tuple[Any, ...] = field(default=(), repr=False)
+    state: tuple[Any, ...] = field(default=(), repr=False)  # of its files when it was opened (`Engine.state`)
 
     @property
     def content(self) -> Content:

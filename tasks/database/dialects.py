@@ -48,20 +48,14 @@ _DUCKDB_WORDS = """
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A SQL dialect.
+    """A SQL dialect."""
 
-    Attributes:
-        name: as sqlglot spells it.
-        title: as its makers spell it.
-        quote: the mark around a quoted name.
-        folds: whether a name without quotes is read in lower case, so that one with capitals needs quotes.
-        words: reserved words in lower case, or a function that returns them.
-    """
-
-    name: str
-    title: str
-    quote: str = '"'
+    name: str  # as sqlglot spells it
+    title: str  # as its makers spell it
+    quote: str = '"'  # the mark around a quoted name
+    # whether a name without quotes is read in lower case, so that one with capitals needs quotes
     folds: bool = False
+    # reserved words in lower case, or a function that returns them
     words: frozenset[str] | Callable[[], frozenset[str]] = frozenset()
 
     @property

@@ -37,28 +37,18 @@ def engine_of(location: Location) -> "Engine":
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What a database says of itself.
+    """What a database says of itself."""
 
-    Attributes:
-        tables: with types, keys, comments as descriptions, and sample rows.
-        foreign_keys: those that it declares.
-    """
-
-    tables: tuple[Table, ...]
-    foreign_keys: tuple[ForeignKey, ...] = ()
+    tables: tuple[Table, ...]  # with types, keys, comments as descriptions, and sample rows
+    foreign_keys: tuple[ForeignKey, ...] = ()  # those that it declares
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When a query has to end.
+    """When a query has to end."""
 
-    Attributes:
-        at: the moment, on `time.monotonic`'s clock.
-        count_every: count the engine's steps in so many at a time; None: do not count.
-    """
-
-    at: float
-    count_every: int | None = None
+    at: float  # the moment, on `time.monotonic`'s clock
+    count_every: int | None = None  # count the engine's steps in so many at a time; None: do not count
 
     @property
     def left(self) -> float:
@@ -72,14 +62,10 @@ class Deadline:
 
 
 class Cursor(ABC):
-    """A query that runs.
+    """A query that runs."""
 
-    Attributes:
-        columns: names of the result's columns; None where the SQL is no query.
-        steps: steps of the engine so far, if it counts them and they were requested; None otherwise.
-    """
-
-    columns: tuple[str, ...] | None
+    columns: tuple[str, ...] | None  # names of the result's columns; None where the SQL is no query
+    # steps of the engine so far, if it counts them and they were requested; None otherwise
     steps: int | None = None
 
     @abstractmethod
@@ -224,13 +210,9 @@ class Engine(ABC):
 
 
 class Values(ABC):
-    """The values of a database, copied column by column into an index, which is a SQLite file.
+    """The values of a database, copied column by column into an index, which is a SQLite file."""
 
-    Attributes:
-        errors: exceptions that belong to the engine.
-    """
-
-    errors: tuple[type[BaseException], ...] = ()
+    errors: tuple[type[BaseException], ...] = ()  # exceptions that belong to the engine
 
     def prepare(self, index: "sqlite3.Connection") -> None:  # noqa: B027 - most have nothing to prepare
         """Prepare the empty index, before its tables are created."""

@@ -8,32 +8,21 @@ LEAST_MEMORY_MB = 128
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of the sandbox.
+    """Limits of the sandbox."""
 
-    Attributes:
-        timeout_s: seconds after which a query is stopped.
-        overrun_s: seconds a query may overrun that before its process ends: one call of one SQL function can
-            ignore the deadline for as long as it runs.
-        grace_s: seconds a worker may take beyond the time of its queries, to compare what they return.
-        max_rows: rows of a result.
-        max_bytes: bytes that the rows of a result take in Python.
-        max_value_bytes: bytes of one value; without it a single `zeroblob` fills the memory.
-        max_sql_bytes: bytes of one statement.
-        max_expression_depth: nesting of an expression.
-        max_like_pattern_bytes: bytes of a LIKE or GLOB pattern; matching takes time with its square.
-        memory_mb: address space of a worker in MiB; the engine itself gets half of it.
-    """
-
-    timeout_s: float = 30.0
+    timeout_s: float = 30.0  # seconds after which a query is stopped
+    # seconds a query may overrun that before its process ends: one call of one SQL function can ignore the deadline
+    # for as long as it runs
     overrun_s: float = 0.3
+    # seconds a worker may take beyond the time of its queries, to compare what they return
     grace_s: float = 2.0
-    max_rows: int = 1_000_000
-    max_bytes: int = 128 * MIB
-    max_value_bytes: int = 32 * MIB
-    max_sql_bytes: int = 200_000
-    max_expression_depth: int = 1000
-    max_like_pattern_bytes: int = 1000
-    memory_mb: int = 512
+    max_rows: int = 1_000_000  # rows of a result
+    max_bytes: int = 128 * MIB  # bytes that the rows of a result take in Python
+    max_value_bytes: int = 32 * MIB  # bytes of one value; without it a single `zeroblob` fills the memory
+    max_sql_bytes: int = 200_000  # bytes of one statement
+    max_expression_depth: int = 1000  # nesting of an expression
+    max_like_pattern_bytes: int = 1000  # bytes of a LIKE or GLOB pattern; matching takes time with its square
+    memory_mb: int = 512  # address space of a worker in MiB; the engine itself gets half of it
 
     def __post_init__(self) -> None:
         if self.memory_mb < LEAST_MEMORY_MB:

@@ -8,34 +8,21 @@ from tasks.core.errors import CrosscheckError, DatabaseUnavailableError
 
 
 class Content(NamedTuple):
-    """Content of a database when it was opened.
+    """Content of a database when it was opened."""
 
-    Attributes:
-        digest: as `Engine.digest` returns it.
-        state: as `Engine.state` returns it; () where the content is not checked again.
-    """
-
-    digest: str
-    state: tuple[Any, ...] = ()
+    digest: str  # as `Engine.digest` returns it
+    state: tuple[Any, ...] = ()  # as `Engine.state` returns it; () where the content is not checked again
 
 
 @dataclass(frozen=True)  # without slots: it goes to workers pickled, which slots make slower
 class Location:
-    """Where a database is. Safe to print and to log: the password is in no representation.
+    """Where a database is. Safe to print and to log: the password is in no representation."""
 
-    Attributes:
-        engine: name of the engine, as in `tasks.database.engine.ENGINES`.
-        address: absolute path of a file or folder, or a URL without its password.
-        password: of a server; "" for none.
-        writable: whether a role that may write is accepted.
-        version: the user's name of the data's version, in place of counting rows; "" for none.
-    """
-
-    engine: str
-    address: str
-    password: str = field(default="", repr=False)
-    writable: bool = False
-    version: str = ""
+    engine: str  # name of the engine, as in `tasks.database.engine.ENGINES`
+    address: str  # absolute path of a file or folder, or a URL without its password
+    password: str = field(default="", repr=False)  # of a server; "" for none
+    writable: bool = False  # whether a role that may write is accepted
+    version: str = ""  # the user's name of the data's version, in place of counting rows; "" for none
 
     def __str__(self) -> str:
         return self.address

@@ -38,21 +38,13 @@ _EMPTY_WORDS = frozenset(
 
 @dataclass(frozen=True)
 class PromptParts:
-    """The parts of a prompt that show a database; "" for a part that is switched off or empty.
+    """The parts of a prompt that show a database; "" for a part that is switched off or empty."""
 
-    Attributes:
-        schema: tables and columns; with `create_table` and `m_schema` everything else too.
-        samples: values of each table's columns.
-        foreign_keys: one line per key.
-        descriptions: one line per described column.
-        sampled: whether values are shown, in any of the parts.
-    """
-
-    schema: str
-    samples: str = ""
-    foreign_keys: str = ""
-    descriptions: str = ""
-    sampled: bool = False
+    schema: str  # tables and columns; with `create_table` and `m_schema` everything else too
+    samples: str = ""  # values of each table's columns
+    foreign_keys: str = ""  # one line per key
+    descriptions: str = ""  # one line per described column
+    sampled: bool = False  # whether values are shown, in any of the parts
 
 
 def render(

@@ -28,38 +28,26 @@ Descriptions = Mapping[tuple[str, str], ColumnDescription]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """One column."""
 
-    Attributes:
-        name: as the database spells it.
-        type: declared type as the database spells it, "" when undeclared.
-        description: what it means, from the benchmark or generated, "" when unknown.
-        value_description: what its values mean, "" when unknown.
-        samples: values of the first rows, in row order, None for NULL; as many as the schema was read with.
-        missing: share of the rows in which it is NULL, 0..1; None where that was not counted.
-    """
-
-    name: str
-    type: str = ""
-    description: str = ""
-    value_description: str = ""
+    name: str  # as the database spells it
+    type: str = ""  # declared type as the database spells it, "" when undeclared
+    description: str = ""  # what it means, from the benchmark or generated, "" when unknown
+    value_description: str = ""  # what its values mean, "" when unknown
+    # values of the first rows, in row order, None for NULL; as many as the schema was read with
     samples: tuple[Any, ...] = ()
+    # share of the rows in which it is NULL, 0..1; None where that was not counted
     missing: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, its columns in the database's order.
-
-    Attributes:
-        primary_key: names of the key's columns in key order, () when it has none.
-        description: what the table holds, "" when unknown.
-    """
+    """One table, its columns in the database's order."""
 
     name: str
     columns: tuple[Column, ...]
-    primary_key: tuple[str, ...] = ()
-    description: str = ""
+    primary_key: tuple[str, ...] = ()  # names of the key's columns in key order, () when it has none
+    description: str = ""  # what the table holds, "" when unknown
 
     def with_rows(self, rows: Iterable[tuple[Any, ...]]) -> "Table":
         """Return the table with the values of rows as the samples of its columns."""
@@ -82,19 +70,12 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Schema:
-    """The schema of one database.
+    """The schema of one database."""
 
-    Attributes:
-        database_id: the benchmark's name of the database.
-        tables: in the database's order.
-        foreign_keys: declared in the database or by the benchmark's tables file.
-        dialect: sqlglot's name of the SQL dialect.
-    """
-
-    database_id: str
-    tables: tuple[Table, ...]
-    foreign_keys: tuple[ForeignKey, ...] = ()
-    dialect: str = field(kw_only=True)
+    database_id: str  # the benchmark's name of the database
+    tables: tuple[Table, ...]  # in the database's order
+    foreign_keys: tuple[ForeignKey, ...] = ()  # declared in the database or by the benchmark's tables file
+    dialect: str = field(kw_only=True)  # sqlglot's name of the SQL dialect
     _tables_by_name: dict[str, Table] = field(
         init=False, repr=False, compare=False, hash=False, default_factory=dict
     )

@@ -14,16 +14,13 @@ class SchemaView:
     """A schema as the prompts of a question show it. Every stage that reads or shows a schema takes one.
 
     In the cache key of a stage it stands for all three of its fields, the schema by its digest.
-
-    Attributes:
-        schema: the full schema of the question's database, or one reduced to a link; its samples are the values shown.
-        prompt: format, samples per column, and whether foreign keys are shown.
-        descriptions: whether column descriptions are shown.
     """
 
+    # the full schema of the question's database, or one reduced to a link; its samples are the values shown
     schema: Schema
+    # format, samples per column, and whether foreign keys are shown
     prompt: PromptSettings = field(default_factory=PromptSettings)
-    descriptions: bool = field(default=False, kw_only=True)
+    descriptions: bool = field(default=False, kw_only=True)  # whether column descriptions are shown
 
     @property
     def dialect(self) -> str:

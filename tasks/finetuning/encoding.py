@@ -16,15 +16,11 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Pairs as tokens.
+    """Pairs as tokens."""
 
-    Attributes:
-        examples: per pair `input_ids`, `attention_mask` and `labels`, lists of one length.
-        too_long: how many pairs were left out because they have more tokens than allowed.
-    """
-
+    # per pair `input_ids`, `attention_mask` and `labels`, lists of one length
     examples: list[dict[str, list[int]]]
-    too_long: int
+    too_long: int  # how many pairs were left out because they have more tokens than allowed
 
 
 def encode(pairs: Iterable[TrainingPair], tokenizer: "PreTrainedTokenizerBase", max_tokens: int) -> Encoded:

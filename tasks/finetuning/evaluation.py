@@ -19,40 +19,24 @@ RULE = "bird"
 
 @dataclass(frozen=True, slots=True)
 class JudgedPair:
-    """One pair and the eliminator's answer to it.
+    """One pair and the eliminator's answer to it."""
 
-    Attributes:
-        pair: the pair.
-        elimination: the eliminator's answer.
-        before: whether the preliminary SQL is right.
-        after: whether the SQL that goes on is right.
-    """
-
-    pair: TrainingPair
-    elimination: Elimination
-    before: bool
-    after: bool
+    pair: TrainingPair  # the pair
+    elimination: Elimination  # the eliminator's answer
+    before: bool  # whether the preliminary SQL is right
+    after: bool  # whether the SQL that goes on is right
 
 
 @dataclass(frozen=True, slots=True)
 class EliminatorScore:
-    """What an eliminator does. Every share is over all pairs; an eliminator that fails keeps the preliminary SQL.
+    """What an eliminator does. Every share is over all pairs; an eliminator that fails keeps the preliminary SQL."""
 
-    Attributes:
-        before: right preliminary SQLs.
-        after: right SQLs after elimination.
-        changed: pairs for which it wrote another SQL.
-        kept: pairs for which it gave no usable answer.
-        fixed: ids of questions wrong before and right after.
-        broken: ids of questions right before and wrong after.
-    """
-
-    before: Ratio
-    after: Ratio
-    changed: int
-    kept: int
-    fixed: tuple[str, ...] = field(repr=False)
-    broken: tuple[str, ...] = field(repr=False)
+    before: Ratio  # right preliminary SQLs
+    after: Ratio  # right SQLs after elimination
+    changed: int  # pairs for which it wrote another SQL
+    kept: int  # pairs for which it gave no usable answer
+    fixed: tuple[str, ...] = field(repr=False)  # ids of questions wrong before and right after
+    broken: tuple[str, ...] = field(repr=False)  # ids of questions right before and wrong after
 
     @property
     def metrics(self) -> dict[str, float]:

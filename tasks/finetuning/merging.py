@@ -12,17 +12,11 @@ from tasks.finetuning.models import Precision, adapter_config, base_of, open_eli
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A merged model.
+    """A merged model."""
 
-    Attributes:
-        model: its folder.
-        base: the model that the adapter was trained on.
-        rank: rank of the adapter's matrices.
-    """
-
-    model: Path
-    base: str
-    rank: int
+    model: Path  # its folder
+    base: str  # the model that the adapter was trained on
+    rank: int  # rank of the adapter's matrices
 
 
 def merge(adapter: Path, output: Path, precision: Precision = "auto") -> Merged:

@@ -16,28 +16,20 @@ from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 
 @dataclass(frozen=True, slots=True)
 class TrainingPair:
-    """One example.
+    """One example."""
 
-    Attributes:
-        instruction, input: the prompt, exactly as it is at inference.
-        response: the SQL to answer with.
-        question_id, question, database_id: where it is from.
-        sql: the preliminary SQL that the input shows.
-        gold: the gold SQL.
-        right: whether the preliminary SQL is right, so that the response repeats it.
-        benchmark: the training split that it is from.
-    """
-
+    # instruction, input: the prompt, exactly as it is at inference
     instruction: str
     input: str
-    response: str
+    response: str  # the SQL to answer with
+    # question_id, question, database_id: where it is from
     question_id: str
     question: str
     database_id: str
-    sql: str
-    gold: str
-    right: bool
-    benchmark: str = ""
+    sql: str  # the preliminary SQL that the input shows
+    gold: str  # the gold SQL
+    right: bool  # whether the preliminary SQL is right, so that the response repeats it
+    benchmark: str = ""  # the training split that it is from
 
     @property
     def prompt(self) -> EliminationPrompt:

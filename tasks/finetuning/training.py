@@ -26,25 +26,15 @@ Logged = Callable[[int, Mapping[str, float]], None]
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """Outcome of a training.
+    """Outcome of a training."""
 
-    Attributes:
-        adapter: folder of the adapter.
-        steps: steps of the whole training.
-        resumed_from: step of the checkpoint that it continued from, 0 for none.
-        pairs: pairs trained on.
-        too_long: pairs left out because they have too many tokens.
-        loss: mean loss of the last step logged; None where none was.
-        finished: False when it was stopped; a checkpoint is kept, and the same command continues.
-    """
-
-    adapter: Path
-    steps: int
-    resumed_from: int
-    pairs: int
-    too_long: int
-    loss: float | None
-    finished: bool = True
+    adapter: Path  # folder of the adapter
+    steps: int  # steps of the whole training
+    resumed_from: int  # step of the checkpoint that it continued from, 0 for none
+    pairs: int  # pairs trained on
+    too_long: int  # pairs left out because they have too many tokens
+    loss: float | None  # mean loss of the last step logged; None where none was
+    finished: bool = True  # False when it was stopped; a checkpoint is kept, and the same command continues
 
 
 def train(
@@ -108,15 +98,10 @@ def train(
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is trained, so that a folder is never continued with something else.
+    """What is trained, so that a folder is never continued with something else."""
 
-    Attributes:
-        settings: the settings, as plain JSON.
-        pairs: sha256 of what the pairs teach.
-    """
-
-    settings: Mapping[str, Any]
-    pairs: str
+    settings: Mapping[str, Any]  # the settings, as plain JSON
+    pairs: str  # sha256 of what the pairs teach
 
     @classmethod
     def of(cls, pairs: Sequence[TrainingPair], settings: FinetuningSettings) -> "Record":

@@ -29,16 +29,13 @@ class GroundedDemonstration:
     """A training question with its SQL and the database that both are about.
 
     What takes time is computed when a prompt needs it, so that restoring results needs none of it.
-
-    Attributes:
-        database: the full schema of its database, without sample values; None where that is not known.
-        evidence: part of the question where it is shown; "" where it is not.
     """
 
     question: str
     sql: str
+    # the full schema of its database, without sample values; None where that is not known
     database: Schema | None = None
-    evidence: str = ""
+    evidence: str = ""  # part of the question where it is shown; "" where it is not
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -17,19 +17,12 @@ PROBE_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EncoderSource:
-    """Location of an encoder.
+    """Location of an encoder."""
 
-    Attributes:
-        name: as the settings name it.
-        location: a folder, or the hub's name for a model that is not on disk yet.
-        on_disk: False where it has to be downloaded first.
-        identity: identifies the weights, independent of their path.
-    """
-
-    name: str
-    location: str
-    on_disk: bool
-    identity: str
+    name: str  # as the settings name it
+    location: str  # a folder, or the hub's name for a model that is not on disk yet
+    on_disk: bool  # False where it has to be downloaded first
+    identity: str  # identifies the weights, independent of their path
 
 
 def find_encoder(name: str) -> EncoderSource:

@@ -9,17 +9,12 @@ from tasks.core.records import Demonstration, Question
 
 @dataclass(frozen=True, slots=True)
 class GuardedPool:
-    """A pool of demonstrations without what would leak answers.
+    """A pool of demonstrations without what would leak answers."""
 
-    Attributes:
-        pool: what may be shown, in the order of the original pool.
-        by_question: examples removed because the evaluated split asks their question.
-        by_sql: further examples removed because their SQL is a gold SQL of the evaluated split.
-    """
-
+    # what may be shown, in the order of the original pool
     pool: tuple[Demonstration, ...] = field(repr=False)
-    by_question: int
-    by_sql: int
+    by_question: int  # examples removed because the evaluated split asks their question
+    by_sql: int  # further examples removed because their SQL is a gold SQL of the evaluated split
 
     @property
     def removed(self) -> int:

@@ -49,13 +49,9 @@ def name_words(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class QuestionWords:
-    """The tokens of a question, ready to be searched for many names.
+    """The tokens of a question, ready to be searched for many names."""
 
-    Attributes:
-        tokens: as `question_tokens` gives them.
-    """
-
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...]  # as `question_tokens` gives them
     _by_stems: Mapping[tuple[str, ...], tuple[range, ...]]
     _by_text: Mapping[str, tuple[range, ...]]
 

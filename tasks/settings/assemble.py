@@ -25,21 +25,17 @@ from tasks.settings.pipeline import without_demonstrations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationChoice:
-    """An evaluation as a user names it; None: the default.
+    """An evaluation as a user names it; None: the default."""
 
-    Attributes:
-        benchmark, backbone, pipeline: names or paths, see `load_settings`.
-        overrides: texts as `--set` takes them.
-        data, home: the folders, see `find_data` and `find_home`.
-        limit, questions, record, shards: as in `EvaluationSettings`; the record's path may be relative.
-    """
-
+    # benchmark, backbone, pipeline: names or paths, see `load_settings`
     benchmark: str
     backbone: str
     pipeline: str
-    overrides: Sequence[str] = ()
+    overrides: Sequence[str] = ()  # texts as `--set` takes them
+    # limit, questions, record, shards: as in `EvaluationSettings`; the record's path may be relative
     limit: int | None = None
     questions: str | None = None
+    # data, home: the folders, see `find_data` and `find_home`
     data: str | None = None
     home: str | None = None
     record: str | None = None

@@ -35,17 +35,11 @@ def _settings(implementation: Any) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of settings whose model follows from a name.
+    """One kind of settings whose model follows from a name."""
 
-    Attributes:
-        registry: the implementations; each has an attribute `settings`, its settings model.
-        key: the key under which settings name their implementation.
-        base: the model that all models of this kind are subclasses of.
-    """
-
-    registry: Registry[Any]
-    key: str
-    base: type[Settings]
+    registry: Registry[Any]  # the implementations; each has an attribute `settings`, its settings model
+    key: str  # the key under which settings name their implementation
+    base: type[Settings]  # the model that all models of this kind are subclasses of
 
     def in_file(self, file: Path) -> tuple[str, ...]:
         """Return the names of the implementations that a Python file defines.

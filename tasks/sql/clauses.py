@@ -28,19 +28,12 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition without its values.
+    """One condition without its values."""
 
-    Attributes:
-        negated: whether it follows NOT.
-        operator: "eq", "gt", "like", "in", "between", "exists", ..., as sqlglot calls it.
-        left: what is compared; two columns that are compared for equality, in the order of their names.
-        nested: the queries it is compared with.
-    """
-
-    negated: bool
-    operator: str
-    left: Term
-    nested: tuple["Clauses", ...] = ()
+    negated: bool  # whether it follows NOT
+    operator: str  # "eq", "gt", "like", "in", "between", "exists", ..., as sqlglot calls it
+    left: Term  # what is compared; two columns that are compared for equality, in the order of their names
+    nested: tuple["Clauses", ...] = ()  # the queries it is compared with
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +54,20 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """The clauses of one query.
+    """The clauses of one query."""
 
-    Attributes:
-        select: what is selected.
-        tables: names of the tables, lower case, with a derived table as its own clauses.
-        joins: kinds of join other than the plain one ("left", "natural", ...), in order.
-        on: join conditions.
-        where, group, having, order: the clauses of these names.
-        limited: whether there is a LIMIT.
-        operations: set operations that follow: "union", "intersect" or "except" and the query behind it.
-    """
-
-    select: tuple[Term, ...] = ()
+    select: tuple[Term, ...] = ()  # what is selected
+    # names of the tables, lower case, with a derived table as its own clauses
     tables: tuple["str | Clauses", ...] = ()
-    joins: tuple[str, ...] = ()
-    on: Conditions = Conditions()
+    joins: tuple[str, ...] = ()  # kinds of join other than the plain one ("left", "natural", ...), in order
+    on: Conditions = Conditions()  # join conditions
+    # where, group, having, order: the clauses of these names
     where: Conditions = Conditions()
     group: tuple[Term, ...] = ()
     having: Conditions = Conditions()
     order: tuple[Ordered, ...] = ()
-    limited: bool = False
+    limited: bool = False  # whether there is a LIMIT
+    # set operations that follow: "union", "intersect" or "except" and the query behind it
     operations: tuple["SetOperation", ...] = ()
 
     @property

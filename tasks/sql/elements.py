@@ -20,17 +20,11 @@ GoldElements = Literal["cross", "resolved"]
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Tables and columns of a SQL, in schema order, spelled as the database spells them.
+    """Tables and columns of a SQL, in schema order, spelled as the database spells them."""
 
-    Attributes:
-        tables: tables of the schema that the SQL reads.
-        columns: columns of the schema that the SQL names.
-        reason: why this is only a guess, "" normally: the SQL could not be parsed, so the names were searched
-            for in its text.
-    """
-
-    tables: tuple[str, ...]
-    columns: tuple[ColumnName, ...]
+    tables: tuple[str, ...]  # tables of the schema that the SQL reads
+    columns: tuple[ColumnName, ...]  # columns of the schema that the SQL names
+    # why this is only a guess, "" normally: the SQL could not be parsed, so the names were searched for in its text
     reason: str = ""
 
 

@@ -9,15 +9,10 @@ from tasks.sql.parsing import parse, tokens
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Where a query has ORDER BY; one in a window or an aggregate orders no rows and is not counted.
+    """Where a query has ORDER BY; one in a window or an aggregate orders no rows and is not counted."""
 
-    Attributes:
-        anywhere: in the query or any query within it.
-        outermost: on the query whose rows are the result.
-    """
-
-    anywhere: bool
-    outermost: bool
+    anywhere: bool  # in the query or any query within it
+    outermost: bool  # on the query whose rows are the result
 
 
 @lru_cache(maxsize=4096)

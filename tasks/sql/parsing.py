@@ -34,16 +34,12 @@ _JOIN_WORDS = frozenset({"LEFT", "RIGHT", "FULL", "INNER", "OUTER"})
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A SQL as a tree.
+    """A SQL as a tree."""
 
-    Attributes:
-        tree: the first statement if it is a query or another statement that sqlglot knows; None otherwise.
-            Shared between callers: never change it, copy it first.
-        reason: why there is no tree, "" when there is one.
-    """
-
+    # the first statement if it is a query or another statement that sqlglot knows; None otherwise. Shared between
+    # callers: never change it, copy it first.
     tree: "exp.Expression | None"
-    reason: str = ""
+    reason: str = ""  # why there is no tree, "" when there is one
 
 
 @lru_cache(maxsize=4096)

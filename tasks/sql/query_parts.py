@@ -11,21 +11,14 @@ from tasks.sql.skeleton import skeleton
 
 @dataclass(frozen=True, slots=True)
 class QueryParts:
-    """The parts of a query. Names are in lower case, columns that a foreign key makes equal are one.
+    """The parts of a query. Names are in lower case, columns that a foreign key makes equal are one."""
 
-    Attributes:
-        tables: tables it reads.
-        columns: columns it uses otherwise than to join.
-        joins: pairs of columns that it joins on, by the names of both, before any are made one.
-        values: strings and numbers in it, sorted; LIMIT included.
-        skeleton: its structure.
-    """
-
-    tables: frozenset[str]
-    columns: frozenset[str]
+    tables: frozenset[str]  # tables it reads
+    columns: frozenset[str]  # columns it uses otherwise than to join
+    # pairs of columns that it joins on, by the names of both, before any are made one
     joins: frozenset[frozenset[str]]
-    values: tuple[str, ...]
-    skeleton: str | None
+    values: tuple[str, ...]  # strings and numbers in it, sorted; LIMIT included
+    skeleton: str | None  # its structure
 
 
 @lru_cache(maxsize=4096)

@@ -16,18 +16,13 @@ Home = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Resolved names of a query, in lower case.
+    """Resolved names of a query, in lower case."""
 
-    Attributes:
-        tables: tables of the schema that it reads.
-        columns: each column node, with its database column; None for an output name, a column of a derived
-            table, or a name that means nothing. A qualified name need not exist in its table.
-        using: columns named by USING, in every table that owns them.
-    """
-
-    tables: frozenset[str]
+    tables: frozenset[str]  # tables of the schema that it reads
+    # each column node, with its database column; None for an output name, a column of a derived table, or a name that
+    # means nothing. A qualified name need not exist in its table.
     columns: "tuple[tuple[exp.Column, Home | None], ...]"
-    using: frozenset[Home]
+    using: frozenset[Home]  # columns named by USING, in every table that owns them
 
 
 def resolve(tree: "exp.Query", schema: Schema) -> Resolution | None:
@@ -66,22 +61,15 @@ def equal_columns(schema: Schema) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """Sources in the FROM clause of one scope, in lower case.
+    """Sources in the FROM clause of one scope, in lower case."""
 
-    Attributes:
-        scope: sqlglot's scope: one query without the queries within it.
-        tables: database tables by the alias they have here.
-        derived: columns of derived tables and CTEs, by alias; "*" among them where it selects one.
-        inner: sqlglot's scopes of the same, by alias.
-        owned: columns of the database tables, by alias.
-        passed: the database columns that `*` in its SELECT was found to mean, by name.
-    """
-
-    scope: Any
-    tables: dict[str, str]
+    scope: Any  # sqlglot's scope: one query without the queries within it
+    tables: dict[str, str]  # database tables by the alias they have here
+    # columns of derived tables and CTEs, by alias; "*" among them where it selects one
     derived: dict[str, frozenset[str]]
-    inner: dict[str, Any]
-    owned: dict[str, frozenset[str]]
+    inner: dict[str, Any]  # sqlglot's scopes of the same, by alias
+    owned: dict[str, frozenset[str]]  # columns of the database tables, by alias
+    # the database columns that `*` in its SELECT was found to mean, by name
     passed: dict[str, Home | None] = field(default_factory=dict)
 
     @classmethod

@@ -23,15 +23,10 @@ _NEGATED = "__not"
 
 @dataclass(frozen=True, slots=True)
 class SkeletonReading:
-    """The skeleton of a SQL, or why it has none.
+    """The skeleton of a SQL, or why it has none."""
 
-    Attributes:
-        text: the skeleton; None where the SQL has none.
-        reason: why it has none, "" when it has.
-    """
-
-    text: str | None
-    reason: str = ""
+    text: str | None  # the skeleton; None where the SQL has none
+    reason: str = ""  # why it has none, "" when it has
 
 
 def skeleton(sql: str, dialect: str) -> str | None:

@@ -9,17 +9,11 @@ from tasks.sql.parsing import parse
 
 @dataclass(frozen=True, slots=True)
 class Transpiled:
-    """A translated SQL.
+    """A translated SQL."""
 
-    Attributes:
-        sql: the translation; the SQL itself where it is the same in both dialects, or cannot be translated.
-        changed: whether the translation differs in more than blanks and quotes.
-        problem: why it cannot be translated, "" where it can.
-    """
-
-    sql: str
-    changed: bool = False
-    problem: str = ""
+    sql: str  # the translation; the SQL itself where it is the same in both dialects, or cannot be translated
+    changed: bool = False  # whether the translation differs in more than blanks and quotes
+    problem: str = ""  # why it cannot be translated, "" where it can
 
 
 def transpile(sql: str, source: str, target: str, columns: AbstractSet[str] = frozenset()) -> Transpiled:

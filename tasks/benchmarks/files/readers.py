@@ -13,17 +13,11 @@ from tasks.core.wording import storable
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One object of a list file, and where it stands.
+    """One object of a list file, and where it stands."""
 
-    Attributes:
-        file: the file it was read from.
-        position: its position in the file, from 0.
-        content: its keys and values.
-    """
-
-    file: Path
-    position: int
-    content: Mapping[str, Any]
+    file: Path  # the file it was read from
+    position: int  # its position in the file, from 0
+    content: Mapping[str, Any]  # its keys and values
 
     @property
     def place(self) -> str:

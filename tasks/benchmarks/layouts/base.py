@@ -23,17 +23,12 @@ Submission = Literal["bird", "lines"]
 
 @dataclass(frozen=True, slots=True)
 class GoldResults:
-    """Results that are right answers to one question, where a benchmark has results in the place of a gold SQL.
+    """Results that are right answers to one question, where a benchmark has results in the place of a gold SQL."""
 
-    Attributes:
-        files: CSV files with a header; one of them has to be found. Only scoring reads them.
-        columns: per file, positions of the columns that have to be there, from 0; () for all.
-        ignore_order: whether the order of rows is ignored.
-    """
-
-    files: tuple[Path, ...]
+    files: tuple[Path, ...]  # CSV files with a header; one of them has to be found. Only scoring reads them.
+    # per file, positions of the columns that have to be there, from 0; () for all
     columns: tuple[tuple[int, ...], ...]
-    ignore_order: bool
+    ignore_order: bool  # whether the order of rows is ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +54,12 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class SearchPaths:
-    """Where a layout may look for files.
+    """Where a layout may look for files."""
 
-    Attributes:
-        data: the data location, the parent of a benchmark's folder unless that is absolute.
-        home: the working folder.
-        conf: the configuration folder.
-        progress: is called with a sentence about work that takes a while; None: nothing is shown.
-    """
-
-    data: Path
-    home: Path
-    conf: Path
+    data: Path  # the data location, the parent of a benchmark's folder unless that is absolute
+    home: Path  # the working folder
+    conf: Path  # the configuration folder
+    # is called with a sentence about work that takes a while; None: nothing is shown
     progress: Callable[[str], None] | None = None
 
 

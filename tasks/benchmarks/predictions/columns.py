@@ -32,17 +32,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of columns, as the file spells them.
+    """Names of columns, as the file spells them."""
 
-    Attributes:
-        identity: the question id's; None where predictions belong to questions by position.
-        sql: the SQL's.
-        database: the database's; None where there is none.
-    """
-
-    identity: str | None
-    sql: str
-    database: str | None
+    identity: str | None  # the question id's; None where predictions belong to questions by position
+    sql: str  # the SQL's
+    database: str | None  # the database's; None where there is none
 
 
 def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading) -> Columns:

@@ -39,38 +39,23 @@ BIRD_MARK = "----- bird -----"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One prediction as the file has it.
+    """One prediction as the file has it."""
 
-    Attributes:
-        place: where it stands, for messages.
-        question_id: the id it is about; None where the format has only lines.
-        sql: the SQL; None where there is none.
-        database_id: the database that the file names with it, None where it names none.
-    """
-
-    place: str
-    question_id: str | None
-    sql: str | None
-    database_id: str | None = None
+    place: str  # where it stands, for messages
+    question_id: str | None  # the id it is about; None where the format has only lines
+    sql: str | None  # the SQL; None where there is none
+    database_id: str | None = None  # the database that the file names with it, None where it names none
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionFile:
-    """A file of predictions, not yet paired with any question.
+    """A file of predictions, not yet paired with any question."""
 
-    Attributes:
-        path: the file.
-        format: which of `FORMATS`.
-        sha256: of the file.
-        entries: in file order; for "lines" one per line, blank lines included.
-        reading: what the user says about the file.
-    """
-
-    path: Path
-    format: Format
-    sha256: str
-    entries: tuple[Entry, ...]
-    reading: Reading = field(default_factory=Reading)
+    path: Path  # the file
+    format: Format  # which of `FORMATS`
+    sha256: str  # of the file
+    entries: tuple[Entry, ...]  # in file order; for "lines" one per line, blank lines included
+    reading: Reading = field(default_factory=Reading)  # what the user says about the file
 
 
 def _read_folder(folder: Path, reading: Reading) -> PredictionFile:

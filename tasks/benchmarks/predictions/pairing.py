@@ -17,17 +17,12 @@ MOST_GOLD, FEWEST = 0.6, 5
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Predictions by question.
+    """Predictions by question."""
 
-    Attributes:
-        file: where they come from.
-        sqls: SQL by question id; a question that the file leaves out, or has nothing for, is absent.
-        notes: what a user should know about the pairing, in sentences.
-    """
-
-    file: PredictionFile
+    file: PredictionFile  # where they come from
+    # SQL by question id; a question that the file leaves out, or has nothing for, is absent
     sqls: Mapping[str, str]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a user should know about the pairing, in sentences
 
 
 def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:

@@ -41,19 +41,12 @@ PUBLISHED = {
 
 @dataclass(frozen=True)
 class Release:
-    """The released outputs, by position.
+    """The released outputs, by position."""
 
-    Attributes:
-        folder: where they are.
-        forward_link: the model's tables and columns, before any matching of names.
-        augmentation: tables, columns, sql_keywords and conditions.
-        sql: the statements after each step, under "sql1" to "sql4".
-    """
-
-    folder: Path
-    forward_link: Sequence[Mapping[str, Any]]
-    augmentation: Sequence[Mapping[str, Any]]
-    sql: Mapping[str, Sequence[str]]
+    folder: Path  # where they are
+    forward_link: Sequence[Mapping[str, Any]]  # the model's tables and columns, before any matching of names
+    augmentation: Sequence[Mapping[str, Any]]  # tables, columns, sql_keywords and conditions
+    sql: Mapping[str, Sequence[str]]  # the statements after each step, under "sql1" to "sql4"
 
     def verdicts(self, name: str) -> tuple[bool, ...]:
         """Return a vector of 0 and 1 per question, e.g. "correct/sql1" or "strict_recall/forward".

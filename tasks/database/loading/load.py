@@ -19,42 +19,26 @@ Outcome = Literal["loaded", "replaced", "unchanged", "would be loaded", "would b
 
 @dataclass(frozen=True, slots=True)
 class LoadChoice:
-    """How databases are copied.
+    """How databases are copied."""
 
-    Attributes:
-        invalid: what becomes of values that do not fit their column's declaration, as in `tasks.database.loading.plan`.
-        replace: whether tables that no copy has created are dropped.
-        dry_run: whether nothing is written.
-        reader: role that may read the copies afterwards; None: none is granted anything.
-    """
-
+    # what becomes of values that do not fit their column's declaration, as in `tasks.database.loading.plan`
     invalid: Invalid = "text"
-    replace: bool = False
-    dry_run: bool = False
-    reader: str | None = None
+    replace: bool = False  # whether tables that no copy has created are dropped
+    dry_run: bool = False  # whether nothing is written
+    reader: str | None = None  # role that may read the copies afterwards; None: none is granted anything
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A database that was copied, or needed not be.
-
-    Attributes:
-        database: its id.
-        to: where the copy is.
-        outcome: what was done.
-        tables: how many.
-        rows: how many; None where the copy was there already.
-        notes: what differs from the source's declarations.
-        seconds: that it took.
-    """
+    """A database that was copied, or needed not be."""
 
     database: str
-    to: str
-    outcome: Outcome
-    tables: int
-    rows: int | None
-    notes: tuple[str, ...]
-    seconds: float
+    to: str  # where the copy is
+    outcome: Outcome  # what was done
+    tables: int  # how many
+    rows: int | None  # how many; None where the copy was there already
+    notes: tuple[str, ...]  # what differs from the source's declarations
+    seconds: float  # that it took
 
 
 def load_database(

@@ -59,59 +59,35 @@ _AS_TEXT = "CASE typeof({0}) WHEN 'blob' THEN hex({0}) ELSE CAST({0} AS TEXT) EN
 
 @dataclass(frozen=True, slots=True)
 class LoadedColumn:
-    """A column of the copy.
+    """A column of the copy."""
 
-    Attributes:
-        name: in the copy.
-        kind: type of the copy.
-        comment: what it means, "" where unknown.
-        longest: characters of its longest text.
-        read: SQL that reads its values from the source.
-        complete: whether no value of the copy is NULL.
-    """
-
-    name: str
-    kind: Kind
-    comment: str
-    longest: int
-    read: str
-    complete: bool
+    name: str  # in the copy
+    kind: Kind  # type of the copy
+    comment: str  # what it means, "" where unknown
+    longest: int  # characters of its longest text
+    read: str  # SQL that reads its values from the source
+    complete: bool  # whether no value of the copy is NULL
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedTable:
-    """A table of the copy.
+    """A table of the copy."""
 
-    Attributes:
-        source: its name in the source.
-        name: its name in the copy.
-        columns: in the source's order.
-        primary_key: names in the copy, () where there is none.
-        comment: what it holds, "" where unknown.
-        rows: how many.
-    """
-
-    source: str
-    name: str
-    columns: tuple[LoadedColumn, ...]
-    primary_key: tuple[str, ...]
-    comment: str
-    rows: int
+    source: str  # its name in the source
+    name: str  # its name in the copy
+    columns: tuple[LoadedColumn, ...]  # in the source's order
+    primary_key: tuple[str, ...]  # names in the copy, () where there is none
+    comment: str  # what it holds, "" where unknown
+    rows: int  # how many
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """What is copied of a database.
+    """What is copied of a database."""
 
-    Attributes:
-        tables: a parent before its children, as far as there is no circle.
-        foreign_keys: those that hold, with the names of the copy.
-        notes: what differs from the source's declarations, in sentences.
-    """
-
-    tables: tuple[LoadedTable, ...]
-    foreign_keys: tuple[ForeignKey, ...]
-    notes: tuple[str, ...]
+    tables: tuple[LoadedTable, ...]  # a parent before its children, as far as there is no circle
+    foreign_keys: tuple[ForeignKey, ...]  # those that hold, with the names of the copy
+    notes: tuple[str, ...]  # what differs from the source's declarations, in sentences
 
     @property
     def rows(self) -> int:

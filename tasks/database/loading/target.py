@@ -29,17 +29,11 @@ MARKING = (f"CREATE TABLE {LOAD_MARK} (content TEXT)", f"INSERT INTO {LOAD_MARK}
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a copy says of itself, in a table that no schema shows.
+    """What a copy says of itself, in a table that no schema shows."""
 
-    Attributes:
-        fingerprint: of what was copied.
-        complete: whether the copy was finished.
-        tables: names of the tables that were created.
-    """
-
-    fingerprint: str
-    complete: bool
-    tables: tuple[str, ...]
+    fingerprint: str  # of what was copied
+    complete: bool  # whether the copy was finished
+    tables: tuple[str, ...]  # names of the tables that were created
 
     @property
     def text(self) -> str:
@@ -55,15 +49,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class TargetContents:
-    """What a database holds.
+    """What a database holds."""
 
-    Attributes:
-        tables: names of its tables and views, the mark's own left out.
-        mark: of an earlier copy; None where there is none.
-    """
-
-    tables: tuple[str, ...]
-    mark: Mark | None
+    tables: tuple[str, ...]  # names of its tables and views, the mark's own left out
+    mark: Mark | None  # of an earlier copy; None where there is none
 
     @classmethod
     def found(cls, names: Sequence[str], marked: Callable[[], Sequence[str] | None]) -> "TargetContents":

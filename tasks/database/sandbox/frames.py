@@ -11,21 +11,13 @@ HEADER = struct.Struct("!Q")
 
 
 class Job(NamedTuple):
-    """One call of a function inside a worker.
+    """One call of a function inside a worker."""
 
-    Attributes:
-        function: "module:qualname" of a module-level function that takes a session first.
-        location: the database.
-        content: what it held when it was opened.
-        args: its further arguments.
-        budget_s: seconds that all of its queries may take together.
-    """
-
-    function: str
+    function: str  # "module:qualname" of a module-level function that takes a session first
     location: Location
-    content: Content
-    args: tuple[Any, ...]
-    budget_s: float
+    content: Content  # what it held when it was opened
+    args: tuple[Any, ...]  # its further arguments
+    budget_s: float  # seconds that all of its queries may take together
 
 
 class Reply(NamedTuple):

@@ -36,29 +36,19 @@ _VOLATILE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The whole result of one query.
+    """The whole result of one query."""
 
-    Attributes:
-        status: "ok", "error", "timeout" or "too_large", as in `tasks.core.records.Execution`.
-        columns: names of the result's columns.
-        rows: all rows, or as many as were to be kept; [] unless ok.
-        row_count: rows of the whole result; None unless ok.
-        error: the engine's own message, or one sentence of the sandbox; "" when ok.
-        seconds: time spent executing and fetching, without the sandbox's own book-keeping.
-        executing: seconds of these until the engine had begun to give rows, without fetching them; 0.0 unless ok.
-        steps: steps of the engine; None unless requested, ok, and counted by it.
-        size: bytes that all rows take in Python.
-    """
-
-    status: Status
-    columns: tuple[str, ...] = ()
+    status: Status  # "ok", "error", "timeout" or "too_large", as in `tasks.core.records.Execution`
+    columns: tuple[str, ...] = ()  # names of the result's columns
+    # all rows, or as many as were to be kept; [] unless ok
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    row_count: int | None = None
-    error: str = ""
-    seconds: float = 0.0
+    row_count: int | None = None  # rows of the whole result; None unless ok
+    error: str = ""  # the engine's own message, or one sentence of the sandbox; "" when ok
+    seconds: float = 0.0  # time spent executing and fetching, without the sandbox's own book-keeping
+    # seconds of these until the engine had begun to give rows, without fetching them; 0.0 unless ok
     executing: float = 0.0
-    steps: int | None = None
-    size: int = 0
+    steps: int | None = None  # steps of the engine; None unless requested, ok, and counted by it
+    size: int = 0  # bytes that all rows take in Python
 
     @property
     def ok(self) -> bool:

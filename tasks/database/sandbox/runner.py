@@ -15,17 +15,11 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class DatabaseRunner:
-    """Runs SQL on one database in the sandbox.
-
-    Attributes:
-        database: the database.
-        workers: the pool of sandboxed processes.
-        timeout_s: seconds after which a query is stopped.
-    """
+    """Runs SQL on one database in the sandbox."""
 
     database: Database
-    workers: SqlWorkers
-    timeout_s: float
+    workers: SqlWorkers  # the pool of sandboxed processes
+    timeout_s: float  # seconds after which a query is stopped
 
     @property
     def identity(self) -> Mapping[str, Any]:

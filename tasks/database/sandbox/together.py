@@ -23,21 +23,13 @@ Function = Callable[[Session, Any], Any]
 
 
 class Waiting(NamedTuple):
-    """A call that waits for a worker.
+    """A call that waits for a worker."""
 
-    Attributes:
-        function: a module-level function of a session and an argument.
-        database: the database of the session.
-        argument: its argument.
-        timeout_s: seconds that its queries may take together.
-        result: what it returned or raised.
-    """
-
-    function: Function
-    database: Database
-    argument: Any
-    timeout_s: float
-    result: "asyncio.Future[Any]"
+    function: Function  # a module-level function of a session and an argument
+    database: Database  # the database of the session
+    argument: Any  # its argument
+    timeout_s: float  # seconds that its queries may take together
+    result: "asyncio.Future[Any]"  # what it returned or raised
 
 
 class Pool(Protocol):

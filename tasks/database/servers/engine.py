@@ -15,14 +15,10 @@ from tasks.database.plain import plain
 
 
 class ServerEngine(Engine):
-    """The engine of a server's databases.
-
-    Attributes:
-        environment_variable: environment variable of the password.
-    """
+    """The engine of a server's databases."""
 
     server = True
-    environment_variable: ClassVar[str]
+    environment_variable: ClassVar[str]  # environment variable of the password
 
     def __init__(self) -> None:
         self._remembered = lru_cache(maxsize=1024)(self.fingerprint)

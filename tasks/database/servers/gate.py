@@ -15,15 +15,10 @@ QUERIES = frozenset({"select", "with", "values", "table", "("})
 
 @dataclass(frozen=True, slots=True)
 class PostgresqlGate:
-    """The check of PostgreSQL's SQL.
+    """The check of PostgreSQL's SQL."""
 
-    Attributes:
-        functions: names of functions that are refused.
-        relations: names of tables and views that are refused.
-    """
-
-    functions: Collection[str]
-    relations: Collection[str]
+    functions: Collection[str]  # names of functions that are refused
+    relations: Collection[str]  # names of tables and views that are refused
 
     def check(self, sql: str) -> bool:
         """Return whether there is a statement at all.
@@ -42,15 +37,10 @@ class PostgresqlGate:
 
 @dataclass(frozen=True, slots=True)
 class MysqlGate:
-    """The check of MySQL's and MariaDB's SQL.
+    """The check of MySQL's and MariaDB's SQL."""
 
-    Attributes:
-        escapes: as in `mysql_tokens`.
-        ansi: as in `mysql_tokens`.
-    """
-
-    escapes: bool = True
-    ansi: bool = False
+    escapes: bool = True  # as in `mysql_tokens`
+    ansi: bool = False  # as in `mysql_tokens`
 
     def check(self, sql: str) -> bool:
         """Return whether there is a statement at all.

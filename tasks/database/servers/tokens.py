@@ -14,15 +14,11 @@ class RefusedError(Exception):
 
 
 class Token(NamedTuple):
-    """A token that the server acts on.
+    """A token that the server acts on."""
 
-    Attributes:
-        kind: "word", an unquoted name, keyword or number; "name", a quoted name; "string"; or "sign".
-        text: a word or name as it is compared, in lower case; a sign; "" for a string.
-    """
-
+    # "word", an unquoted name, keyword or number; "name", a quoted name; "string"; or "sign"
     kind: Literal["word", "name", "string", "sign"]
-    text: str
+    text: str  # a word or name as it is compared, in lower case; a sign; "" for a string
 
     @property
     def is_name(self) -> bool:

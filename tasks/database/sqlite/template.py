@@ -20,13 +20,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Template:
-    """The empty database of the installed release of a library.
+    """The empty database of the installed release of a library."""
 
-    Attributes:
-        library: name of the distribution.
-    """
-
-    library: str
+    library: str  # name of the distribution
 
     @property
     def file(self) -> Path:

@@ -43,27 +43,18 @@ _NEGATIONS = frozenset({"no", "nor", "not", "without"})
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """A value found in a question.
+    """A value found in a question."""
 
-    Attributes:
-        score: likeness of the value and the words it was found in, in 0..1.
-        length: characters of their common run.
-    """
-
-    score: float
-    length: int
+    score: float  # likeness of the value and the words it was found in, in 0..1
+    length: int  # characters of their common run
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Words in a row of a question.
+    """Words in a row of a question."""
 
-    Attributes:
-        text: the words, in lower case.
-        beginning: what a value that is found in just these words has in common with them at least, if it begins there.
-    """
-
-    text: str
+    text: str  # the words, in lower case
+    # what a value that is found in just these words has in common with them at least, if it begins there
     beginning: str
 
 

@@ -205,15 +205,10 @@ class ValueIndex:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseValues:
-    """A database whose values a stage can ask for; the index is opened, or built, when the first question asks.
-
-    Attributes:
-        database: the database.
-        folder: where indexes are kept.
-    """
+    """A database whose values a stage can ask for; the index is opened, or built, when the first question asks."""
 
     database: Database
-    folder: Path
+    folder: Path  # where indexes are kept
 
     @property
     def identity(self) -> Mapping[str, Any]:

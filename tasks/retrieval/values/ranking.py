@@ -14,38 +14,23 @@ K1, B = 1.5, 0.75
 
 @dataclass(frozen=True, slots=True)
 class ValueMatches:
-    """What the index found for a question.
+    """What the index found for a question."""
 
-    Attributes:
-        question: the question, as bridging compares it.
-        holders: by id of a text, the question's words that it holds.
-        complete: whether all of the question's words were looked up.
-        values: the texts that hold a word or may be mentioned, by id.
-    """
-
-    question: BridgedQuestion
-    holders: Mapping[int, Sequence[str]]
-    complete: bool
-    values: Mapping[int, str]
+    question: BridgedQuestion  # the question, as bridging compares it
+    holders: Mapping[int, Sequence[str]]  # by id of a text, the question's words that it holds
+    complete: bool  # whether all of the question's words were looked up
+    values: Mapping[int, str]  # the texts that hold a word or may be mentioned, by id
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the index.
+    """A column of the index."""
 
-    Attributes:
-        name: the column.
-        first_id: id of its first text; the others follow in their order.
-        texts: how many texts it has.
-        blanks: how many blanks they hold together.
-        first: what is shown when the question mentions none of its values.
-    """
-
-    name: ColumnName
-    first_id: int
-    texts: int
-    blanks: int
-    first: tuple[Value, ...]
+    name: ColumnName  # the column
+    first_id: int  # id of its first text; the others follow in their order
+    texts: int  # how many texts it has
+    blanks: int  # how many blanks they hold together
+    first: tuple[Value, ...]  # what is shown when the question mentions none of its values
 
     def choose(self, ids: Sequence[int], found: ValueMatches, top: int) -> list[str]:
         """Return the texts of this column that a question mentions, then those that share a word with it.

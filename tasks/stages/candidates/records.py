@@ -32,17 +32,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """Queries to make one of.
+    """Queries to make one of."""
 
-    Attributes:
-        groups: a query of each group of equal results, the group that the vote prefers first.
-        rows: rows of their results that are shown.
-        temperature: of the requests; None: the backbone's own.
-    """
-
+    # a query of each group of equal results, the group that the vote prefers first
     groups: tuple[CandidateGroup, ...]
-    rows: int
-    temperature: float | None = None
+    rows: int  # rows of their results that are shown
+    temperature: float | None = None  # of the requests; None: the backbone's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +49,9 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The query that the backbone wrote from several.
+    """The query that the backbone wrote from several."""
 
-    Attributes:
-        sql: the query that goes on.
-        outcome: "chosen", it repeated a candidate; "written", it wrote another; "kept", the vote's candidate goes on,
-            because there was no reply to read or its query does not run.
-    """
-
-    sql: str
+    sql: str  # the query that goes on
+    # "chosen", it repeated a candidate; "written", it wrote another; "kept", the vote's candidate goes on, because
+    # there was no reply to read or its query does not run
     outcome: Literal["chosen", "written", "kept"]

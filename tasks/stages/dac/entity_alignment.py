@@ -27,15 +27,10 @@ class AlignmentItem:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A question's tokens, linked.
+    """A question's tokens, linked."""
 
-    Attributes:
-        tokens: every token, in order.
-        dropped: entities that the schema does not have, as they were given.
-    """
-
-    tokens: tuple[AlignedToken, ...]
-    dropped: tuple[str, ...]
+    tokens: tuple[AlignedToken, ...]  # every token, in order
+    dropped: tuple[str, ...]  # entities that the schema does not have, as they were given
 
 
 def resolve_given(question: str, given: Iterable[AlignmentItem], shown: Schema, full: Schema) -> Resolved:

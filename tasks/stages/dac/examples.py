@@ -13,17 +13,12 @@ from tasks.settings.pipeline import PromptSettings
 
 @dataclass(frozen=True, slots=True)
 class ShownExample:
-    """One demonstration as text; "" for what it does not have.
-
-    Attributes:
-        schema: the tables of its SQL.
-        alignment: its alignment in the form of a reply.
-    """
+    """One demonstration as text; "" for what it does not have."""
 
     question: str
     sql: str
-    schema: str
-    alignment: str
+    schema: str  # the tables of its SQL
+    alignment: str  # its alignment in the form of a reply
     evidence: str
 
 

@@ -32,14 +32,10 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 @dataclass(frozen=True, slots=True)
 class QuestionValues:
-    """Values that a question mentions.
+    """Values that a question mentions."""
 
-    Attributes:
-        columns: the columns with a mentioned value, in schema order.
-        left_out: tables that could not be searched (e.g. a timeout); they keep their sample rows.
-    """
-
-    columns: tuple[ColumnValues, ...] = ()
+    columns: tuple[ColumnValues, ...] = ()  # the columns with a mentioned value, in schema order
+    # tables that could not be searched (e.g. a timeout); they keep their sample rows.
     left_out: tuple[str, ...] = ()
 
 

@@ -21,17 +21,11 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """What was read of one column.
+    """What was read of one column."""
 
-    Attributes:
-        column: which.
-        samples: its values in the rows that were drawn; a BLOB is left out.
-        missing: share of the rows in which it is NULL, 0..1; None for a table without rows.
-    """
-
-    column: ColumnName
-    samples: tuple[Cell, ...]
-    missing: float | None
+    column: ColumnName  # which
+    samples: tuple[Cell, ...]  # its values in the rows that were drawn; a BLOB is left out
+    missing: float | None  # share of the rows in which it is NULL, 0..1; None for a table without rows
 
 
 @stage()

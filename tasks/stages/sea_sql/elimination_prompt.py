@@ -12,15 +12,10 @@ TEMPLATE = "bias_elimination"
 
 @dataclass(frozen=True, slots=True)
 class EliminationPrompt:
-    """A prompt in the instruction / input / response layout.
+    """A prompt in the instruction / input / response layout."""
 
-    Attributes:
-        instruction: what to do; the same for every question of a dialect.
-        input: schema with values, foreign keys, evidence, question, SQL, and what it returned.
-    """
-
-    instruction: str
-    input: str
+    instruction: str  # what to do; the same for every question of a dialect
+    input: str  # schema with values, foreign keys, evidence, question, SQL, and what it returned
 
     @property
     def text(self) -> str:

@@ -24,21 +24,13 @@ NO_QUERY = "(no query)"
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A SQL that failed, as the prompts show it.
+    """A SQL that failed, as the prompts show it."""
 
-    Attributes:
-        number: its place in the memory, from 1.
-        sql: the SQL, or `NO_QUERY` where a reply held none.
-        result: the error, or the time-out.
-        reason: why it failed, as the backbone sees it; "" before the first request.
-        times: how often the backbone gave this SQL.
-    """
-
-    number: int
-    sql: str
-    result: str
-    reason: str = ""
-    times: int = 1
+    number: int  # its place in the memory, from 1
+    sql: str  # the SQL, or `NO_QUERY` where a reply held none
+    result: str  # the error, or the time-out
+    reason: str = ""  # why it failed, as the backbone sees it; "" before the first request
+    times: int = 1  # how often the backbone gave this SQL
 
 
 @stage(version=2, prompts=("execution_reflection", "execution_correction"))
