@@ -1,15 +1,20 @@
-"""Persisted stage results, read without a task run for each."""
+"""Stage results: in the working folder's database, or in the storage that CROSSCHECK_STAGES or Prefect names."""
 
-import asyncio
+import json
 import logging
+import sqlite3
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from flows.orchestration.stage_database import StageDatabase
+from tenacity import AsyncRetrying, stop_after_attempt, wait_chain, wait_fixed
+
 from tasks.core.errors import ConfigurationError, StoreError
+from tasks.database.sqlite.keyed_store import KeyedStore
 from tasks.settings.home import Home
+from tasks.stage_runs.question_run import StageStore
 
 if TYPE_CHECKING:
     from prefect.filesystems import WritableFileSystem
@@ -18,66 +23,121 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+BUSY_TIMEOUT_S = 30.0
+"""Seconds to wait while another process of this machine writes."""
 RETRY_DELAYS_S = (0.5, 2.0, 8.0)
-"""Seconds before each retry of a read or write that failed."""
+"""Seconds before each retry of a read or write of a storage that failed."""
 PROBE, ABSENT = "probe/here", "probe/absent"
 
 
-class PersistedResults:
-    """Stage results: in the working folder's database, or in the storage that CROSSCHECK_STAGES or Prefect names."""
-
-    def __init__(self, home: Home) -> None:
-        """Find the storage, and check that it can be read and written, before the first paid call.
-
-        Raises:
-            ConfigurationError: it cannot.
-        """
-        from flows.orchestration.storage import storage_in_use
-
-        storage = storage_in_use(home)
-        self._store = StageDatabase(home.stage_results) if storage is None else _PrefectStorage(storage)
-
-    async def read(self, key: str) -> Mapping[str, Any] | None:
-        """Return the result under a key, None if there is none.
-
-        Raises:
-            StoreError: the storage cannot be reached.
-        """
-        return await self._store.read(key)
-
-    async def write(self, key: str, result: Mapping[str, Any]) -> None:
-        """Persist a result under a key.
-
-        Raises:
-            StoreError: it cannot be persisted.
-        """
-        await self._store.write(key, result)
+class PersistedResults(StageStore, Protocol):
+    """Where the stage results of an evaluation are persisted; keys are `stage/sha256`."""
 
     def close(self) -> None:
-        """Close the storage."""
+        """Close it."""
+        ...
+
+
+def open_results(home: Home) -> PersistedResults:
+    """Open the stage results, and check that they can be read and written, before the first paid call.
+
+    Raises:
+        ConfigurationError: they cannot.
+    """
+    from flows.orchestration.storage import storage_in_use
+
+    storage = storage_in_use(home)
+    return StageDatabase(home.stage_results) if storage is None else PrefectStorage(storage)
+
+
+class StageDatabase:
+    """Stage results in a SQLite file, each written in a transaction of its own."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, creating it when missing; rename a damaged one and create a new one.
+
+        Raises:
+            ConfigurationError: it cannot be opened or written, or is of a newer layout.
+        """
+        self.path = path
+        loss = "stages run again, with the replies that are in the reply cache"
+        try:
+            self._store = KeyedStore(path, loss, timeout_s=BUSY_TIMEOUT_S)
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigurationError(
+                f"The results of stages cannot be kept in {path}: {error}. Check that its folder can be written, is on "
+                "a local disk and not full; or move the file away (with its -wal and -shm): model replies are kept "
+                "elsewhere, so that nothing is paid for again."
+            ) from error
+
+    async def read(self, key: str) -> Mapping[str, Any] | None:
+        """Return the result under a key; None if there is none, or if it cannot be read as one.
+
+        Raises:
+            StoreError: the file cannot be read, and if it is damaged, no new one can be begun.
+        """
+        with self._usable():
+            content = self._store.get(key)
+        try:
+            result = None if content is None else json.loads(content)
+        except (ValueError, RecursionError) as error:
+            log.warning("%s in %s is damaged and is computed again: %s", key, self.path, error)
+            return None
+        return _checked(result)
+
+    async def write(self, key: str, result: Mapping[str, Any]) -> None:
+        """Store a result under a key.
+
+        Raises:
+            StoreError: the file cannot be written, and if it is damaged, no new one either.
+        """
+        with self._usable():
+            self._store.put(key, json.dumps(result, ensure_ascii=False, separators=(",", ":")))
+
+    def close(self) -> None:
+        """Note which earlier results were used, for `crosscheck clean`, and close the file."""
         self._store.close()
 
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(
+                f"The results of stages in {self.path} cannot be used: {error}. No further request is sent. When the "
+                "disk has room and the file can be written, the same command continues; replies that were paid for "
+                "are kept."
+            ) from error
 
-class _PrefectStorage:
-    """Results in a storage of Prefect's, in its format; each is read once and kept in memory.
+
+class PrefectStorage:
+    """Stage results in a storage of Prefect's, in its format; each is read once and kept in memory.
 
     Prefect's own `ResultStore.aread` takes ten times as long for a file on disk (a thread for each), so bytes are read
     here and deserialised by Prefect's `ResultRecord`.
     """
 
     def __init__(self, storage: "WritableFileSystem") -> None:
+        """Check that the storage can be read and written.
+
+        Raises:
+            ConfigurationError: it cannot.
+        """
         from prefect.filesystems import LocalFileSystem
         from prefect.results import ResultStore
         from prefect.serializers import JSONSerializer
 
-        self._read: dict[str, Mapping[str, Any]] = {}
+        self._known: dict[str, Mapping[str, Any]] = {}
+        self._storage: Any = storage
         self._writer = ResultStore(result_storage=storage, serializer=JSONSerializer())
-        self._store: _Folder | _Storage
+        self._folder: Path | None = None
         if isinstance(storage, LocalFileSystem):
-            self._store = _Folder(Path(storage.basepath or "").expanduser())
+            self._folder = Path(storage.basepath or "").expanduser()
+            self.name = str(self._folder)
+            _check_folder(self._folder)
         else:
-            self._store = _Storage(storage)
-        self._store.check()
+            self.name = str(getattr(storage, "basepath", None) or storage.get_block_type_slug())
+            self._check_storage()
 
     async def read(self, key: str) -> Mapping[str, Any] | None:
         """Return the result under a key, None if there is none.
@@ -88,21 +148,20 @@ class _PrefectStorage:
         Raises:
             StoreError: the storage cannot be reached.
         """
-        if key in self._read:
-            return self._read[key]
+        if key in self._known:
+            return self._known[key]
         from prefect.results import ResultRecord  # type: ignore[attr-defined]  # public, but not in __all__
 
-        content = await self._store.read(key)
+        content = self._read_file(self._folder / key) if self._folder else await self._read_storage(key)
         if content is None:
             return None
         try:
-            result: Any = ResultRecord.deserialize(content).result
+            result = _checked(ResultRecord.deserialize(content).result)
         except Exception as error:  # each serializer raises its own on truncated content
             log.warning("%s is truncated and is computed again: %s", key, error)
             return None
-        if not isinstance(result, Mapping) or "value" not in result:
-            return None
-        self._read[key] = result
+        if result is not None:
+            self._known[key] = result
         return result
 
     async def write(self, key: str, result: Mapping[str, Any]) -> None:
@@ -111,73 +170,24 @@ class _PrefectStorage:
         Raises:
             StoreError: it cannot be persisted, after retries.
         """
-        await _with_retries(
-            self._store.name, "written", lambda: self._writer.awrite(obj=dict(result), key=key)
-        )
+
+        async def write() -> None:
+            await self._writer.awrite(obj=dict(result), key=key)
+
+        await self._retried("written", write)
 
     def close(self) -> None:
         """Do nothing: no connection stays open."""
 
-
-class _Folder:
-    """Results in a local folder, read in a tenth of the time that a storage block takes."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.name = str(folder)
-
-    def check(self) -> None:
-        """Check that the folder is writable."""
+    def _read_file(self, file: Path) -> bytes | None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self._folder):
-                pass
-        except OSError as error:
-            raise ConfigurationError(
-                f"The results of stages cannot be kept in {self._folder}: {error.strerror}. Move what is there away, "
-                "or name another working folder with --home or another folder with CROSSCHECK_STAGES."
-            ) from error
-
-    async def read(self, key: str) -> bytes | None:
-        """Return the content of a file, None if there is none."""
-        try:
-            return (self._folder / key).read_bytes()
+            return file.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unreachable(self.name, "read", error) from error
+            raise self._unreachable("read", error) from error
 
-
-class _Storage:
-    """Results in one of Prefect's storage blocks."""
-
-    def __init__(self, storage: "WritableFileSystem") -> None:
-        self._storage: Any = storage
-        self.name = str(getattr(storage, "basepath", None) or storage.get_block_type_slug())
-
-    def check(self) -> None:
-        """Check writing, reading, and that a missing result is distinguished from unreachable storage."""
-        try:
-            self._storage.write_path(PROBE, b"here", _sync=True)
-            if self._storage.read_path(PROBE, _sync=True) != b"here":
-                raise OSError("what was written is not what is read")
-        except Exception as error:  # storage libraries raise exceptions of any class
-            raise self._unusable(error) from error
-        try:
-            self._storage.read_path(ABSENT, _sync=True)
-        except Exception as error:
-            if not is_absence(error):
-                raise self._unusable(error) from error
-
-    def _unusable(self, error: Exception) -> ConfigurationError:
-        return ConfigurationError(
-            f"The results of stages cannot be kept in {self.name}: {_message(error)}. No request was sent. Make sure "
-            "that it is there and can be reached, and may be read, written and listed; or unset CROSSCHECK_STAGES to "
-            "keep them in the working folder."
-        )
-
-    async def read(self, key: str) -> bytes | None:
-        """Return the content under a key, None if there is none."""
+    async def _read_storage(self, key: str) -> bytes | None:
         read: Callable[[str], Awaitable[bytes]] = getattr(
             self._storage, "aread_path", self._storage.read_path
         )
@@ -190,19 +200,43 @@ class _Storage:
                     return None
                 raise
 
-        return await _with_retries(self.name, "read", read_or_none)
+        return await self._retried("read", read_or_none)
 
-
-async def _with_retries(name: str, done: str, work: Callable[[], Awaitable[T]]) -> T:
-    for delay in (*RETRY_DELAYS_S, None):
+    def _check_storage(self) -> None:
+        """Check writing, reading, and that a missing result is distinguished from unreachable storage."""
         try:
-            return await work()
+            self._storage.write_path(PROBE, b"here", _sync=True)
+            if self._storage.read_path(PROBE, _sync=True) != b"here":
+                raise OSError("the content that was read is not the content that was written")
+            try:
+                self._storage.read_path(ABSENT, _sync=True)
+            except Exception as error:
+                if not is_absence(error):
+                    raise
         except Exception as error:  # storage libraries raise exceptions of any class
-            if delay is None:
-                raise _unreachable(name, done, error) from error
-            log.warning("%s cannot be %s: %s", name, done, _message(error))
-            await asyncio.sleep(delay)
-    raise AssertionError("the last attempt returns or raises")
+            raise ConfigurationError(
+                f"The results of stages cannot be kept in {self.name}: {_message(error)}. No request was sent. Make "
+                "sure that it exists, can be reached, and can be read, written and listed; or unset CROSSCHECK_STAGES "
+                "to keep them in the working folder."
+            ) from error
+
+    async def _retried(self, done: str, work: Callable[[], Awaitable[T]]) -> T:
+        attempts = AsyncRetrying(
+            stop=stop_after_attempt(len(RETRY_DELAYS_S) + 1),
+            wait=wait_chain(*map(wait_fixed, RETRY_DELAYS_S or (0,))),
+            before_sleep=lambda state: log.warning("%s cannot be %s: %s", self.name, done, state.outcome),
+            reraise=True,
+        )
+        try:
+            return await attempts(work)
+        except Exception as error:  # storage libraries raise exceptions of any class
+            raise self._unreachable(done, error) from error
+
+    def _unreachable(self, done: str, error: Exception) -> StoreError:
+        return StoreError(
+            f"The results of stages in {self.name} cannot be {done}: {_message(error)}. No further request is sent, "
+            "since it may have been paid for already. When the storage answers again, the same command continues."
+        )
 
 
 def is_absence(error: Exception) -> bool:
@@ -223,11 +257,21 @@ def is_absence(error: Exception) -> bool:
     )
 
 
-def _unreachable(name: str, done: str, error: Exception) -> StoreError:
-    return StoreError(
-        f"The results of stages in {name} cannot be {done}: {_message(error)}. No further request is sent, since it "
-        "may have been paid for already. When the storage answers again, the same command continues."
-    )
+def _check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigurationError(
+            f"The results of stages cannot be kept in {folder}: {error.strerror}. Move what is there away, "
+            "or name another working folder with --home or another folder with CROSSCHECK_STAGES."
+        ) from error
+
+
+def _checked(result: Any) -> Mapping[str, Any] | None:
+    """Return a persisted result; None for anything else."""
+    return result if isinstance(result, Mapping) and "value" in result else None
 
 
 def _message(error: Exception) -> str:

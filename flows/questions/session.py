@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.stage_results import PersistedResults, open_results
 from flows.orchestration.task_runs import wait_until_recorded
 from flows.questions.candidate_backbones import open_writers, writer_settings
 from flows.questions.eliminator import open_eliminator
@@ -73,7 +73,7 @@ class Session:
             CrosscheckError: what cannot be opened, and what to do about it.
         """
         home, found = Home(Path(settings.home)), writer_settings(settings)
-        results = PersistedResults(home) if persistent else None
+        results = open_results(home) if persistent else None
         with (
             closing(results) if results else nullcontext(),
             open_reply_cache(find_replies(home)) as replies,

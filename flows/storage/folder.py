@@ -15,7 +15,7 @@ from tasks.settings.night import Keep
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.night.night_file import all_nights
 from tasks.tracking.night.pins import current_pins, pin_history
-from tasks.tracking.retention.caches import Logs, UsedFiles, UsedRows, Verdicts
+from tasks.tracking.retention.caches import Logs, UsedFiles, UsedRows
 from tasks.tracking.retention.kept_runs import Retention, retention
 from tasks.tracking.retention.mlflow_records import Artifacts, Traces
 from tasks.tracking.retention.store import Holding, Store, size_of
@@ -91,8 +91,8 @@ def open_folder(home: Home, keep: Keep, *, replies: bool = False) -> Folder:
     stores = (
         WarehouseRows(home.warehouse),
         Replies(home, may_remove=replies),
-        UsedRows("stage results", home.stage_results, "results", table="result", used="made_at"),
-        Verdicts(home.verdicts),
+        UsedRows("stage results", home.stage_results, "results"),
+        UsedRows("verdicts", home.verdicts, "verdicts"),
         PrefectRecords(home.prefect / "prefect.db"),
         Traces(mlflow),
         Artifacts(home.path / "mlartifacts", mlflow),

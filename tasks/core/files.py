@@ -1,10 +1,9 @@
 """Files: their digests, which are parts of cache keys, and how they are written whole or not at all."""
 
-import ast
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -30,18 +29,6 @@ def remembered_digest(path: Path, size: int, changed_ns: int) -> str:
     """Return the sha256 of a file of a size and a time of change."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def digest_of_files(files: Iterable[Path]) -> str:
-    """Return the sha256 of Python files, in the order given, without docstrings, comments and line breaks."""
-    digest = hashlib.sha256()
-    for file in files:
-        tree = ast.parse(file.read_bytes())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                node.body = [each for each in node.body if not _is_text(each)] or [ast.Pass()]
-        digest.update(ast.dump(tree).encode())
-    return digest.hexdigest()
 
 
 def file_size(path: "Path | os.DirEntry[str]", *, follow_symlinks: bool = True) -> int:
@@ -98,12 +85,3 @@ def _draft(path: Path) -> Iterator[Path]:
         yield draft
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is a text and nothing else: the docstring of what it is in, or of what is before it."""
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    )

@@ -31,7 +31,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.orchestration.stage_database import StageDatabase
+from flows.orchestration.stage_results import StageDatabase
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Ratio, Verdict
@@ -282,8 +282,8 @@ def write_caches(home: Home, nights: int) -> None:
             key = VerdictKey("database", "SELECT 1", f"SELECT {number}", ("bird",), 30.0)
             verdicts[key] = Verdict({"bird": True}, "ok")
     for file, change in (
-        (home.stage_results, "UPDATE result SET made_at = made_at - 86400 * (rowid % ?)"),
-        (home.verdicts, "UPDATE verdict SET used = used - 86400 * (abs(random()) % ?)"),
+        (home.stage_results, "UPDATE entry SET used = used - 86400 * (rowid % ?)"),
+        (home.verdicts, "UPDATE entry SET used = used - 86400 * (abs(random()) % ?)"),
     ):
         with closing(sqlite3.connect(file)) as connection:
             connection.execute(change, (nights,))

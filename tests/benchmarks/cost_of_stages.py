@@ -165,10 +165,10 @@ def with_prefect(
     from prefect import flow
     from prefect.runtime import flow_run
 
-    from flows.orchestration.stage_results import PersistedResults
+    from flows.orchestration.stage_results import open_results
     from flows.orchestration.task_runs import wait_until_recorded
 
-    results = PersistedResults(home)
+    results = open_results(home)
     counted: list[int] = []
 
     async def work(client: OpenAIBackbone) -> None:

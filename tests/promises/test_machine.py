@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration.stage_database import StageDatabase
+from flows.orchestration.stage_results import StageDatabase
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key

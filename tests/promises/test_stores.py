@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from flows.orchestration.stage_database import StageDatabase
+from flows.orchestration.stage_results import StageDatabase
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import CrosscheckError
@@ -217,8 +217,7 @@ def other_sqlite(path: Path) -> None:
     path.unlink()
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE reply (a)")
-        connection.execute("CREATE TABLE result (a)")
-        connection.execute("CREATE TABLE verdict (a)")
+        connection.execute("CREATE TABLE entry (a)")
 
 
 def other_duckdb(path: Path) -> None:
@@ -266,7 +265,7 @@ def one_message(path: Path) -> Iterator[None]:
 def test_a_damaged_store_is_set_aside_or_named_and_paid_replies_stay(
     tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.orchestration.stage_database.BUSY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("flows.orchestration.stage_results.BUSY_TIMEOUT_S", 0.2)
     replies = tmp_path / "intact" / "replies.sqlite"
     fill_replies(replies)
     for store in STORES:

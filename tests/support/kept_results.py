@@ -13,11 +13,11 @@ def kept_results(home: Home) -> dict[str, Any]:
     if not home.stage_results.exists():
         return {}
     with closing(sqlite3.connect(home.stage_results)) as connection:
-        rows = connection.execute("SELECT key, content FROM result ORDER BY key").fetchall()
+        rows = connection.execute("SELECT key, content FROM entry ORDER BY key").fetchall()
     return {key: json.loads(content) for key, content in rows}
 
 
 def replace_result(home: Home, key: str, content: str | bytes) -> None:
     """Replace what is persisted under a key."""
     with closing(sqlite3.connect(home.stage_results)) as connection, connection:
-        connection.execute("UPDATE result SET content = ? WHERE key = ?", (content, key))
+        connection.execute("UPDATE entry SET content = ? WHERE key = ?", (content, key))

@@ -1,7 +1,6 @@
 """Reply cache in a PostgreSQL database that several machines share."""
 
 import asyncio
-import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import URL, Connection, Engine, create_engine, func, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.schema import CreateTable, SetTableComment
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.cache.table import COMMENT, LAYOUT
@@ -53,7 +53,6 @@ class PostgresReplyCache(ReplyCache):
             ConfigurationError: the address is invalid, the driver is missing, or the database cannot be used.
         """
         address = _address(url)
-        self._gone_since: float | None = None
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="replies")
         self._opened = False
         super().__init__(_shown(address), _engine(address))
@@ -94,18 +93,13 @@ class PostgresReplyCache(ReplyCache):
         return int(layout)
 
     def _with_retry(self, work: Callable[[], T]) -> T:
-        while True:
-            try:
-                done = work()
-            except (OperationalError, InterfaceError):
-                now = time.monotonic()
-                self._gone_since = self._gone_since or now
-                if now - self._gone_since > RECONNECT_S:
-                    raise
-                time.sleep(0.5)
-            else:
-                self._gone_since = None
-                return done
+        attempts = Retrying(
+            retry=retry_if_exception_type((OperationalError, InterfaceError)),
+            stop=stop_after_delay(RECONNECT_S),
+            wait=wait_fixed(0.5),
+            reraise=True,
+        )
+        return attempts(work)
 
     def _made_room(self, error: DBAPIError) -> bool:
         if error.connection_invalidated:  # closed while idle: the next call opens a new one

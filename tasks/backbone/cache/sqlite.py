@@ -3,13 +3,12 @@
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.schema import CreateTable
 
@@ -20,6 +19,7 @@ from tasks.backbone.cache.table import reply as table
 from tasks.core.errors import CrosscheckError, StoreError
 from tasks.core.files import file_size
 from tasks.database.sqlite.damage import file_id
+from tasks.database.sqlite.keyed_store import open_store
 
 log = logging.getLogger(__name__)
 
@@ -92,31 +92,7 @@ class SqliteReplyCache(ReplyCache):
         return self._reserve is not None
 
     def _prepare(self) -> None:
-        with self._at_once.connect() as connection:
-            layout = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-        if layout > LAYOUT:
-            raise CrosscheckError(
-                f"The reply cache {self.path} was written by a newer version of Crosscheck (layout {layout}, "
-                f"this one knows {LAYOUT}). Update Crosscheck, or choose another folder with --home."
-            )
-        self._switch_to_wal()
-        if layout < LAYOUT:
-            with self._at_once.connect() as connection:
-                connection.execute(CreateTable(table, if_not_exists=True))
-                connection.exec_driver_sql(f"PRAGMA user_version = {LAYOUT}")
-
-    def _switch_to_wal(self) -> None:
-        # SQLite ignores the busy timeout for this lock, and processes that start together compete for it.
-        deadline = time.monotonic() + BUSY_TIMEOUT_S
-        while True:
-            try:
-                with self._at_once.connect() as connection:
-                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-                return
-            except OperationalError as error:
-                if "locked" not in str(error.orig) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+        self._at_once.connect().close()  # `open_store` creates the table
 
     def _bytes(self) -> int:
         return sum(map(file_size, (self.path, self.path.with_name(f"{self.path.name}-wal"))))
@@ -143,15 +119,15 @@ class SqliteReplyCache(ReplyCache):
 
 
 def _engine(path: Path) -> Engine:
-    address = URL.create("sqlite", database=str(path))
-    engine = create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
+    create = str(CreateTable(table, if_not_exists=True).compile(dialect=sqlite.dialect()))
 
-    @event.listens_for(engine, "connect")
-    def _(connection: sqlite3.Connection, _record: Any) -> None:
-        connection.execute("PRAGMA synchronous = NORMAL")
+    def connect() -> sqlite3.Connection:
+        connection = open_store(path, LAYOUT, create, timeout_s=BUSY_TIMEOUT_S)
+        connection.isolation_level = "DEFERRED"  # SQLAlchemy begins and commits transactions
         connection.text_factory = _text
+        return connection
 
-    return engine
+    return create_engine(URL.create("sqlite", database=str(path)), creator=connect)
 
 
 def _text(stored: bytes) -> str | bytes:

@@ -6,20 +6,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tasks.core.files import file_size
+from tasks.database.sqlite.keyed_store import DAY_S, TABLE
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.store import Holding, SqliteStore, Store, opened, removed_in_batches, size_of
 
-KNOWN_TO_S = 86_400
+KNOWN_TO_S = DAY_S
 """Seconds after the noted last use of a row within which it may have been used again: a use is noted once a day."""
 
 
 class UsedRows(SqliteStore):
-    """Rows of a SQLite table, each with a `key` and its last use in seconds since 1970, known to `KNOWN_TO_S`."""
+    """Rows of a `KeyedStore`, whose last use is known to `KNOWN_TO_S`."""
 
-    def __init__(self, name: str, path: Path, counted: str, *, table: str, used: str) -> None:
-        """Describe the table: what a row is, and its column with the last use."""
+    def __init__(self, name: str, path: Path, counted: str) -> None:
+        """Describe the store; `counted` says what a row is."""
         super().__init__(name, path)
-        self._counted, self._table, self._used = counted, table, used
+        self._counted = counted
 
     def holding(self, retention: Retention) -> Holding:
         """Count the rows."""
@@ -27,9 +28,9 @@ class UsedRows(SqliteStore):
             return Holding(self.name, self.path, counts={self._counted: 0})
         with opened(self.path) as connection:
             condition, cutoff = self._unused(connection, retention)
-            (count,) = connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()
+            (count,) = connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
             (old,) = connection.execute(
-                f"SELECT count(*) FROM {self._table} WHERE {condition}", (cutoff,)
+                f"SELECT count(*) FROM {TABLE} WHERE {condition}", (cutoff,)
             ).fetchone()
         return Holding(
             self.name,
@@ -37,7 +38,7 @@ class UsedRows(SqliteStore):
             size_of(self.path),
             {self._counted: count},
             {self._counted: old},
-            self.freed({self._table: old / count if count else 0}),
+            self.freed({TABLE: old / count if count else 0}),
         )
 
     def remove(self, retention: Retention) -> None:
@@ -45,7 +46,7 @@ class UsedRows(SqliteStore):
         if self.path.exists():
             with opened(self.path) as connection:
                 condition, cutoff = self._unused(connection, retention)
-                removed_in_batches(connection, self._table, "key", condition, cutoff)
+                removed_in_batches(connection, TABLE, "key", condition, cutoff)
 
     def _unused(self, connection: sqlite3.Connection, retention: Retention) -> tuple[str, float]:
         """Return the condition on rows that no kept run has used, and its parameter.
@@ -56,9 +57,9 @@ class UsedRows(SqliteStore):
         connection.execute("BEGIN")
         connection.executemany("INSERT INTO span VALUES (?, ?)", _merged(retention.spans))
         connection.execute("COMMIT")
-        last = f"{self._used} + {KNOWN_TO_S}"
+        last = f"used + {KNOWN_TO_S}"
         latest = f"SELECT until FROM span WHERE since < {last} ORDER BY since DESC LIMIT 1"
-        return f"{last} <= ? AND coalesce(({latest}) < {self._used}, TRUE)", retention.cutoff.timestamp()
+        return f"{last} <= ? AND coalesce(({latest}) < used, TRUE)", retention.cutoff.timestamp()
 
 
 def _merged(
@@ -71,13 +72,6 @@ def _merged(
             since, until = merged[-1][0], max(until, merged.pop()[1])
         merged.append((since, until))
     return merged
-
-
-class Verdicts(UsedRows):
-    """Verdicts on SQL, each with the day of its last use."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("verdicts", path, "verdicts", table="verdict", used="used")
 
 
 class UsedFiles(Store):

@@ -3,15 +3,15 @@
 DuckDB lets one process write: a process that finds the file locked retries for a while.
 """
 
-import random
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from tasks.core.errors import CrosscheckError, DataError
 from tasks.tracking.warehouse.tables import UnknownFileError, create_tables, has_tables
@@ -108,29 +108,38 @@ class WarehouseFile:
         import duckdb
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        deadline = time.monotonic() + self.wait_s
-        pause = 0.02
-        while True:
-            try:
-                before = self._inode()
-                connection = duckdb.connect(str(self.path), read_only=read_only, config=_NO_EXTENSIONS)
-                if before in (None, self._inode()):
-                    return connection
-                connection.close()  # the file was replaced meanwhile by one that takes less room
-                continue
-            except duckdb.Error as error:
-                if "Conflicting lock" not in str(error):
-                    if before is None:  # begun by this call, on a full disk for instance, and of no use
-                        self.path.unlink(missing_ok=True)
-                    raise DataError(
-                        f"The results warehouse {self.path} cannot be opened: {str(error).strip().splitlines()[0]} "
-                        "If the file is damaged or not Crosscheck's, move it away with its .wal: a new one is begun. "
-                        "MLflow still has the figures of earlier runs, and replies are kept elsewhere."
-                    ) from error
-                if time.monotonic() > deadline:
-                    raise WarehouseBusyError(self._busy(str(error))) from error
-            time.sleep(pause * random.uniform(0.5, 1.5))
-            pause = min(2 * pause, 1.0)
+        attempts = Retrying(
+            retry=retry_if_exception_type(duckdb.Error),
+            stop=stop_after_delay(self.wait_s),
+            wait=wait_random_exponential(multiplier=0.02, max=1.0),
+            reraise=True,
+        )
+        try:
+            return attempts(self._connect_once, read_only)
+        except duckdb.Error as error:
+            raise WarehouseBusyError(self._busy(str(error))) from error
+
+    def _connect_once(self, read_only: bool) -> "DuckDBPyConnection":
+        """Connect; raise DuckDB's error if another process has the file, and a DataError for any other problem."""
+        import duckdb
+
+        before = self._inode()
+        try:
+            connection = duckdb.connect(str(self.path), read_only=read_only, config=_NO_EXTENSIONS)
+        except duckdb.Error as error:
+            if "Conflicting lock" in str(error):
+                raise
+            if before is None:  # created by this call, on a full disk for instance, and of no use
+                self.path.unlink(missing_ok=True)
+            raise DataError(
+                f"The results warehouse {self.path} cannot be opened: {str(error).strip().splitlines()[0]} "
+                "If the file is damaged or not Crosscheck's, move it away with its .wal: a new one is created. "
+                "MLflow still has the figures of earlier runs, and replies are kept elsewhere."
+            ) from error
+        if before in (None, self._inode()):
+            return connection
+        connection.close()  # the file was replaced meanwhile by one that takes less room
+        return self._connect_once(read_only)
 
     def _inode(self) -> int | None:
         return self.path.stat().st_ino if self.path.exists() else None

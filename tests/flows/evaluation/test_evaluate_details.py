@@ -28,7 +28,7 @@ def test_an_evaluation_says_what_lies_behind_its_score_and_keeps_its_verdicts(
     assert set(found["links_resolved"]) == {"forward", "backward", "both"}
     assert "DAC: skeleton" in ran.err
     with sqlite3.connect(crosscheck.home / "verdicts.sqlite") as verdicts:
-        (kept,) = verdicts.execute("SELECT count(*) FROM verdict").fetchone()
+        (kept,) = verdicts.execute("SELECT count(*) FROM entry").fetchone()
     assert kept >= 8
 
 

@@ -9,7 +9,7 @@ from prefect.results import ResultStore
 from prefect.serializers import CompressedJSONSerializer, JSONSerializer, Serializer
 
 from flows.orchestration import storage
-from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.stage_results import open_results
 from tasks.settings.home import Home
 
 RESULT = {"value": {"tables": ["museum"], "note": "Überblick"}, "calls": [], "made_by": "run/7"}
@@ -34,7 +34,7 @@ async def test_what_prefects_own_store_wrote_is_read(
 ) -> None:
     store: Any = ResultStore(result_storage=LocalFileSystem(basepath=str(folder)), serializer=serializer)
     await store.awrite(obj=RESULT, key="forward_link/abc")
-    results = PersistedResults(Home(tmp_path))
+    results = open_results(Home(tmp_path))
     assert await results.read("forward_link/abc") == RESULT
     assert await results.read("forward_link/absent") is None
 
@@ -45,9 +45,9 @@ async def test_what_prefects_own_store_wrote_is_read(
 async def test_a_record_that_cannot_be_read_counts_as_missing(
     folder: Path, tmp_path: Path, content: bytes
 ) -> None:
-    results = PersistedResults(Home(tmp_path))
+    results = open_results(Home(tmp_path))
     (folder / "forward_link").mkdir()
     (folder / "forward_link" / "abc").write_bytes(content)
     assert await results.read("forward_link/abc") is None
     await results.write("forward_link/abc", RESULT)
-    assert await PersistedResults(Home(tmp_path)).read("forward_link/abc") == RESULT
+    assert await open_results(Home(tmp_path)).read("forward_link/abc") == RESULT

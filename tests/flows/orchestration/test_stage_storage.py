@@ -15,7 +15,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from flows.orchestration import stage_results as results_module
 from flows.orchestration.settings import apply
-from flows.orchestration.stage_results import PersistedResults, is_absence
+from flows.orchestration.stage_results import is_absence, open_results
 from flows.orchestration.storage import BLOCK, StageStorage, use_stage_storage
 from flows.questions import runner as question_module
 from flows.questions.demonstrations import QuestionExtras
@@ -79,7 +79,7 @@ async def answer(home: Home, question: Question = QUESTION) -> tuple[str, Questi
     """Run the stage in a flow, with a store that remembers nothing but what is persisted."""
 
     async def work() -> tuple[str, QuestionRun]:
-        results = PersistedResults(home)
+        results = open_results(home)
         with in_question_run(QuestionRun(question, results, TaskRuns(results))) as question_run:
             return await counted(question), question_run
 
@@ -105,7 +105,7 @@ async def test_neither_reading_nor_writing_keeps_the_event_loop_waiting(
     """Were the loop kept waiting, nobody would ever open the network again."""
 
     async def work() -> str:
-        store = PersistedResults(prefect_home)
+        store = open_results(prefect_home)
         far.open.clear()
         with in_question_run(QuestionRun(QUESTION, store, TaskRuns(store))):
             running = asyncio.ensure_future(counted(QUESTION))
@@ -130,14 +130,14 @@ async def test_many_questions_are_restored_at_a_time(far: Network, prefect_home:
         """Restores as a `QuestionRunner` does, with one stage for a pipeline."""
 
         def __init__(self) -> None:
-            self.store = PersistedResults(prefect_home)
+            self.store = open_results(prefect_home)
 
         async def restore(self, question: Question) -> Outcome | None:
             key = counted.key({"question": question})  # type: ignore[attr-defined]
             return Outcome(question.id, "SELECT 1") if await self.store.read(key) else None
 
     async def fill() -> None:
-        with in_question_run(QuestionRun(QUESTION, None, TaskRuns(PersistedResults(prefect_home)))):
+        with in_question_run(QuestionRun(QUESTION, None, TaskRuns(open_results(prefect_home)))):
             for question in questions[:20]:
                 await counted(question)
 
@@ -174,7 +174,7 @@ async def test_storage_that_goes_away_is_an_error_and_no_missing_result(
     key = counted.key({"question": QUESTION})  # type: ignore[attr-defined]
 
     async def work() -> None:
-        store = PersistedResults(prefect_home)
+        store = open_results(prefect_home)
         assert await store.read("counted/absent") is None
         far.cut, before = True, far.calls
         with pytest.raises(StoreError, match="the same command continues"):
@@ -206,7 +206,7 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
     nothing: Any = None
 
     async def work() -> None:
-        store = PersistedResults(prefect_home)
+        store = open_results(prefect_home)
         inputs = QuestionInputs({"shop": nothing}, {"1": QuestionExtras()})
         runner = QuestionRunner(
             settings, inputs, Tools(nothing, nothing), Persistence(store, TaskRuns(store))
@@ -231,7 +231,7 @@ async def test_a_short_interruption_is_waited_for(
     await answer(prefect_home)
 
     async def work() -> Any:
-        store = PersistedResults(prefect_home)
+        store = open_results(prefect_home)
         far.cut, before = True, far.calls
         reading = asyncio.ensure_future(store.read(counted.key({"question": QUESTION})))  # type: ignore[attr-defined]
         while far.calls < before + 2:

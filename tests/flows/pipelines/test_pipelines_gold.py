@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.stage_results import open_results
 from flows.questions.demonstrations import demonstrations_for
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
 from flows.runtime.control import Progress
@@ -145,7 +145,7 @@ async def evaluated(
     databases: dict[str, Database] = {"museum": open_database(files.database, "museum")}
 
     async def work() -> tuple[list[Outcome], int]:
-        results = PersistedResults(home)
+        results = open_results(home)
         with open_reply_cache(home.replies) as cache:
             async with SqlWorkers(1) as workers, open_backbone(settings.backbone, cache=cache) as backbone:
                 runner = QuestionRunner(

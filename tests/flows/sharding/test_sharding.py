@@ -9,7 +9,7 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.states import Completed, Failed, Pending, Running, Scheduled, State
 
-from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.stage_results import PersistedResults, open_results
 from flows.runtime.control import Control
 from flows.sharding import launch as sharding
 from flows.sharding.answers import ShardAnswers, hand_over
@@ -58,7 +58,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, prefect_home: Home) -> Callable[..
             made.append(await flow_run(state))
             if state.is_completed():
                 answers = ShardAnswers(failed={FAILED.question_id: FAILED}, task_runs=5, recorded=4)
-                await hand_over(PersistedResults(prefect_home), RUN.run_id, str(made[-1]), answers)
+                await hand_over(open_results(prefect_home), RUN.run_id, str(made[-1]), answers)
             return made[-1]
 
         monkeypatch.setattr(sharding, "launch", launch)
@@ -76,7 +76,7 @@ async def answered(home: Home, shards: int = 1) -> tuple[ShardAnswers, list[str]
     control = Control()
 
     async def work() -> ShardAnswers:
-        return await sharding.answer_in_shards(settings, RUN, PersistedResults(home), control)
+        return await sharding.answer_in_shards(settings, RUN, open_results(home), control)
 
     return await in_flow(work), control.progress.notes
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from flows.orchestration.stage_database import StageDatabase
+from flows.orchestration.stage_results import StageDatabase
 from tasks.backbone.cache.sqlite import SqliteReplyCache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.outcome import Call, Usage
@@ -73,9 +73,9 @@ def _keep_results(home: Home, days: int) -> None:
     with VerdictCache(home.verdicts) as verdicts:
         verdicts[verdict] = Verdict({"bird": True}, "ok")
     moment = time.time() - days * DAY_S
-    _change(home.stage_results, "UPDATE result SET made_at = ? WHERE key = ?", moment, key)
+    _change(home.stage_results, "UPDATE entry SET used = ? WHERE key = ?", moment, key)
     if days == OLD:
-        _change(home.verdicts, "UPDATE verdict SET used = ?", moment)
+        _change(home.verdicts, "UPDATE entry SET used = ?", moment)
 
 
 def _keep_replies(home: Home) -> None:

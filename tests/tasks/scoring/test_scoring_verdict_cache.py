@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tasks.core.errors import CrosscheckError
-from tasks.core.files import digest_of_files
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.sqlite import keyed_store
 from tasks.scoring.execution import verdict_cache
 from tasks.scoring.execution.accuracy import Judge, VerdictKey
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
@@ -75,33 +75,6 @@ UNDECISIVE = {
     "tasks/core/records.py": "declares records",
     "tasks/core/registry.py": "finds engines by name",
     "tasks/core/wording.py": "writes numbers and tables",
-    "tasks/database/database.py": "opens a database; its digest is part of the key",
-    "tasks/database/dialects.py": "quotes names of a schema",
-    "tasks/database/duck/structure.py": "describes a schema",
-    "tasks/database/engine.py": "declares what an engine is",
-    "tasks/database/engines/duckdb.py": "opens databases; their digest is part of the key",
-    "tasks/database/engines/mysql.py": "opens databases; their digest is part of the key",
-    "tasks/database/engines/postgresql.py": "opens databases; their digest is part of the key",
-    "tasks/database/engines/sqlite.py": "opens databases; their digest is part of the key",
-    "tasks/database/foreign_keys.py": "describes a schema, which judging does not read",
-    "tasks/database/identifiers.py": "quotes names of a schema",
-    "tasks/database/location.py": "declares where a database is",
-    "tasks/database/limits.py": "its values are part of the key",
-    "tasks/database/sandbox/frame_reader.py": "receives messages of the workers",
-    "tasks/database/sandbox/frames.py": "carries messages to the workers",
-    "tasks/database/sandbox/functions.py": "runs what stages ask for, not what judging does",
-    "tasks/database/sandbox/memory.py": "tells when a worker is to be replaced",
-    "tasks/database/sandbox/process.py": "starts and stops workers; what a lost worker did is not kept",
-    "tasks/database/sandbox/together.py": "hands jobs to workers; each judges by itself",
-    "tasks/database/sandbox/workers.py": "hands jobs to workers",
-    "tasks/database/schema.py": "describes a schema",
-    "tasks/database/servers/engine.py": "opens databases; their digest is part of the key",
-    "tasks/database/servers/fingerprint.py": "makes a digest, which is part of the key",
-    "tasks/database/servers/mysql_structure.py": "describes a schema",
-    "tasks/database/servers/postgresql_structure.py": "describes a schema",
-    "tasks/database/sqlite/files.py": "finds database files",
-    "tasks/database/sqlite/introspection.py": "describes a schema",
-    "tasks/database/urls.py": "reads where a database is",
     "tasks/documents/charts.py": "describes charts",
     "tasks/documents/model.py": "describes reports",
     "tasks/scoring/cost.py": "adds up what was paid",
@@ -110,7 +83,7 @@ UNDECISIVE = {
     "tasks/scoring/significance.py": "intervals and tests of scores",
     "tasks/scoring/report.py": "declares the verdict",
 }
-"""Modules that judging imports and that decide no verdict, with the reason."""
+"""Modules outside of the decisive folders that judging imports, with the reason why they decide no verdict."""
 
 
 def test_every_module_that_judging_imports_decides_or_is_known_not_to() -> None:
@@ -125,7 +98,20 @@ def test_every_module_that_judging_imports_decides_or_is_known_not_to() -> None:
         if name not in found:
             found.add(name)
             waiting += imported(verdict_cache.ROOT / name)
-    assert sorted(found) == sorted({*verdict_cache.DECISIVE, *UNDECISIVE})
+    assert sorted(name for name in found if not name.startswith(verdict_cache.DECISIVE)) == sorted(UNDECISIVE)
+
+
+def test_a_change_of_any_decisive_file_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / folder / "deep" / "module.py" for folder in verdict_cache.DECISIVE]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_text("A = 1")
+    monkeypatch.setattr(verdict_cache, "ROOT", tmp_path)
+    digests = {verdict_cache.code_digest.__wrapped__()}
+    for file in files:
+        file.write_text("A = 2")
+        digests.add(verdict_cache.code_digest.__wrapped__())
+    assert len(digests) == 1 + len(files)
 
 
 def imported(file: Path) -> list[str]:
@@ -141,31 +127,6 @@ def imported(file: Path) -> list[str]:
     }
     paths = (f"{name.replace('.', '/')}.py" for name in names if name)
     return [path for path in paths if path.startswith("tasks/") and (verdict_cache.ROOT / path).is_file()]
-
-
-PLAIN = "def same(a, b):\n    return a == b\n"
-
-
-@pytest.mark.parametrize(
-    ("changed", "kept"),
-    [
-        (
-            '"""Rules."""\n\ndef same(a, b):\n    """Compare."""\n    # as Python does\n    return a == b\n',
-            True,
-        ),
-        ("def same(\n    a,\n    b,\n):\n    return a == b\n", True),
-        ("def same(a, b):\n    return a is b\n", False),
-        ("def same(a, b):\n    return a == b or a == 'a'\n", False),
-        ("def same(a, b, c=1):\n    return a == b\n", False),
-    ],
-)
-def test_a_change_of_logic_is_another_code_and_a_change_of_words_is_not(
-    tmp_path: Path, changed: str, kept: bool
-) -> None:
-    one, other = tmp_path / "one.py", tmp_path / "other.py"
-    one.write_text(PLAIN)
-    other.write_text(changed)
-    assert (digest_of_files([one]) == digest_of_files([other])) is kept
 
 
 @pytest.mark.parametrize(
@@ -248,17 +209,14 @@ def test_the_file_that_another_process_has_begun_anew_meanwhile_is_shared(
     with VerdictCache(path) as cache:
         cache[KEY] = VERDICT
     damaged_by_random_bytes(path)
-    opened, others = verdict_cache._opened, list[VerdictCache]()
+    looked, others = keyed_store.renew_if_damaged, list[VerdictCache]()
 
-    def opened_after_another(path: Path) -> sqlite3.Connection:
-        monkeypatch.setattr(verdict_cache, "_opened", opened)
-        try:
-            return opened(path)
-        except sqlite3.DatabaseError:
-            others.append(VerdictCache(path))
-            raise
+    def looked_after_another(path: Path, loss: str) -> bool:
+        monkeypatch.setattr(keyed_store, "renew_if_damaged", looked)
+        others.append(VerdictCache(path))
+        return looked(path, loss)
 
-    monkeypatch.setattr(verdict_cache, "_opened", opened_after_another)
+    monkeypatch.setattr(keyed_store, "renew_if_damaged", looked_after_another)
     with VerdictCache(path) as cache, others[0] as other:
         other[KEY] = VERDICT
         assert cache.get(KEY) == VERDICT
@@ -267,7 +225,7 @@ def test_the_file_that_another_process_has_begun_anew_meanwhile_is_shared(
 
 def in_file(path: Path) -> int:
     with closing(sqlite3.connect(path)) as database:
-        (found,) = database.execute("SELECT count(*) FROM verdict").fetchone()
+        (found,) = database.execute("SELECT count(*) FROM entry").fetchone()
     return int(found)
 
 
@@ -275,9 +233,9 @@ def test_verdicts_in_quick_succession_are_written_together_and_known_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(verdict_cache.time, "monotonic", lambda: now)
+    monkeypatch.setattr(keyed_store.time, "monotonic", lambda: now)
     path = tmp_path / "verdicts.sqlite"
-    keys = [KEY._replace(sql=f"SELECT {number}") for number in range(verdict_cache.MOST_WAITING + 3)]
+    keys = [KEY._replace(sql=f"SELECT {number}") for number in range(keyed_store.MOST_WAITING + 3)]
     with VerdictCache(path) as cache:
         cache[keys[0]] = VERDICT
         assert in_file(path) == 1, "the first is written at once"
@@ -302,7 +260,7 @@ def test_verdicts_that_cannot_be_written_are_one_line_of_the_log(
     with VerdictCache(path) as cache:
         cache[KEY] = VERDICT
         with closing(sqlite3.connect(path)) as database:
-            database.execute("DROP TABLE verdict")
+            database.execute("DROP TABLE entry")
         cache[KEY._replace(sql="SELECT 8")] = VERDICT
         cache[KEY._replace(sql="SELECT 9")] = VERDICT
     (line,) = [each for each in caplog.messages if "does not keep" in each]
@@ -314,7 +272,7 @@ def test_a_verdict_that_cannot_be_read_is_executed_again(tmp_path: Path) -> None
     with VerdictCache(path) as cache:
         cache[KEY] = VERDICT
         with closing(sqlite3.connect(path)) as database, database:
-            database.execute("UPDATE verdict SET verdict = '{\"colour\": 1'")
+            database.execute("UPDATE entry SET content = '{\"colour\": 1'")
         assert cache.get(KEY) is None
 
 

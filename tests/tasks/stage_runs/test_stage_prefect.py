@@ -15,7 +15,7 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
 
 import tasks.stage_runs.task_runs
-from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.stage_results import open_results
 from flows.orchestration.task_runs import count_finished_task_runs
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Reply, Request
@@ -61,7 +61,7 @@ async def second_twin(question: Question) -> str:
 
 def question_run_in(home: Home, **more: object) -> QuestionRun:
     """A question run whose stages run as tasks; its store remembers nothing but what is on disk."""
-    results = PersistedResults(home)
+    results = open_results(home)
     return QuestionRun(QUESTION, results, TaskRuns(results), **more)  # type: ignore[arg-type]
 
 
@@ -131,13 +131,13 @@ async def test_what_a_dead_worker_of_the_same_run_paid_for_is_on_the_bill_of_tha
 async def test_restoring_finds_everything_or_says_what_is_missing(bench: Bench, prefect_home: Home) -> None:
     bench.says(CONDITIONS)
     with (
-        in_question_run(QuestionRun(QUESTION, PersistedResults(prefect_home), only_restores=True)),
+        in_question_run(QuestionRun(QUESTION, open_results(prefect_home), only_restores=True)),
         pytest.raises(NotCached),
     ):
         await augmentation_conditions(QUESTION, bench.backbone)
     await conditions(bench, question_run_in(prefect_home))
     with in_question_run(
-        QuestionRun(QUESTION, PersistedResults(prefect_home), only_restores=True)
+        QuestionRun(QUESTION, open_results(prefect_home), only_restores=True)
     ) as question_run:
         assert await augmentation_conditions(QUESTION, bench.backbone) == ("of Lyon",)
     assert len(bench.server.requests) == 1 and stages_run(question_run) == 0

@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run, task_run
 
 import tasks.stage_runs.task_runs
-from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.stage_results import open_results
 from flows.orchestration.task_runs import count_finished_task_runs
 from tasks.core.errors import BackboneError, StoreError
 from tasks.core.records import Question
@@ -60,7 +60,7 @@ async def evaluated(
     """Run `work` in a flow; return what it found, and the task runs that Prefect has recorded."""
 
     async def in_it() -> tuple[Any, UUID, int]:
-        task_runs = TaskRuns(store or PersistedResults(home))
+        task_runs = TaskRuns(store or open_results(home))
         found = await work(task_runs)
         await task_runs.finish()
         return found, UUID(flow_run.id), task_runs.begun
@@ -227,7 +227,7 @@ async def test_when_prefect_itself_fails_the_calls_fail_and_do_not_wait(
         raise RuntimeError("no server")
 
     monkeypatch.setattr(tasks.stage_runs.task_runs, "task_of", lambda stage: broken)
-    task_runs = TaskRuns(PersistedResults(prefect_home))
+    task_runs = TaskRuns(open_results(prefect_home))
     ANSWERS["1"] = failing(0)
     with pytest.raises(RuntimeError, match="no server"):
         await ask(task_runs, "1")

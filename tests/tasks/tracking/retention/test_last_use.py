@@ -7,11 +7,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from flows.orchestration.stage_database import StageDatabase
+from flows.orchestration.stage_results import StageDatabase
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict
-from tasks.tracking.retention.caches import UsedRows, Verdicts
+from tasks.tracking.retention.caches import UsedRows
 from tasks.tracking.retention.kept_runs import Retention
 
 KEY = VerdictKey("database", "SELECT 1", "SELECT 2", ("bird",), 30.0)
@@ -33,20 +33,20 @@ def test_a_stage_result_that_is_read_on_a_later_day_was_used_then(tmp_path: Path
     file = tmp_path / "stages.sqlite"
     store = StageDatabase(file)
     asyncio.run(store.write("forward_link/1", {"value": 1}))
-    change(file, "UPDATE result SET made_at = 1000.0")
+    change(file, "UPDATE entry SET used = 1000.0")
     assert asyncio.run(store.read("forward_link/1")) == {"value": 1}
     store.close()
-    assert last_use(file, "SELECT made_at FROM result") > time.time() - 86_400
+    assert last_use(file, "SELECT used FROM entry") > time.time() - 86_400
 
 
 def test_a_verdict_that_is_read_on_a_later_day_was_used_then(tmp_path: Path) -> None:
     file = tmp_path / "verdicts.sqlite"
     with VerdictCache(file) as cache:
         cache[KEY] = VERDICT
-    change(file, "UPDATE verdict SET used = 1000")
+    change(file, "UPDATE entry SET used = 1000")
     with VerdictCache(file) as cache:
         assert cache.get(KEY) == VERDICT
-    assert last_use(file, "SELECT used FROM verdict") > time.time() - 2 * 86_400
+    assert last_use(file, "SELECT used FROM entry") > time.time() - 2 * 86_400
 
 
 def test_what_any_of_thousands_of_kept_runs_used_stays(tmp_path: Path) -> None:
@@ -56,17 +56,17 @@ def test_what_any_of_thousands_of_kept_runs_used_stays(tmp_path: Path) -> None:
         for each in keys:
             cache[each] = VERDICT
     for number, day in enumerate((10, 11, 5_000)):
-        key = f"SELECT key FROM verdict ORDER BY key LIMIT 1 OFFSET {number}"
-        change(file, f"UPDATE verdict SET used = {86_400 * day} WHERE key = ({key})")
+        key = f"SELECT key FROM entry ORDER BY key LIMIT 1 OFFSET {number}"
+        change(file, f"UPDATE entry SET used = {86_400 * day} WHERE key = ({key})")
     start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     days = [start + datetime.timedelta(days=day) for day in range(0, 8_000, 2)]
     spans = tuple((day, day + datetime.timedelta(hours=1)) for day in days)
     kept = Retention(start + datetime.timedelta(days=9_000), frozenset(), frozenset(), spans)
-    store = Verdicts(file)
+    store = UsedRows("verdicts", file, "verdicts")
     assert store.holding(kept).removable == {"verdicts": 1}
     store.remove(kept)
-    assert last_use(file, "SELECT min(used) FROM verdict") == 86_400 * 10
-    assert last_use(file, "SELECT count(*) FROM verdict") == 2
+    assert last_use(file, "SELECT min(used) FROM entry") == 86_400 * 10
+    assert last_use(file, "SELECT count(*) FROM entry") == 2
 
 
 def test_what_a_kept_run_used_later_on_the_day_that_is_known_stays(tmp_path: Path) -> None:
@@ -77,12 +77,12 @@ def test_what_a_kept_run_used_later_on_the_day_that_is_known_stays(tmp_path: Pat
     asyncio.run(results.write("forward_link/1", {"value": 1}))
     results.close()
     day = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
-    change(verdicts, f"UPDATE verdict SET used = {int(day.timestamp())}")
-    change(stages, f"UPDATE result SET made_at = {day.timestamp()}")
+    change(verdicts, f"UPDATE entry SET used = {int(day.timestamp())}")
+    change(stages, f"UPDATE entry SET used = {day.timestamp()}")
     noon = day + datetime.timedelta(hours=12)
     stores = (
-        Verdicts(verdicts),
-        UsedRows("stage results", stages, "results", table="result", used="made_at"),
+        UsedRows("verdicts", verdicts, "verdicts"),
+        UsedRows("stage results", stages, "results"),
     )
     for store in stores:
         for cutoff, spans, count in (
@@ -95,5 +95,5 @@ def test_what_a_kept_run_used_later_on_the_day_that_is_known_stays(tmp_path: Pat
             assert sum(store.holding(kept).removable.values()) == count
             if not count:
                 store.remove(kept)
-    assert last_use(verdicts, "SELECT count(*) FROM verdict") == 1
-    assert last_use(stages, "SELECT count(*) FROM result") == 1
+    assert last_use(verdicts, "SELECT count(*) FROM entry") == 1
+    assert last_use(stages, "SELECT count(*) FROM entry") == 1
