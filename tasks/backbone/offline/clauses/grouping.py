@@ -29,19 +29,14 @@ _OPERATORS = {
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What a question says about groups.
-
-    Attributes:
-        shown: columns that stand for the group in the result, () where the question does not name the group.
-        tables: tables that must be joined for the counts to make sense.
-        position: index of the token that names the group.
-    """
+    """What a question says about groups."""
 
     group: ColumnName | None = None
+    # columns that stand for the group in the result, () where the question does not name the group
     shown: tuple[ColumnName, ...] = ()
     having: Expression | None = None
-    tables: tuple[str, ...] = ()
-    position: int = 0
+    tables: tuple[str, ...] = ()  # tables that must be joined for the counts to make sense
+    position: int = 0  # index of the token that names the group
 
 
 def read_grouping(text: QuestionText) -> Grouping:

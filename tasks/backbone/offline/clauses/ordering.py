@@ -37,18 +37,13 @@ _AMOUNTS = ("most", "least", "fewest")
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """What a question says about order.
-
-    Attributes:
-        group: column to group by, where the order is by a count.
-        tables: tables that must be joined for the order to make sense.
-        target: column that is asked for by the superlative itself ("the most common nationality").
-    """
+    """What a question says about order."""
 
     order: tuple[Order, ...] = ()
     limit: int | None = None
-    group: ColumnName | None = None
-    tables: tuple[str, ...] = ()
+    group: ColumnName | None = None  # column to group by, where the order is by a count
+    tables: tuple[str, ...] = ()  # tables that must be joined for the order to make sense
+    # column that is asked for by the superlative itself ("the most common nationality")
     target: ColumnName | None = None
 
 

@@ -34,17 +34,12 @@ _AVERAGED = ("average", "mean", "total", "sum", "maximum", "minimum")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that is asked for.
-
-    Attributes:
-        column: the bare column of a plain item, None for an aggregate.
-        counts: table whose rows it counts, "" when it is no plain count.
-    """
+    """One thing that is asked for."""
 
     start: int
     expression: Expression
-    column: ColumnName | None = None
-    counts: str = ""
+    column: ColumnName | None = None  # the bare column of a plain item, None for an aggregate
+    counts: str = ""  # table whose rows it counts, "" when it is no plain count
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,17 +33,12 @@ _SUFFIX = re.compile(r"(n['’]t|['’]s|['’])$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token of a question.
+    """One token of a question."""
 
-    Attributes:
-        text: as written; for a quoted token what stands between the quotes, for a number its digits.
-        stem: stem of `text`; "" for everything but words.
-        kind: a date is "quoted", because SQLite keeps dates as text; number words up to twelve are "number".
-    """
-
-    text: str
+    text: str  # as written; for a quoted token what stands between the quotes, for a number its digits
     lower: str
-    stem: str
+    stem: str  # stem of `text`; "" for everything but words
+    # a date is "quoted", because SQLite keeps dates as text; number words up to twelve are "number"
     kind: TokenKind
 
 

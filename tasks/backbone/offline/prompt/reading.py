@@ -43,24 +43,17 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Everything of a conversation that the model can use.
-
-    Attributes:
-        task: section "Task", for the number in it.
-        linked_before: columns that an earlier round of linking named.
-        attempts: the queries of the last message, with their results.
-        earlier: queries of the turns before, oldest first.
-    """
+    """Everything of a conversation that the model can use."""
 
     question: str
     evidence: str
     schema: PromptSchema
-    task: str
+    task: str  # section "Task", for the number in it
     examples: tuple[Example, ...]
-    attempts: tuple[Attempt, ...]
-    earlier: tuple[str, ...]
+    attempts: tuple[Attempt, ...]  # the queries of the last message, with their results
+    earlier: tuple[str, ...]  # queries of the turns before, oldest first
     linked_columns: frozenset[ColumnName]
-    linked_before: tuple[ColumnName, ...]
+    linked_before: tuple[ColumnName, ...]  # columns that an earlier round of linking named
     described_columns: tuple[str, ...]
     current_sql: str
     feedback: str

@@ -42,15 +42,11 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class PromptSchema:
-    """Tables and foreign keys; compared by identity.
-
-    Attributes:
-        dialect: sqlglot's name of the dialect in which queries are to be written.
-    """
+    """Tables and foreign keys; compared by identity."""
 
     tables: tuple[SchemaTable, ...] = ()
     references: tuple[Reference, ...] = ()
-    dialect: str = SQLITE
+    dialect: str = SQLITE  # sqlglot's name of the dialect in which queries are to be written
 
     def table(self, name: str) -> SchemaTable | None:
         """Return the table of that name, compared without case."""

@@ -17,17 +17,12 @@ _TIE = 0.12  # difference of scores up to which columns fit equally well
 
 @dataclass(frozen=True, slots=True)
 class ColumnMention:
-    """Words that name a column.
-
-    Attributes:
-        columns: the columns that fit equally well, in schema order.
-        score: how well they fit, in 0..1.4; below 0.6 only a part of the name is said.
-    """
+    """Words that name a column."""
 
     start: int
     end: int
-    columns: tuple[ColumnName, ...]
-    score: float
+    columns: tuple[ColumnName, ...]  # the columns that fit equally well, in schema order
+    score: float  # how well they fit, in 0..1.4; below 0.6 only a part of the name is said
 
 
 @dataclass(frozen=True, slots=True)

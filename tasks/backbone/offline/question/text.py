@@ -26,21 +26,15 @@ class TokenMatch:
 
 @dataclass(slots=True)
 class QuestionText:
-    """One question over one schema.
-
-    Attributes:
-        preferred: columns that the prompt or its evidence points at; they win ties.
-        hints: what the evidence says of the question.
-        used: indexes of tokens that a clause has explained already.
-    """
+    """One question over one schema."""
 
     tokens: tuple[Token, ...]
     schema: PromptSchema
     columns: tuple[ColumnMention, ...]
     tables: tuple[TableMention, ...]
-    preferred: frozenset[ColumnName]
-    hints: tuple[Hint, ...] = ()
-    used: set[int] = field(default_factory=set)
+    preferred: frozenset[ColumnName]  # columns that the prompt or its evidence points at; they win ties
+    hints: tuple[Hint, ...] = ()  # what the evidence says of the question
+    used: set[int] = field(default_factory=set)  # indexes of tokens that a clause has explained already
 
     def between(self, start: int, end: int) -> str:
         """Return tokens in lower case with one blank between, quoted ones as `<v>`, numbers as `<n>`."""

@@ -13,21 +13,14 @@ _LONGEST = 6  # words of a sample value
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that a question names, from the token `start` up to `end`.
-
-    Attributes:
-        text: the value, spelled as the samples spell it where they have it.
-        is_number: whether it was written as a number.
-        columns: columns whose samples hold it.
-        exact: False for a value that is only guessed from its capital letters.
-    """
+    """A value that a question names, from the token `start` up to `end`."""
 
     start: int
     end: int
-    text: str
-    is_number: bool = False
-    columns: tuple[ColumnName, ...] = ()
-    exact: bool = True
+    text: str  # the value, spelled as the samples spell it where they have it
+    is_number: bool = False  # whether it was written as a number
+    columns: tuple[ColumnName, ...] = ()  # columns whose samples hold it
+    exact: bool = True  # False for a value that is only guessed from its capital letters
 
 
 def find_values(text: QuestionText) -> tuple[Value, ...]:

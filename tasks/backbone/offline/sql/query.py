@@ -37,15 +37,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One SELECT. Columns in its expressions are qualified by the names of their tables, without aliases.
-
-    Attributes:
-        tables: tables that must be joined even if no column of theirs is named; the first is the FROM table
-            where it has no reason to be another.
-        intersect: another query whose rows must be in the result too.
-    """
+    """One SELECT. Columns in its expressions are qualified by the names of their tables, without aliases."""
 
     select: tuple[Expression, ...]
+    # tables that must be joined even if no column of theirs is named; the first is the FROM table where it has no
+    # reason to be another
     tables: tuple[str, ...] = ()
     distinct: bool = False
     where: tuple[Expression, ...] = ()
@@ -53,7 +49,7 @@ class Query:
     having: Expression | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
-    intersect: "Query | None" = None
+    intersect: "Query | None" = None  # another query whose rows must be in the result too
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
