@@ -18,7 +18,7 @@ UNSAFE = re.compile(
 )
 KNOWN = {
     "tasks/database/sandbox/worker.py": 3,  # what its own parent process wrote
-    "tasks/database/sandbox/frame_reader.py": 1,  # what its own worker process wrote
+    "tasks/database/sandbox/process.py": 1,  # what its own worker process wrote
     "tasks/benchmarks/demo/source_files.py": 1,  # with one of the two safe loaders
 }
 

@@ -5,10 +5,20 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.backbone.offline.correcting import compare, correct, correct_by_feedback, reason, select
 from tasks.backbone.offline.prompt.reading import Prompt, read_prompt
 from tasks.backbone.offline.prompt.sections import Task, task_of
-from tasks.backbone.offline.replies import align, conditions_of, describe, keywords_of, link_of
+from tasks.backbone.offline.replies import (
+    align,
+    compare,
+    conditions_of,
+    correct,
+    correct_by_feedback,
+    describe,
+    keywords_of,
+    link_of,
+    reason,
+    select,
+)
 from tasks.backbone.offline.writing import write_sql
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.core.outcome import Call, Usage

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -11,12 +12,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.sandbox.frame_reader import FrameReader
-from tasks.database.sandbox.frames import Job, Reply, framed
+from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
 
 START_S = 60.0
 """Seconds that a process may take to start, or to import what a function needs."""
@@ -206,3 +207,68 @@ def _environment() -> dict[str, str]:
     folders = [str(ROOT), *(folder for folder in sys.path if folder)]
     # one malloc arena: a second one would take 64 MiB of the memory limit for nothing
     return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(folders)), "MALLOC_ARENA_MAX": "1"}
+
+
+PART = 1 << 16
+"""Bytes to receive at once."""
+
+
+class FrameReader:
+    """Receiver of frames, each sent when the one before has been taken.
+
+    It stays registered with the loop until it is closed; `loop.sock_recv` would register and remove it for each frame.
+
+    Args:
+        connection: a socket that does not block.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._loop = asyncio.get_running_loop()
+        self._received = bytearray()
+        self._changed: asyncio.Future[None] | None = None
+        self._ended = False
+        self._loop.add_reader(connection, self._receive)
+
+    async def next(self) -> Any:
+        """Wait for the next frame, and return what was pickled.
+
+        Raises:
+            EOFError: the other side has closed.
+        """
+        while not self._complete:
+            if self._ended:
+                raise EOFError
+            self._changed = self._loop.create_future()
+            await self._changed
+        frame, self._received = self._received, bytearray()
+        return pickle.loads(memoryview(frame)[HEADER.size :])  # noqa: S301 - written by our own worker
+
+    def close(self) -> None:
+        """Stop receiving; a pending `next` raises EOFError."""
+        if not self._ended:
+            self._ended = True
+            self._loop.remove_reader(self._socket)
+            self._wake()
+
+    @property
+    def _complete(self) -> bool:
+        received = self._received
+        return len(received) >= HEADER.size and len(received) >= HEADER.size + HEADER.unpack_from(received)[0]
+
+    def _receive(self) -> None:
+        try:
+            part = self._socket.recv(PART)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        self._received += part
+        if not part:
+            self.close()
+        elif self._complete:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._changed and not self._changed.done():
+            self._changed.set_result(None)

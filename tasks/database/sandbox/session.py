@@ -5,9 +5,11 @@ reads; caps on rows and bytes; a deadline that the engine keeps, and an alarm th
 the worker's memory limit, and its parent, which kills it.
 """
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from tasks.core.errors import DatabaseUnavailableError, DataError
@@ -15,7 +17,6 @@ from tasks.database.database import require_content
 from tasks.database.engine import Connection, Cursor, Deadline, engine_of
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Content, Location, unreadable
-from tasks.database.sandbox.memory import address_space
 from tasks.database.sandbox.results import KeptResults, Result, size_of
 
 ATTEMPTS = 2
@@ -277,3 +278,16 @@ class Session:
 
 def _stopped(timeout: float) -> str:
     return f"The query did not finish within {timeout:.3g} s and was stopped."
+
+
+def address_space() -> int:
+    """Return the bytes of memory mapped now; 0 where the system does not report it."""
+    try:
+        return int(os.pread(_statm(), 64, 0).split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+@cache
+def _statm() -> int:
+    return os.open("/proc/self/statm", os.O_RDONLY)

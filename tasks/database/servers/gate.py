@@ -7,7 +7,6 @@ are allowed (MySQL). The role, the read-only transaction and the protocol protec
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.database.servers.mysql_names import FUNCTIONS, METADATA, SYNTAX
 from tasks.database.servers.tokens import ONLY_QUERIES, RefusedError, Token, mysql_tokens, postgresql_tokens
 
 QUERIES = frozenset({"select", "with", "values", "table", "("})
@@ -127,3 +126,74 @@ def _is_followed_by_as(tokens: Sequence[Token], place: int) -> bool:
         if tokens[at] == Token("sign", ")"):
             return tokens[at + 1] == Token("word", "as") and tokens[at + 2] == Token("sign", "(")
     return False
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FUNCTIONS = _words(
+    """
+    abs acos add_months adddate addtime aes_decrypt aes_encrypt any_value ascii asin astext atan atan2 avg bin
+    bin_to_uuid binary bit bit_and bit_count bit_length bit_or bit_xor blob cast ceil ceiling char char_length
+    character_length charset chr coalesce coercibility collation column_add column_check column_create
+    column_delete column_exists column_get column_json column_list compress concat concat_ws connection_id conv
+    convert convert_tz cos cot count crc32 crc32c cume_dist curdate current_date current_role current_time
+    current_timestamp current_user curtime database date date_add date_format date_sub datediff datetime day
+    dayname dayofmonth dayofweek dayofyear default degrees dense_rank elt enum exp export_set extract
+    extractvalue field find_in_set first_value float floor format format_bytes format_pico_time found_rows
+    from_base64 from_days from_unixtime geomcollection geometrycollection geomfromtext get_format glength
+    greatest group_concat grouping hex hour if ifnull inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr
+    interval is_ipv4 is_ipv4_compat is_ipv4_mapped is_ipv6 is_uuid isnull json_array json_array_append
+    json_array_insert json_array_intersect json_arrayagg json_compact json_contains json_contains_path
+    json_depth json_detailed json_equals json_exists json_extract json_insert json_key_value json_keys
+    json_length json_loose json_merge json_merge_patch json_merge_preserve json_normalize json_object
+    json_object_filter_keys json_object_to_array json_objectagg json_overlaps json_pretty json_query json_quote
+    json_remove json_replace json_schema_valid json_schema_validation_report json_search json_set
+    json_storage_free json_storage_size json_table json_type json_unquote json_valid json_value lag last_day
+    last_insert_id last_value lcase lead least left length lengthb linestring ln localtime localtimestamp locate
+    log log10 log2 lower lpad ltrim make_set makedate maketime max mbrcontains mbrcoveredby mbrcovers
+    mbrdisjoint mbrequals mbrintersects mbroverlaps mbrtouches mbrwithin md5 median microsecond mid min minute
+    mod month monthname multilinestring multipoint multipolygon name_const natural_sort_key now nth_value ntile
+    nullif nvl nvl2 oct octet_length ord percent_rank percentile_cont percentile_disc period_add period_diff pi
+    point pointfromtext polygon position pow power quarter quote radians rand random_bytes rank regexp_instr
+    regexp_like regexp_replace regexp_substr repeat replace reverse right round row_count row_number rpad rtrim
+    schema schemas sec_to_time second session_user sformat sha sha1 sha2 sign sin soundex space sqrt st_area
+    st_asbinary st_asgeojson st_astext st_aswkb st_aswkt st_boundary st_buffer st_centroid st_collect
+    st_contains st_convexhull st_crosses st_difference st_dimension st_disjoint st_distance st_distance_sphere
+    st_endpoint st_envelope st_equals st_exteriorring st_geohash st_geomcollfromtext
+    st_geometrycollectionfromtext st_geometryfromtext st_geometryn st_geometrytype st_geomfromgeojson
+    st_geomfromtext st_geomfromwkb st_interiorringn st_intersection st_intersects st_isclosed st_isempty
+    st_issimple st_isvalid st_latfromgeohash st_latitude st_length st_linefromtext st_linestringfromtext
+    st_longfromgeohash st_longitude st_makeenvelope st_mpointfromtext st_numgeometries st_numinteriorrings
+    st_numpoints st_overlaps st_pointfromgeohash st_pointfromtext st_pointfromwkb st_pointn st_polyfromtext
+    st_polygonfromtext st_simplify st_srid st_startpoint st_swapxy st_symdifference st_touches st_transform
+    st_union st_validate st_within st_x st_y std stddev stddev_pop stddev_samp str_to_date strcmp subdate substr
+    substring substring_index subtime sum sys_guid sysdate system_user tan time time_format time_to_sec timediff
+    timestamp timestampadd timestampdiff to_base64 to_char to_date to_days to_number to_seconds trim trunc
+    truncate ucase uncompress uncompressed_length unhex unix_timestamp updatexml upper user utc_date utc_time
+    utc_timestamp uuid uuid_short uuid_to_bin uuid_v4 uuid_v7 value values var_pop var_samp variance version
+    week weekday weekofyear weight_string x y year yearweek
+    """
+)
+"""Functions that SQL of MySQL and MariaDB may call: those of MariaDB's `information_schema.SQL_FUNCTIONS` and of
+MySQL 8's manual, without those that lock, wait or read files. Any other function is installed by a user, or new."""
+SYNTAX = _words(
+    """
+    against all and any as between bigint both by case character columns cube dec decimal distinct distinctrow
+    div double else end escape except exists fixed for force from group having high_priority ignore in index int
+    int1 int2 int3 int4 int8 integer intersect is join key lateral leading like limit longtext match mediumint
+    mediumtext minus nchar nested not null numeric nvarchar of offset on or over partition precision real regexp
+    returning rlike rollup row rows select separator set sets signed smallint some sounds sql_calc_found_rows
+    straight_join table text then tinyint tinytext to trailing union unsigned use using varbinary varchar
+    varcharacter when where with within xor
+    """
+)
+"""Keywords, of which some are types."""
+METADATA = _words(
+    """
+    character_sets check_constraints collations columns key_column_usage referential_constraints schemata
+    statistics table_constraints tables views
+    """
+)
+"""Tables of `information_schema` that describe data."""

@@ -18,8 +18,8 @@ from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database
 from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
-from tasks.database.sandbox.frame_reader import FrameReader
 from tasks.database.sandbox.frames import framed
+from tasks.database.sandbox.process import FrameReader
 from tasks.database.sandbox.results import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tests.support.processes import cpu_of_children, until_busy, until_ended
