@@ -75,7 +75,7 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
 )
 @options.record(AnswerOptions)
 def command(given: AnswerOptions) -> int:
-    """Answer one question on a database of your own: print its SQL and the result.
+    """Answer one question on your own database: print the SQL and its result.
 
     Runs the pipeline's stages without Prefect and MLflow. Model replies are cached.
     """

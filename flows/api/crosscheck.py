@@ -95,7 +95,7 @@ class Crosscheck(Results):
         """Ask some questions of a run again, and merge the answers into a new run, as `crosscheck rerun` does.
 
         >>> crosscheck.rerun(run).notes
-        ('There is no question to ask again (--only errors).',)
+        ('There is no question to repeat (--only errors).',)
 
         Args:
             run: a run, or what names one, as in `compare`.
@@ -108,7 +108,7 @@ class Crosscheck(Results):
             settings: of `backbone.concurrency` and others that do not influence the score.
 
         Returns:
-            The new run; where there is no question to ask again, the given run, whose `notes` say so.
+            The new run; where there is no question to repeat, the given run, whose `notes` say so.
 
         Raises:
             CrosscheckError: there is no such run, bad input, or a service that does not answer.
@@ -131,7 +131,7 @@ class Crosscheck(Results):
             )
         plan = plan_rerun(wanted)
         if not plan.again:
-            return Run.stored(plan.parent, f"There is no question to ask again ({plan.selection}).")
+            return Run.stored(plan.parent, f"There is no question to repeat ({plan.selection}).")
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)

@@ -56,7 +56,7 @@ class InitOptions(options.Json):
 )
 @options.record(InitOptions)
 def command(given: InitOptions) -> None:
-    """Make a benchmark of your own from questions with their SQL and a database.
+    """Create your own benchmark from questions with their SQL and a database.
 
     Writes a folder in BIRD's layout and a YAML file that --benchmark takes.
     """

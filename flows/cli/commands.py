@@ -24,9 +24,9 @@ GROUPS = {
         ),
         "rerun": Command(
             "flows.rerun.command",
-            "Evaluate some questions of a run again and merge the answers into a new run.",
+            "Repeat some questions of a run and merge the answers into a new run.",
         ),
-        "answer": Command("flows.answer.command", "Answer one question on a database of your own."),
+        "answer": Command("flows.answer.command", "Answer one question on your own database."),
         "score": Command("flows.scoring.command", "Score the predictions of any system."),
     },
     "Look at results": {
@@ -74,7 +74,7 @@ GROUPS = {
         "list": Command("flows.cli.list_command", "List the available benchmarks, backbones and pipelines."),
         "init-benchmark": Command(
             "flows.benchmarks.command",
-            "Make a benchmark of your own from questions, their SQL and a database.",
+            "Create your own benchmark from questions, their SQL and a database.",
         ),
         "load": Command(
             "flows.benchmarks.load_command",
@@ -106,7 +106,7 @@ GROUPS = {
         "status": Command("flows.storage.command", "Show what the working folder holds, and its size."),
         "cache": Command("flows.storage.cache_command", "Show, remove or export cached model replies."),
         "clean": Command(
-            "flows.storage.clean_command", "Remove what old runs have left in the working folder."
+            "flows.storage.clean_command", "Remove the data of old runs from the working folder."
         ),
     },
 }

@@ -28,8 +28,8 @@ class ListOptions(options.Json):
 def command(given: ListOptions) -> None:
     """List the available benchmarks, backbones and pipelines.
 
-    Each is a YAML file in conf/, or comes from an installed package. To use a file of your own, give its path in the
-    place of a name.
+    Each is a YAML file in conf/, or comes from an installed package. To use your own file, give its
+    path instead of a name.
     """
     from tasks.settings.home import find_conf
     from tasks.settings.load import available, offered

@@ -45,7 +45,7 @@ class Benchmark:
         shell_complete=completion.names("benchmark"),
         default=DEFAULT_BENCHMARK,
         metavar="NAME",
-        help="The benchmark, of `crosscheck list benchmarks`.",
+        help="Benchmark: a name from `crosscheck list benchmarks`, or a YAML file.",
     )
 
 
@@ -58,7 +58,7 @@ class Backbone:
         shell_complete=completion.names("backbone"),
         default=DEFAULT_BACKBONE,
         metavar="NAME",
-        help="The model, of `crosscheck list backbones`.",
+        help="Model: a name from `crosscheck list backbones`, or a YAML file.",
     )
 
 
@@ -71,7 +71,7 @@ class Pipeline:
         shell_complete=completion.names("pipeline"),
         default=DEFAULT_PIPELINE,
         metavar="NAME",
-        help="`crosscheck list pipelines`, a YAML file, or path/to/file.py:function of your own.",
+        help="Pipeline: a name from `crosscheck list pipelines`, a YAML file, or path/to/file.py:function.",
     )
 
 

@@ -52,7 +52,7 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
     "  crosscheck evaluate --open\n"
     "      ends with the run's page in a browser: every question with prompts, replies and results\n"
     "  crosscheck evaluate --json > result.json\n"
-    "\b\nInterrupted or failed? The same command continues; questions with an answer are not asked or paid for again.\n"
+    "\b\nInterrupted or failed? The same command continues; answered questions are not repeated or paid for again.\n"
     "\b\nExit codes: 0 finished; 2 bad input or configuration; 3 some questions failed and can be retried,\n"
     "or the endpoint cannot be reached and there is no result: the same command continues; 130 interrupted, all\n"
     "answers are kept.",

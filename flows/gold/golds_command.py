@@ -47,14 +47,14 @@ def command() -> None:
     "  crosscheck golds suggest latest~2 latest~1 latest --agree 2 --draft corrections.json\n"
     "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
     "Predictions of other systems become runs with `crosscheck score --name NAME`.\n"
-    "\b\nExit codes: 0 compared, whether or not there is any; 2 bad input.",
+    "\b\nExit codes: 0 compared, whether or not questions were found; 2 bad input.",
 )
 @options.record(SuggestOptions)
 def suggest(given: SuggestOptions) -> None:
     """List questions whose gold may be wrong.
 
-    On these, RUNs of different backbones agree with each other and not with the gold. Nothing changes a score: a
-    person decides, and writes it into a file of corrections (benchmark.golds).
+    These are questions on which RUNs of different backbones agree with each other but not with the gold. No score
+    changes: you decide, and write the decision into a file of corrections (benchmark.golds).
     """
     from flows.gold.suggestions import check_runs
     from flows.gold.suggestions import suggest as find

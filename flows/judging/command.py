@@ -17,13 +17,16 @@ class JudgeOptions(options.Questions, options.Files):
         "--backbone",
         required=True,
         metavar="NAME",
-        help="The model that judges, of `crosscheck list backbones`.",
+        help="Model that judges: a name from `crosscheck list backbones`, or a YAML file.",
     )
     everything: bool = options.flag(
         "--all", "Also judge right answers, which shows how far the model can be trusted."
     )
     budget: float | None = options.option(
-        "--budget", type=click.FloatRange(min=0), metavar="USD", help="Stop asking when this much is spent."
+        "--budget",
+        type=click.FloatRange(min=0),
+        metavar="USD",
+        help="Stop when the calls have cost this amount.",
     )
     overrides: tuple[str, ...] = options.set_option("Change one setting of the model: backbone.*.", last=True)
 
@@ -35,15 +38,15 @@ class JudgeOptions(options.Questions, options.Files):
     "  crosscheck judge 20261121-020000-3f9a1c --backbone openai --all --limit 50 --budget 0.5\n"
     "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
     "Interrupted or failed? The same command continues; no reply is paid for twice.\n"
-    "\b\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion: the same command asks again where a\n"
-    "call failed, and not where the model's reply could not be read; 130 interrupted.",
+    "\b\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion: the same command repeats failed\n"
+    "calls, but not calls whose reply could not be read; 130 interrupted.",
 )
 @options.record(JudgeOptions)
 def command(given: JudgeOptions) -> int:
     """Ask a model whether the wrong answers of a RUN are wrong, given both SQLs and both results.
 
     An opinion is a column of its own beside the verdict, with its agreement with EX and what it cost: no score and no
-    ranking depends on it. It is asked when everything is answered, so that no stage ever sees it.
+    ranking depends on it. The model judges after all questions are answered, so no stage sees its opinion.
     """
     from flows.judging.display import print_judged
     from flows.judging.judged import keep

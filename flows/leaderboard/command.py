@@ -26,7 +26,7 @@ class LeaderboardOptions(options.Page):
 def command(given: LeaderboardOptions) -> None:
     """Rank the latest run of each backbone and pipeline by its execution accuracy.
 
-    Runs are ranked against each other where they were asked the same questions. Runs that saw the gold, were re-rolled
+    Runs with the same questions are ranked together. Runs that saw the gold, were re-rolled
     or are not complete are listed apart, with the reason.
     """
     from flows.leaderboard.display import print_leaderboard

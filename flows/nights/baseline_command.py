@@ -45,7 +45,7 @@ def command(given: BaselineOptions) -> None:
     """Pin a RUN as the baseline of nightly runs, move it, or list the pinned baselines.
 
     Nightly runs compare each benchmark, backbone and pipeline with its pinned run, else with its last run that was not
-    worse. A change holds from the next nightly run on.
+    worse. A change takes effect with the next nightly run.
     """
     from tasks.tracking.night.pins import current_pins, pin_history, write_pin
 

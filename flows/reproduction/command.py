@@ -38,8 +38,8 @@ class ReproduceOptions(options.Files):
 def command(given: ReproduceOptions) -> int:
     """Compute published figures with Crosscheck and print both; without a NAME, all of them.
 
-    Where none was published, or the data here differ from the authors', a figure is compared with what is expected
-    here. Calls no model and logs nothing. It shows that Crosscheck's metrics are those of the papers.
+    If no figure was published, or the data differ from the authors' data, the figure is compared with the expected one.
+    Calls no model and logs nothing. It shows that Crosscheck's metrics are those of the papers.
     """
     from flows.cli.progress import open_progress
     from flows.reproduction.sources import Sources

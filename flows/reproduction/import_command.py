@@ -17,7 +17,7 @@ class ImportOptions(options.Data, options.Json):
         "--output",
         required=True,
         metavar="FILE",
-        help="File for the recording; not one that is there already.",
+        help="File for the recording; it must not exist yet.",
     )
     outputs: Path | None = options.path(
         "--outputs", metavar="FOLDER", help="Folder of the outputs. [default: the authors', below --data]"

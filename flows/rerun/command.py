@@ -20,14 +20,14 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     only: str | None = options.option(
         "--only",
         type=click.Choice(["errors", "wrong", "empty", "timeouts"]),
-        help="Questions to ask again. errors: failed, and can be retried; wrong: scored wrong; empty: the SQL returned "
+        help="Questions to repeat. errors: failed for a retryable reason; wrong: scored wrong; empty: the SQL returned "
         "no row; timeouts: the SQL exceeded the time limit.  [default: errors; with --from every question that went "
         "through STAGE]",
     )
     questions: str | None = options.option(
         "--questions",
         metavar="IDS",
-        help="Ask these questions instead of those of --only: ids and ranges, `717-845,900`, or @FILE.",
+        help="Repeat these questions instead of those of --only: ids and ranges, `717-845,900`, or @FILE.",
     )
     from_stage: str | None = options.option(
         "--from",
@@ -37,7 +37,7 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     fresh: bool = options.flag(
         "--fresh", "Request new replies from the model instead of cached ones; they are paid for again."
     )
-    overrides: tuple[str, ...] = options.set_option("Change one setting, of those listed below.")
+    overrides: tuple[str, ...] = options.set_option("Change one of the settings listed below.")
 
     def settings(self) -> "RerunSettings":
         """Return the settings of the options."""
@@ -60,15 +60,15 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "\b\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
     "backbone.max_wait_s, backbone.api_key_env and backbone.headers_env, which do not influence the score.\n"
     "\b\nThe result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts\n"
-    "and settings are restored, unless --fresh or --from is given. If a question that had an answer was asked again,\n"
+    "and settings are restored, unless --fresh or --from is given. If a question that had an answer was repeated,\n"
     "the new run has the tag rerolled: its score is not comparable with that of a single run.\n"
-    "\b\nExit codes: 0 finished, or no question to ask again; 2 bad input or configuration; 3 some questions failed\n"
+    "\b\nExit codes: 0 finished, or no question to repeat; 2 bad input or configuration; 3 some questions failed\n"
     "and can be retried, also those that keep their old answer, or the endpoint cannot be reached and there is no\n"
-    "new run: the same command asks only what is missing, with --fresh too; 130 interrupted, all answers are kept.",
+    "new run: the same command sends only what is missing, with --fresh too; 130 interrupted, all answers are kept.",
 )
 @options.record(RerunOptions)
 def command(given: RerunOptions) -> int:
-    """Ask some questions of RUN again and merge the answers into a new run.
+    """Repeat some questions of RUN and merge the answers into a new run.
 
     RUN is a run id or its first characters, the run's id in MLflow, or `latest`, `latest~1`, ...
     """
@@ -86,7 +86,7 @@ def command(given: RerunOptions) -> int:
         facts = {"parent": name, "selection": plan.selection, **none}
         given.emit(
             dict(plan.parent.summary) | {"rerun": facts},
-            lambda stream: click.echo(f"Run {name} has no question to ask again ({plan.selection}).", stream),
+            lambda stream: click.echo(f"Run {name} has no question to repeat ({plan.selection}).", stream),
             text_too=True,
         )
         return 0

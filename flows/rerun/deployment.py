@@ -35,7 +35,7 @@ async def _rerun(choice: RerunForm) -> State[Any]:
     plan = plan_rerun(settings)
     if not plan.again:
         return Completed(
-            message=f"Run {plan.parent.run.run_id} has no question to ask again ({plan.selection})."
+            message=f"Run {plan.parent.run.run_id} has no question to repeat ({plan.selection})."
         )
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):

@@ -31,7 +31,7 @@ class ScoreOptions(
         "--by-position", "Prediction N belongs to question N, whatever ids the file has."
     )
     unwrap: bool = options.flag(
-        "--unwrap", "Take SQL out of Markdown fences, and of `database | SQL` as Picard writes it."
+        "--unwrap", "Extract SQL from Markdown fences and from Picard's form `database | SQL`."
     )
     name: str | None = options.option(
         "--name", metavar="NAME", help="Name of the system in MLflow. [default: the file's name]"

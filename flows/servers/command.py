@@ -45,8 +45,8 @@ class UpOptions(options.Output):
 def command(given: UpOptions) -> int:
     """Run Prefect's server, MLflow's server and a worker for nightly runs, until Ctrl-C.
 
-    Their data is in the working folder. The servers accept connections from this machine only, because neither asks for
-    a password. A service that ends unexpectedly is started again. The worker takes runs from the work pool "nightly".
+    Their data is in the working folder. The servers accept connections from this machine only, because they have no
+    passwords. A service that ends unexpectedly is started again. The worker takes runs from the work pool "nightly".
     """
     from flows.runtime.addresses import Addresses
     from flows.servers.status import run_servers, servers_status

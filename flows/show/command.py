@@ -26,7 +26,7 @@ class ShowOptions(options.Files):
     "show",
     epilog="\b\nExamples:\n"
     "  crosscheck show latest\n"
-    "      scores by stage, difficulty and database, causes, cost, and what is not right\n"
+    "      scores by stage, difficulty and database, causes, cost, and the wrong questions\n"
     "  crosscheck show latest~1 --wrong --limit 100\n"
     "  crosscheck show 20261121-020000-3f9a1c 717\n"
     "      a question: SQL and verdict of each stage, prompts, replies, result and gold side by side\n"
@@ -39,7 +39,7 @@ def command(given: ShowOptions) -> None:
     """Show a RUN, or a QUESTION of it by its id with everything that is known about it.
 
     The gold SQL is shown for reading only. Prompts and replies come from the reply cache; the offline backbone and
-    recordings are asked again, which costs nothing. No other model is called.
+    recordings run again at no cost. No other model is called.
     """
     if given.question is not None and (given.wrong or given.unanswered):
         raise ConfigurationError("--wrong and --unanswered list questions: leave QUESTION out.")

@@ -51,17 +51,17 @@ class CleanOptions(options.Output):
     "  crosscheck clean --dry-run\n"
     "  crosscheck clean --keep 14d --yes\n"
     "  crosscheck clean --keep 90d --keep-runs 5 --rows\n"
-    "\b\nKept in any case: scores of all runs and nights, paid replies (unless --replies), runs with the tag\n"
+    "\b\nAlways kept: scores of all runs and nights, paid replies (unless --replies), runs with the tag\n"
     "`pinned`, baselines of nights that are kept, the latest baseline of each benchmark, backbone and pipeline, and\n"
-    "runs that a kept run was merged from. Prefect's records go by age alone. Files shrink only while no evaluation\n"
-    "and no `crosscheck up` uses the folder.\n"
+    "runs that a kept run was merged from. Prefect's records are removed by age only. Files shrink only while no\n"
+    "evaluation and no `crosscheck up` uses the folder.\n"
     "\b\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed, the same command continues.",
 )
 @options.record(CleanOptions)
 def command(given: CleanOptions) -> int:
-    """Remove what old runs have left in the working folder: stage results, traces, artifacts, Prefect's records, logs.
+    """Remove the data of old runs from the working folder: stage results, traces, artifacts, Prefect's records, logs.
 
-    What is removed is made again when it is needed, without a paid call.
+    Removed data is computed again when it is needed, without paid calls.
     """
     from flows.storage.display import as_object, in_words, print_holdings
     from flows.storage.folder import clean, open_folder

@@ -11,7 +11,9 @@ from flows.cli import options
 class StatusOptions(options.Output):
     """Options of `crosscheck status`."""
 
-    keep: str = options.option("--keep", default="30d", metavar="AGE", help="As of `crosscheck clean`.")
+    keep: str = options.option(
+        "--keep", default="30d", metavar="AGE", help="Same as `crosscheck clean --keep`."
+    )
 
 
 @click.command("status", epilog="\b\nExamples:\n  crosscheck status\n  crosscheck status --json")

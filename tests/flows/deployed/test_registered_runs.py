@@ -78,7 +78,7 @@ async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.Monkey
     plan = SimpleNamespace(again={}, parent=parent, selection="errors")
     monkeypatch.setattr(rerun_deployment, "plan_rerun", lambda settings: plan)
     state = await rerun_deployment._rerun(RerunForm())
-    assert state.is_completed() and state.message == "Run r1 has no question to ask again (errors)."
+    assert state.is_completed() and state.message == "Run r1 has no question to repeat (errors)."
 
 
 async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:
