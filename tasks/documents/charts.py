@@ -6,16 +6,20 @@ grey, "now" blue, "worse" vermilion, "doubt" amber: distinguishable in grey and 
 
 from dataclasses import dataclass
 
+LEAST_REACH = 20.0
+"""Percentage points that a chart of lines shows at least."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A share in percent with its interval."""
+    """A value in percent with its interval; `label` stands beside it, `text` is the value as a person reads it."""
 
     value: float
     low: float
     high: float
     kind: str
     label: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +58,25 @@ class Intervals:
     """Values with intervals on a common axis.
 
     Attributes:
-        points: the values; `label` of each stands beside it.
+        points: the values.
         label: the chart in words.
-        form: format of the axis.
-        band: values up to this one on both sides of 0 are inside the noise; None without a band.
-        sides: what a value below 0 and one above 0 mean; () for shares.
-        texts: the values as a person reads them.
-        low, high: ends of the axis.
+        sides: of differences, what one below 0 and one above 0 mean; () for shares.
+        band: differences up to this one are inside the noise; None: all of them.
     """
 
     points: tuple[Point, ...]
-    texts: tuple[str, ...]
     label: str
-    low: float
-    high: float
-    form: str = "{:g} %"
-    band: float | None = None
     sides: tuple[str, ...] = ()
+    band: float | None = None
+
+    @property
+    def axis(self) -> tuple[float, float]:
+        """The ends of the axis: around shares, or equally far to both sides of 0."""
+        ends = [end for each in self.points for end in (each.low, each.high)]
+        if self.sides:
+            reach = max([1.0, *(1.15 * abs(value) for value in (*ends, self.band or 0.0))])
+            return -reach, reach
+        return max(0.0, min(ends, default=0.0) - 4), min(100.0, max(ends, default=100.0) + 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +118,6 @@ class Lines:
     Attributes:
         lines: the lines.
         label: the chart in words.
-        x: lowest and highest value to the right.
-        y: lowest and highest percentage.
         ticks: values of the axis to the right, with their texts.
         title: of the axis to the right.
         level: where a dashed line to the right end begins; None for none.
@@ -122,12 +126,26 @@ class Lines:
 
     lines: tuple[Line, ...]
     label: str
-    x: tuple[float, float]
-    y: tuple[float, float]
     ticks: tuple[tuple[float, str], ...]
     title: str = ""
     level: LinePoint | None = None
     dense: bool = False
+
+    @property
+    def x(self) -> tuple[float, float]:
+        """The ends of the axis to the right: it begins at 0 if it has a title, else at the first point."""
+        values = [point.x for line in self.lines for point in line.points]
+        low, high = (0.0, 1.05 * max(values)) if self.title else (min(values), max(values))
+        return low, high if high > low else low + 1
+
+    @property
+    def y(self) -> tuple[float, float]:
+        """The ends of the axis upwards: enough around all intervals that noise looks like noise."""
+        ends = [end for line in self.lines for point in line.points for end in (point.low, point.high)]
+        low, high = min(ends), max(ends)
+        spare = max(3.0, (LEAST_REACH - (high - low)) / 2)
+        low = max(0.0, min(low - spare, 100 - LEAST_REACH))
+        return low, min(100.0, max(high + spare, low + LEAST_REACH))
 
 
 Chart = Intervals | Parts | Lines

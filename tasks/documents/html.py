@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,12 +129,12 @@ def _draw(block: Block | Chart | Plot, *values: object) -> Markup:
 
 def _cells(table: Table, row: Sequence[Cell]) -> Iterator[tuple[Column, Cell, list[Cell], bool]]:
     """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
-    columns = table.columns
-    named = next((place for place, column in enumerate(columns) if column.kind == "text"), 0)
-    for place, column in enumerate(columns):
+    shown = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
+    named = next((place for place, (column, _) in enumerate(shown) if column.kind == "text"), 0)
+    for place, (column, cell) in enumerate(shown):
         if not column.under:
-            after = next((p for p in range(place + 1, len(columns)) if not columns[p].under), len(columns))
-            yield column, row[place], [cell for cell in row[place + 1 : after] if cell], place == named
+            under = [each for _, each in takewhile(lambda pair: pair[0].under, shown[place + 1 :]) if each]
+            yield column, cell, under, place == named
 
 
 def _inline(text: Inline) -> Markup:

@@ -44,13 +44,12 @@ def inline(text: Inline) -> str:
 
 def table_lines(table: Table) -> Iterator[str]:
     """Yield the lines of a table, without its title and caption."""
-    places = [place for place, column in enumerate(table.columns) if column.kind != "plot"]
-    columns = [table.columns[place] for place in places]
+    columns = [table.columns[place] for place in table.text_places]
     yield f"| {' | '.join(inline(column.name) for column in columns)} |"
     yield f"|{'|'.join('---' if column.kind == 'text' else '---:' for column in columns)}|"
     for section in table.sections:
         for row in section:
-            yield f"| {' | '.join(_cell(row[place]) for place in places)} |"
+            yield f"| {' | '.join(_cell(row[place]) for place in table.text_places)} |"
 
 
 def code(text: str) -> str:

@@ -56,6 +56,7 @@ class Column:
         kind: "text", "number" (aligned right), or "plot" (drawn on pages only).
         under: whether a page shows its cells in small type below those of the column before it.
         help: explanation of the header.
+        text_only: whether pages leave it out, since a plot shows its numbers.
         axis: lowest and highest value of a column of plots, in percent; None where plots have no common axis.
     """
 
@@ -63,6 +64,7 @@ class Column:
     kind: Literal["text", "number", "plot"] = "number"
     under: bool = False
     help: str = ""
+    text_only: bool = False
     axis: tuple[float, float] | None = None
 
 
@@ -80,6 +82,7 @@ class Table:
         caption: a remark below it.
         keep: number of first columns that a terminal of any width shows.
         wide: whether a page breaks its rows into cards on a narrow screen.
+        first: number of rows that a terminal shows; None for all.
     """
 
     title: str
@@ -88,6 +91,12 @@ class Table:
     caption: str = ""
     keep: int = 2
     wide: bool = False
+    first: int | None = None
+
+    @property
+    def text_places(self) -> tuple[int, ...]:
+        """Places of the columns that are not plots."""
+        return tuple(place for place, column in enumerate(self.columns) if column.kind != "plot")
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table as Grid
 
+from tasks.core.wording import and_more
 from tasks.documents.model import (
     Block,
     Bullets,
@@ -142,15 +143,16 @@ def _styled(text: str, tone: Tone) -> str:
 
 
 def _grid(table: Table) -> Grid:
-    places = [place for place, column in enumerate(table.columns) if column.kind != "plot"]
-    columns = [table.columns[place] for place in places]
+    columns = [table.columns[place] for place in table.text_places]
     texts = [literal(column.name) for column in columns if column.kind == "text"]
     grid = make_grid(literal(table.title), *(literal(column.name) for column in columns), texts=texts)
-    for section in table.sections:
-        for row in section:
-            grid.add_row(*(_cell(row[place]) for place in places))
-        grid.add_section()
-    grid.caption = literal(table.caption) or None
+    for row in table.rows[: table.first]:
+        if row is None:
+            grid.add_section()
+        else:
+            grid.add_row(*(_cell(row[place]) for place in table.text_places))
+    rest = "" if table.first is None else and_more(table.rows, table.first)
+    grid.caption = literal("; ".join(filter(None, (table.caption, f"{rest}: --json or --html" if rest else "")))) or None
     return grid
 
 

@@ -1,84 +1,38 @@
 """Execution accuracy against cost over the number of candidates, from the summaries of one or two runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import floor
 from typing import Any
 
-from tasks.documents.html import Scale
+from tasks.documents.charts import Line, LinePoint, Lines
+from tasks.documents.html import svg
 from tasks.scoring.candidate_bill import UNITS
-from tasks.tracking.pages.template import render
 
-LEFT, RIGHT, TOP, BOTTOM = 56, 620, 24, 300
 _TITLES = {"usd": "USD per question", "tokens": "tokens per question", "calls": "calls per question"}
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """What k candidates are worth, in percent, and cost per question; `low` and `high` are of the majority."""
-
-    k: int
-    cost: float
-    passed: float
-    majority: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateCurve:
-    """The points of one run; `kind` is "a" or "b", the colour of the run."""
-
-    kind: str
-    name: str
-    points: tuple[CurvePoint, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CurveChart:
-    """One or two curves on common scales."""
-
-    curves: tuple[CandidateCurve, ...]
-    title: str
-    across: Scale
-    up: Scale
-    ticks: tuple[float, ...]
-
-    @property
-    def label(self) -> str:
-        """The picture in words."""
-        said = (
-            f"{curve.name}: {curve.points[0].majority:.1f} % with one candidate, "
-            f"{curve.points[-1].majority:.1f} % by majority of {curve.points[-1].k}"
-            for curve in self.curves
-        )
-        return f"Execution accuracy against {self.title}. {'; '.join(said)}"
-
-
-def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -> CurveChart | None:
+def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -> Lines | None:
     """Return the chart of the runs that have candidates; None where none has.
 
-    A run is given as its kind, its name and the object "candidates" of its summary.
+    A run is given as the kind that draws it, its name and the object "candidates" of its summary. The line of pass@k
+    is dashed, that of the majority solid, with intervals.
     """
     known = [(kind, name, data["curve"]) for kind, name, data in runs if data]
     if not known:
         return None
-    unit = next((unit for unit in UNITS if all(points[-1][unit] for _, _, points in known)), "calls")
-    curves = tuple(
-        CandidateCurve(kind, name, tuple(_point(each, unit) for each in points))
-        for kind, name, points in known
-    )
-    most = max(curve.points[-1].cost for curve in curves) or 1.0
-    every = [
-        value for curve in curves for each in curve.points for value in (each.low, each.high, each.passed)
-    ]
-    return CurveChart(
-        curves,
-        _TITLES[unit],
-        Scale(0, 1.05 * most, LEFT, RIGHT),
-        Scale(max(0.0, min(every) - 3), min(100.0, max(every) + 3), BOTTOM, TOP),
-        _round_steps(most),
-    )
+    unit = next((unit for unit in UNITS if all(curve[-1][unit] for _, _, curve in known)), "calls")
+    lines, said = [], []
+    for kind, name, curve in known:
+        points = [_point(each, unit, kind, name) for each in curve]
+        passed = (100 * each["pass"]["value"] for each in curve)
+        lines += [
+            Line(tuple(LinePoint(at.x, y, y, y, kind) for at, y in zip(points, passed, strict=True)), kind, True, False),
+            Line(tuple(points), kind),
+        ]
+        said.append(f"{name}: {points[0].y:.1f} % with one candidate, {points[-1].y:.1f} % by majority of {points[-1].label}")
+    ticks = _round_steps(max(line.points[-1].x for line in lines) or 1.0)
+    label = f"Execution accuracy against {_TITLES[unit]}. {'; '.join(said)}"
+    return Lines(tuple(lines), label, tuple((tick, f"{tick:g}") for tick in ticks), _TITLES[unit])
 
 
 def candidate_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None:
@@ -86,20 +40,18 @@ def candidate_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None
     chart = candidate_chart([("b", title, data)])
     if chart is None:
         return None
-    return render("candidate_curve.svg.jinja", chart=chart, detail=title).encode("utf-8", "replace")
+    heading = f"k candidates: majority@k (solid, 95 % interval) and pass@k (dashed); {title}"
+    return svg(chart, heading).encode("utf-8", "replace")
 
 
-def _point(plain: Mapping[str, Any], unit: str) -> CurvePoint:
-    passed, majority = plain["pass"], plain["majority"]
+def _point(plain: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoint:
+    majority, cost = plain["majority"], plain[unit] or 0.0
     low, high = majority["interval"]
-    return CurvePoint(
-        plain["k"],
-        plain[unit] or 0.0,
-        100 * passed["value"],
-        100 * majority["value"],
-        100 * low,
-        100 * high,
+    tip = (
+        f"{name}: k = {plain['k']}, majority {100 * majority['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
+        f"pass {100 * plain['pass']['value']:.2f} %, {cost:g} {_TITLES[unit]}"
     )
+    return LinePoint(cost, 100 * majority["value"], 100 * low, 100 * high, kind, tip, str(plain["k"]), emphasised=True)
 
 
 def _round_steps(most: float) -> tuple[float, ...]:

@@ -81,9 +81,9 @@ def blocks(text: str) -> tuple[Block, ...]:
         Table(text, columns, (("1", text, text, "50 %", *cells), None, ("", "all", "", "", "", "")), text, wide=True),
         Table("Small", ("", Column("A", "plot")), (("x", Sparkline((1, 2, 3), "now", text)),)),
         Columns((
-            Figure(text, Intervals((POINT,), (text,), text, -1, 1, "{:+g}", 0.5, (text, text))),
-            Figure(text, Parts(((text, 1, "a-fill"), ("", 0, "")), text), True, Legend((("a", text), ("", text)))),
-            Figure(text, Lines((LINE,), text, (0, 1), (40, 70), ((0, text),), level=LINE.points[0])),
+            Figure(text, Intervals((POINT,), text, (text, text), 0.5)),
+            Figure(text, Parts(((text, 1, "a"), ("", 0, "")), text), True, Legend((("a", text), ("", text)))),
+            Figure(text, Lines((LINE,), text, ((0, text),), level=LINE.points[0])),
         )),
         Cards((Card(text, (Sentence(text),)),)),
         Section((text, Span(text, "doubt", "badge")), (Sentence(text), Columns((Facts(()),))), id="part"),
