@@ -174,13 +174,9 @@ class Comparison:
     @classmethod
     def of(cls, found: "RunComparison") -> "Comparison":
         """Return the record of a comparison."""
-        from tasks.tracking.comparison.as_json import as_object
-
-        details, result = as_object(found), found.result
+        details, result = found.as_json(), found.result
         interval = (result.low, result.high)
-        return cls(
-            result.difference, interval, result.p_value, result.better, details["verdict"], details, found
-        )
+        return cls(result.difference, interval, result.p_value, result.better, result.verdict, details, found)
 
     @property
     def flips(self) -> "DataFrame":
@@ -195,9 +191,10 @@ class Comparison:
     @property
     def page(self) -> str:
         """The comparison as a self-contained HTML page."""
-        from tasks.tracking.comparison.page import render
+        from tasks.documents.html import html
+        from tasks.tracking.comparison.document import comparison_document
 
-        return render(self._found)
+        return html(comparison_document(self._found))
 
 
 def frame(objects: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":

@@ -42,14 +42,14 @@ def command(given: CompareOptions) -> None:
     The runs are paired by question. Shows an exact McNemar test, a bootstrap interval of the difference, and the
     questions that only one of the runs answered correctly. If the difference is not significant, no run is better.
     """
-    from flows.results.compare_display import print_comparison
-    from tasks.tracking.comparison.as_json import as_object
+    from tasks.documents.html import html
+    from tasks.documents.terminal import print_document
     from tasks.tracking.comparison.compare import compare
-    from tasks.tracking.comparison.page import render
+    from tasks.tracking.comparison.document import comparison_document
 
     a, b = given.read_runs(given.run_a, given.run_b)
     comparison = compare(a, b, rule=given.rule)
-    given.write_page(lambda: render(comparison))
-    flips = None if given.everything else SHOWN
-    given.emit(as_object(comparison), lambda stream: print_comparison(comparison, stream, flips))
+    document = comparison_document(comparison, None if given.everything else SHOWN)
+    given.write_page(lambda: html(document))
+    given.emit(comparison.as_json(), lambda stream: print_document(document, stream))
     given.name_page()

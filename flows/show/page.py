@@ -79,7 +79,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     ]
     return fill(
         "run.html.jinja",
-        ["page.css", "run.css"],
+        ["page.css"],
         ["page.js", "details.js"],
         view=view,
         links=links or Links(),

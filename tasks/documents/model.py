@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 from tasks.documents.charts import Chart, Plot
 
 Tone = Literal["", "strong", "quiet", "code", "good", "better", "bad", "doubt"]
 """How a text is meant: `better` is a win, `good` is in order, `bad` is a loss or an error, `doubt` is a warning."""
-Level = Literal["", "lead", "note", "warning", "error", "score", "message"]
-"""Kind of a sentence: `lead` opens a page, `note` is secondary, `message` is a program's text with its line breaks."""
+Level = Literal["", "note", "warning", "error", "score", "message"]
+"""Kind of a sentence: `note` is secondary, `message` is a program's text with its line breaks."""
 Medium = Literal["terminal", "markdown", "page"]
 
 
@@ -19,7 +20,6 @@ class Span:
 
     Attributes:
         text: the text; it may be hostile, renderers escape it.
-        tone: how it is meant.
         form: "badge" for a label with a background, "letter" for a run's name in a circle.
         link: address that a page links it to; "" for none.
         help: explanation that a page shows on demand.
@@ -52,12 +52,11 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: its header.
         kind: "text", "number" (aligned right), or "plot" (drawn on pages only).
         under: whether a page shows its cells in small type below those of the column before it.
         help: explanation of the header.
         text_only: whether pages leave it out, since a plot shows its numbers.
-        axis: lowest and highest value of a column of plots, in percent; None where plots have no common axis.
+        axis: ends of the axis of plots in percent; None where they have no common axis.
     """
 
     name: str
@@ -76,7 +75,6 @@ class Table:
     """A table.
 
     Attributes:
-        title: what it shows; "" for none.
         headers: columns; of plain names, the first is a column of texts, the others of numbers.
         rows: cells; None draws a line between two sections.
         caption: a remark below it.
@@ -94,9 +92,9 @@ class Table:
     first: int | None = None
 
     @property
-    def text_places(self) -> tuple[int, ...]:
+    def text_places(self) -> list[int]:
         """Places of the columns that are not plots."""
-        return tuple(place for place, column in enumerate(self.columns) if column.kind != "plot")
+        return [place for place, column in enumerate(self.columns) if column.kind != "plot"]
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -107,15 +105,10 @@ class Table:
         )
 
     @property
-    def sections(self) -> tuple[tuple[tuple[Cell, ...], ...], ...]:
+    def sections(self) -> list[list[tuple[Cell, ...]]]:
         """The rows between the lines."""
-        found: list[list[tuple[Cell, ...]]] = [[]]
-        for row in self.rows:
-            if row is None:
-                found.append([])
-            else:
-                found[-1].append(row)
-        return tuple(map(tuple, found))
+        parts = groupby(self.rows, lambda row: row is None)
+        return [[row for row in rows if row] for line, rows in parts if not line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +121,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
-    """A list; with a title, of what a reader must know before trusting the numbers."""
+    """A list; one with a title stands out on a page."""
 
     items: tuple[Inline, ...]
     title: str = ""
@@ -144,13 +137,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """SQL, a command or another text that keeps its line breaks.
-
-    Attributes:
-        text: the text.
-        language: "sql", or "" for a command.
-        other: another SQL; a page marks what it does not have; None to mark nothing.
-    """
+    """SQL, or a command if it has no language; a page marks what the `other` SQL does not have."""
 
     text: str
     language: Literal["", "sql"] = ""
@@ -179,15 +166,12 @@ class Card:
     """A short answer to a question that a reader has."""
 
     title: Inline
-    blocks: tuple["Block", ...]
+    blocks: tuple[Sentence, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Cards beside each other, on pages only: what they say is in other blocks, too.
-
-    `large`: they are about the two runs of a comparison.
-    """
+    """Cards beside each other, on pages only; large ones are about the two runs of a comparison."""
 
     cards: tuple[Card, ...]
     large: bool = False
@@ -195,14 +179,7 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks under a heading.
-
-    Attributes:
-        title: the heading.
-        blocks: what is under it.
-        id: anchor of links to it; "" for none.
-        fold: whether a page shows it only on demand: "closed" or "open" at first; "" for always.
-    """
+    """Blocks under a heading, to which links with `#id` lead; a page may fold them, "open" or "closed" at first."""
 
     title: Inline
     blocks: tuple["Block", ...]
@@ -224,7 +201,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Blocks for some media."""
+    """Blocks for some media only."""
 
     media: tuple[Medium, ...]
     blocks: tuple["Block", ...]
@@ -232,11 +209,10 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One of the SQLs of a question.
+    """One of the SQLs of a question, None where there is none.
 
     Attributes:
         title: whose it is, and whether it is right.
-        sql: the SQL; None where there is none.
         other: another SQL; a page marks what it does not have.
         stages: whether the SQL of each stage is right, by the stage's name.
         blocks: more about it, on pages only.
@@ -256,13 +232,10 @@ class QuestionItem:
     """A question of a benchmark with the answers to it.
 
     Attributes:
-        id: of the question.
         badge: what happened to it.
         about: its database, difficulty, and the like.
-        text: the question.
         evidence: the benchmark's hint; "" for none.
-        answers: the SQLs.
-        keys: values by which a page filters: texts by the name of the filter, several separated by line breaks.
+        keys: values by which a page filters, by the name of the filter; several are separated by line breaks.
         packed: further facts, compressed, that a page unfolds on demand; "" for none.
     """
 
@@ -281,7 +254,6 @@ class Questions:
     """A list of questions.
 
     Attributes:
-        items: the questions.
         filters: labels of the filters of a page by their names; {} for a list without a search.
         first: number of questions that a terminal and Markdown show; None for all.
         rest: how to see the others.
@@ -310,11 +282,9 @@ class Document:
     """A report.
 
     Attributes:
-        title: the heading; "" for none.
-        blocks: what it says.
+        title: the heading, meant as `tone`; "" for none.
         kicker: a line above the heading: what the report is about.
         lead: the most important sentence.
-        tone: how the heading is meant.
         footer: how to read it, on pages only.
         name: title of a browser's tab; "" for the heading.
         packed: texts that several questions share, compressed, on pages only.

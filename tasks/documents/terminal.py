@@ -152,7 +152,8 @@ def _grid(table: Table) -> Grid:
         else:
             grid.add_row(*(_cell(row[place]) for place in table.text_places))
     rest = "" if table.first is None else and_more(table.rows, table.first)
-    grid.caption = literal("; ".join(filter(None, (table.caption, f"{rest}: --json or --html" if rest else "")))) or None
+    captions = (table.caption, f"{rest}: --json or --html" if rest else "")
+    grid.caption = literal("; ".join(filter(None, captions))) or None
     return grid
 
 

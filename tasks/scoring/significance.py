@@ -6,6 +6,8 @@ from math import comb, sqrt
 from statistics import NormalDist
 from typing import Literal
 
+from pydantic import computed_field
+
 from tasks.core.errors import ConfigurationError
 from tasks.core.wording import p_value, points
 
@@ -45,6 +47,7 @@ class PairedTest:
     name_a: str = "A"
     name_b: str = "B"
 
+    @computed_field
     @property
     def difference(self) -> float:
         """Accuracy of B minus accuracy of A, as a share."""
@@ -55,6 +58,7 @@ class PairedTest:
         """The p-value below which the test rejects chance: 0.05 for an interval of 95 %."""
         return round(1 - self.confidence, 12)
 
+    @computed_field
     @property
     def significant(self) -> bool:
         """Whether the test rejects chance at the confidence of the interval."""
@@ -65,16 +69,19 @@ class PairedTest:
         """Questions that one run has right and the other wrong."""
         return len(self.fixed) + len(self.broken)
 
+    @computed_field
     @property
     def both_right(self) -> int:
         """Questions that both runs have right."""
         return self.right_a - len(self.broken)
 
+    @computed_field
     @property
     def both_wrong(self) -> int:
         """Questions that both runs have wrong."""
         return self.questions - self.right_a - len(self.fixed)
 
+    @computed_field
     @property
     def better(self) -> Literal["A", "B"] | None:
         """The better run; None where the difference is inside the noise, and where the runs must not be ranked."""
@@ -119,10 +126,17 @@ class PairedTest:
         )
         return found if self.significant else f"{found} {self._what_it_would_take()}"
 
+    @computed_field
     @property
     def verdict(self) -> str:
         """Headline and reason in one line."""
         return f"{self.headline}: {self.reason}"
+
+    @computed_field
+    @property
+    def needed_net(self) -> int | None:
+        """The least difference of fixed and broken that would be significant; None where none would be."""
+        return needed_net(self.differing, self.level)
 
     def stands_without(self, unanswered: Collection[str]) -> bool:
         """Return whether the better run is better even if the other had these of its questions right."""
@@ -133,7 +147,7 @@ class PairedTest:
 
     def _what_it_would_take(self) -> str:
         answers = f"{self.differing:,} answer{'s differ' if self.differing > 1 else ' differs'}"
-        net = needed_net(self.differing, self.level)
+        net = self.needed_net
         if net is None:
             return f"Only {answers}: too few for p < {self.level:g}, however they fall."
         return (

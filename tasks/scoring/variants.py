@@ -32,12 +32,14 @@ class Variant:
         find: returns its judge for a benchmark's settings (plain JSON) and the scored questions of a run; None where
             the variant does not apply to them.
         change: what it changes of a question's gold, in one word; "" for nothing.
+        basis: what the verdict on a question depends on beside the answer: two runs are compared where it is equal.
     """
 
     name: str
     title: str
     find: Find
     change: Callable[[QuestionScore], str]
+    basis: Callable[[QuestionScore], object]
 
 
 VARIANTS: dict[str, Variant] = {}
@@ -45,18 +47,26 @@ VARIANTS: dict[str, Variant] = {}
 
 
 def variant(
-    name: str, title: str, change: Callable[[QuestionScore], str] = lambda row: ""
+    name: str,
+    title: str,
+    change: Callable[[QuestionScore], str] = lambda row: "",
+    basis: Callable[[QuestionScore], object] = lambda row: None,
 ) -> Callable[[Find], Find]:
     """Return a decorator that registers a variant."""
 
     def register(find: Find) -> Find:
-        VARIANTS[name] = Variant(name, title, find, change)
+        VARIANTS[name] = Variant(name, title, find, change, basis)
         return find
 
     return register
 
 
-@variant("corrected", "On corrected golds", lambda row: row.correction.change if row.correction else "")
+@variant(
+    "corrected",
+    "On corrected golds",
+    lambda row: row.correction.change if row.correction else "",
+    lambda row: (row.correction.change, row.correction.golds) if row.correction else None,
+)
 def corrected(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Judge | None:
     """Judge by the corrected golds of `benchmark.golds`; a withdrawn question is not counted."""
 

@@ -26,12 +26,13 @@ from tasks.core.outcome import Call, Failure, Usage
 from tasks.core.records import ColumnName, Execution
 from tasks.core.wording import storable
 from tasks.database.database import open_database
+from tasks.documents.html import html
 from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.build_report import build_report
 from tasks.scoring.significance import compare_runs
 from tasks.settings.home import Home
-from tasks.tracking.comparison import page as comparison
 from tasks.tracking.comparison.compare import compare
+from tasks.tracking.comparison.document import comparison_document
 from tasks.tracking.leaderboard import page as board
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.mlflow.package import Completion
@@ -137,7 +138,7 @@ def named(run: StoredRun, text: str) -> StoredRun:
 
 
 def of_comparison(text: str, folder: Path) -> str:
-    return comparison.render(compare(*(named(run, text) for run in hostile(text))))
+    return html(comparison_document(compare(*(named(run, text) for run in hostile(text)))))
 
 
 def of_run(text: str, folder: Path) -> str:
@@ -183,14 +184,14 @@ def plain_page(page: Callable[[str, Path], str]) -> Page:
 
 def html_pages(text: str, folder: Path) -> None:
     for page in PAGES:
-        html = page(text, folder)
-        (folder / f"{page.__name__}.html").write_text(html, encoding="utf-8")
-        found, plain = Page(html), plain_page(page)
+        written = page(text, folder)
+        (folder / f"{page.__name__}.html").write_text(written, encoding="utf-8")
+        found, plain = Page(written), plain_page(page)
         assert found.tags.count("script") == plain.tags.count("script"), page
         assert set(found.tags) <= {*plain.tags, "p", "mark"}, page
         links = [value for name, value in found.attributes if name in ("href", "src")]
         assert all(re.match(r"https?://|[\w.#%-]*$", link) for link in links), links
-        assert not set("\x1b\x07\u202e\u2066\x00") & set(html), page
+        assert not set("\x1b\x07\u202e\u2066\x00") & set(written), page
     packed = [*contents(folder / "of_run.html")][1:]
     assert packed and not any(sign in part.decode() for part in packed for sign in "\x1b\u202e\x00")
 

@@ -7,7 +7,7 @@ from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.wording import counted, shorten
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.report import QuestionScore
-from tasks.tracking.comparison.run_comparison import Pair, RunComparison
+from tasks.tracking.comparison.run_comparison import Pair, Side
 from tasks.tracking.evaluation import DATABASES_CHANGED, REROLLED, Unfinished
 from tasks.tracking.warehouse.stored import StoredRun
 
@@ -94,14 +94,14 @@ def warnings(
     )
 
 
-def left_out(comparison: RunComparison) -> tuple[str, ...]:
+def left_out(sides: Sequence[Side], compared: int) -> tuple[str, ...]:
     """List which questions are not compared, in sentences; () when both runs scored the same ones."""
     sentences = []
-    for side in (comparison.a, comparison.b):
-        if side.only:
+    for side in sides:
+        if side.left_out:
             sentences.append(
-                f"{len(side.only):,} questions that only {side.letter} scored are left out: the comparison is on the "
-                f"{comparison.result.questions:,} that both scored."
+                f"{len(side.left_out):,} questions that only {side.letter} scored are left out: the comparison is on "
+                f"the {compared:,} that both scored."
             )
         if side.not_executable:
             sentences.append(
@@ -171,7 +171,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
 
 
 def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
-    golds = {pair.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
+    golds = {pair.a.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
     faulty = [id_ for id_, (one, other) in golds.items() if one == other != "ok"]
     if faulty:
         yield (
@@ -181,13 +181,13 @@ def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
     uneven = [id_ for id_, (one, other) in golds.items() if one != other]
     if uneven:
         yield f"The gold of {_counted(uneven)} had different results in the two runs: {_named(uneven)}."
-    odd = [pair.question.id for pair in pairs if pair.change and pair.same_sql]
+    odd = [pair.a.question.id for pair in pairs if pair.change and pair.same_sql]
     if odd:
         yield (
             f"{_counted(odd).capitalize()} flipped although both runs answered with the same SQL (a time-out, "
             f"another database or SQLite): {_named(odd)}."
         )
-    other_gold = [pair.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]
+    other_gold = [pair.a.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]
     if other_gold:
         yield f"The runs were judged by different golds on {_counted(other_gold)}: {_named(other_gold)}."
 

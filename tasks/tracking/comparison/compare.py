@@ -6,16 +6,25 @@ from typing import Literal
 
 from tasks.core.errors import ConfigurationError
 from tasks.scoring.cost import Cost, total_cost
-from tasks.scoring.report import QuestionScore, Ratio, is_right
-from tasks.scoring.significance import CONFIDENCE, PairedTest, compare_runs, wilson
-from tasks.tracking.comparison.comparability import common_rule, warnings
+from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.score import Accuracy
+from tasks.scoring.significance import CONFIDENCE, compare_runs
+from tasks.tracking.comparison.comparability import common_rule, left_out, warnings
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
-from tasks.tracking.comparison.corrected import compare_corrected
 from tasks.tracking.comparison.metric_rows import metric_rows
 from tasks.tracking.comparison.ranking import ranked, why_not_ranked
-from tasks.tracking.comparison.run_comparison import Pair, RunComparison, SettingChange, Side
+from tasks.tracking.comparison.run_comparison import (
+    Answered,
+    Change,
+    Flip,
+    Pair,
+    RunComparison,
+    SettingChange,
+    Side,
+)
+from tasks.tracking.comparison.variants import compare_variants
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
-from tasks.tracking.pages.candidate_curve import candidate_chart
+from tasks.tracking.pages.text import answer_in_words
 from tasks.tracking.parameters import flatten
 from tasks.tracking.warehouse.stored import StoredRun
 
@@ -55,29 +64,60 @@ def compare(
     names = _names(a.run, b.run)
     test = replace(compare_runs(right_a, right_b, confidence=confidence), name_a=names[0], name_b=names[1])
     result = ranked(test, why_not, scores)
-    quarantined = tuple(id_ for id_ in (_quarantine(a) | _quarantine(b)) if id_ in rows_a and id_ in rows_b)
+    sides = (
+        _side("A", a, [pair.a for pair in pairs], Accuracy(result.right_a, result.questions), result.only_a),
+        _side("B", b, [pair.b for pair in pairs], Accuracy(result.right_b, result.questions), result.only_b),
+    )
+    candidates = {
+        letter: found for letter, each in (("a", a), ("b", b)) if (found := each.summary.get("candidates"))
+    }
     return RunComparison(
-        rule=chosen,
-        a=_side("A", a, [pair.a for pair in pairs], result, result.only_a),
-        b=_side("B", b, [pair.b for pair in pairs], result, result.only_b),
-        result=result,
+        a.run.benchmark,
+        a.run.revision,
+        a.run.question_sha256,
+        chosen,
+        *sides,
+        result,
+        same_sql=sum(pair.same_sql for pair in pairs),
         by_difficulty=by_difficulty(pairs, hardness="spider" in (chosen, a.run.rule)),
         by_database=by_database(pairs),
         stages=by_stage(pairs, chosen),
-        flips=tuple(pair for pair in pairs if pair.change),
-        same_sql=sum(pair.same_sql for pair in pairs),
-        settings=_settings(a.run, b.run),
-        warnings=warnings(a, b, pairs, chosen),
-        quarantined=quarantined,
-        without_quarantine=_without(pairs, quarantined, why_not, confidence),
         metrics=metric_rows(a, b),
-        candidates=candidate_chart(
-            [
-                (letter, letter.upper(), each.summary.get("candidates"))
-                for letter, each in (("a", a), ("b", b))
-            ]
-        ),
-        corrected=compare_corrected(a, b, scores, chosen, confidence, why_not),
+        settings=_settings(a.run, b.run),
+        left_out=left_out(sides, result.questions),
+        warnings=warnings(a, b, pairs, chosen),
+        variants={each.name: each for each in compare_variants(a, b, scores, chosen, confidence, why_not)},
+        candidates=candidates,
+        flips=tuple(_flip(pair, pair.change, chosen) for pair in pairs if pair.change),
+    )
+
+
+def _flip(pair: Pair, change: Change, rule: str) -> Flip:
+    question = pair.a.question
+    return Flip(
+        question.id,
+        change,
+        question.database_id,
+        question.difficulty,
+        question.text,
+        question.evidence,
+        pair.a.gold_sql,
+        _answered(pair.a, rule),
+        _answered(pair.b, rule),
+    )
+
+
+def _answered(score: QuestionScore, rule: str) -> Answered:
+    final, failure = score.final, score.outcome.failure
+    return Answered(
+        score.outcome.sql,
+        is_right(final, rule),
+        final.status,
+        final.error or None,
+        final.row_count,
+        failure.message if failure else None,
+        {stage: is_right(verdict, rule) for stage, verdict in score.stages.items()},
+        answer_in_words(score, rule),
     )
 
 
@@ -96,34 +136,15 @@ def _scored(stored: StoredRun) -> dict[str, QuestionScore]:
     return {row.question.id: row for row in stored.rows if row.executable}
 
 
-def _quarantine(stored: StoredRun) -> dict[str, None]:
-    listed = (stored.run.settings.get("benchmark") or {}).get("quarantine") or ()
-    return dict.fromkeys(str(id_) for id_ in listed)
-
-
-def _without(
-    pairs: Sequence[Pair], quarantined: Sequence[str], why_not: str, confidence: float
-) -> PairedTest | None:
-    left = [pair for pair in pairs if pair.question.id not in quarantined]
-    if not quarantined or not left:
-        return None
-    right_a = {pair.question.id: pair.right_a for pair in left}
-    right_b = {pair.question.id: pair.right_b for pair in left}
-    result = compare_runs(right_a, right_b, confidence=confidence)
-    return ranked(result, why_not, [(pair.a, pair.b) for pair in left])
-
-
 def _side(
     letter: Literal["A", "B"],
     stored: StoredRun,
     rows: Sequence[QuestionScore],
-    result: PairedTest,
+    ex: Accuracy,
     only: tuple[str, ...],
 ) -> Side:
-    ex = Ratio(result.right_a if letter == "A" else result.right_b, result.questions)
-    low, high = wilson(ex.correct, ex.total, result.confidence)
-    records = [record for row in rows for record in row.outcome.stages]
-    unknown = Cost() if stored.run.made_elsewhere else None
+    run, records = stored.run, [record for row in rows for record in row.outcome.stages]
+    unknown = Cost() if run.made_elsewhere else None
     uncached = unknown or total_cost(
         [
             replace(record, restored=False, calls=tuple(replace(call, cached=False) for call in record.calls))
@@ -132,11 +153,14 @@ def _side(
     )
     return Side(
         letter,
-        stored.run,
+        run.run_id,
+        run.backbone,
+        run.pipeline,
         stored.status,
+        run.tags,
+        run.started,
+        run.engine,
         ex,
-        low,
-        high,
         unknown or total_cost(records),
         uncached.input_tokens,
         uncached.output_tokens,

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
-from tasks.scoring.report import UNGRADED, QuestionScore, Ratio, is_right
+from tasks.scoring.report import UNGRADED, QuestionScore, is_right
+from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import holm_of_known, mcnemar
 from tasks.tracking.comparison.run_comparison import Contrast, Pair
 
@@ -43,9 +44,9 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
         if stage in in_a and stage in in_b:
             contrasts.append(_contrast(stage, list(zip(rights_a, rights_b, strict=True))))
         elif stage in in_a:
-            contrasts.append(Contrast(stage, Ratio(sum(rights_a), len(pairs)), None))
+            contrasts.append(Contrast(stage, Accuracy(sum(rights_a), len(pairs)), None))
         else:
-            contrasts.append(Contrast(stage, None, Ratio(sum(rights_b), len(pairs))))
+            contrasts.append(Contrast(stage, None, Accuracy(sum(rights_b), len(pairs))))
     return _adjusted(contrasts)
 
 
@@ -55,8 +56,8 @@ def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
     total = len(rights)
     return Contrast(
         name,
-        Ratio(sum(right_a for right_a, _ in rights), total),
-        Ratio(sum(right_b for _, right_b in rights), total),
+        Accuracy(sum(right_a for right_a, _ in rights), total),
+        Accuracy(sum(right_b for _, right_b in rights), total),
         fixed,
         broken,
         mcnemar(fixed, broken),

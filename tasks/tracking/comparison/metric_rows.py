@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import computed_field
+
 from tasks.core.wording import DASH, MINUS, counted, counts, percent, points, signed
 from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, SHARE, Better, Metric
@@ -19,7 +21,7 @@ class MetricRow:
     """One value of one metric in both runs.
 
     Attributes:
-        metric: the metric's name.
+        name: of the metric.
         part: which of its values; "" for the metric's own.
         words: the part as a person reads it.
         title: the metric's title.
@@ -28,7 +30,7 @@ class MetricRow:
         a, b: the values; None where the metric does not apply to a run, or the run has no summary.
     """
 
-    metric: str
+    name: str
     part: str
     words: str
     title: str
@@ -37,6 +39,7 @@ class MetricRow:
     a: Value | None
     b: Value | None
 
+    @computed_field
     @property
     def difference(self) -> float | None:
         """Value of B minus value of A; of shares, as a share; None where one is unknown."""

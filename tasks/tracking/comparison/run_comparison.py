@@ -1,16 +1,18 @@
-"""What a comparison of two runs found, as plain records: the source of its text, JSON and page."""
+"""What a comparison of two runs found, as records: the object of `crosscheck compare --json`."""
 
+import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
-from tasks.core.records import Question
+from pydantic import TypeAdapter, computed_field
+
 from tasks.scoring.cost import Cost
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.report import QuestionScore
+from tasks.scoring.score import Accuracy, Score
 from tasks.scoring.significance import PairedTest
-from tasks.tracking.comparison.corrected import CorrectedComparison
 from tasks.tracking.comparison.metric_rows import MetricRow
-from tasks.tracking.evaluation import EvaluationRun
-from tasks.tracking.pages.candidate_curve import CurveChart
 
 Change = Literal["fixed", "broken"]
 
@@ -32,19 +34,38 @@ class Pair:
         return "fixed" if self.right_b else "broken"
 
     @property
-    def question(self) -> Question:
-        """The question."""
-        return self.a.question
-
-    @property
-    def gold_sql(self) -> str:
-        """Its gold SQL."""
-        return self.a.gold_sql
-
-    @property
     def same_sql(self) -> bool:
         """Whether both runs answered with the same SQL."""
         return self.a.outcome.sql is not None and self.a.outcome.sql == self.b.outcome.sql
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one run answered to a question; null for what there is not."""
+
+    sql: str | None
+    correct: bool
+    status: str
+    error: str | None
+    row_count: int | None
+    failure: str | None
+    stages: Mapping[str, bool]
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A question that one run has right and the other wrong."""
+
+    question_id: str
+    change: Change
+    database: str
+    difficulty: str | None
+    question: str
+    evidence: str
+    gold_sql: str
+    a: Answered
+    b: Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +74,34 @@ class Side:
 
     Attributes:
         letter: "A" or "B".
-        run: the evaluation.
-        status: how it ended.
+        status: how the run ended.
         ex: right answers, of the questions that are compared.
-        low, high: Wilson's interval of that share.
         cost: the bill of these questions: what this run paid for; what the cache served is counted apart.
         input_tokens, output_tokens: of these questions with what the cache served, as a run without a cache
             would use them; None if unknown for a call.
-        only: ids that this run scored and the other did not: left out.
+        left_out: ids that this run scored and the other did not.
         not_executable: questions that this run could not score: their database was missing, or they have no gold.
     """
 
     letter: Literal["A", "B"]
-    run: EvaluationRun
+    run_id: str
+    backbone: str
+    pipeline: str
     status: str
-    ex: Ratio
-    low: float
-    high: float
+    tags: Mapping[str, str]
+    started: datetime.datetime
+    engine: str
+    ex: Accuracy
     cost: Cost
     input_tokens: int | None
     output_tokens: int | None
-    only: tuple[str, ...]
+    left_out: tuple[str, ...]
     not_executable: int
 
     @property
     def name(self) -> str:
         """Backbone and pipeline."""
-        return self.run.name
+        return f"{self.backbone} | {self.pipeline}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +118,39 @@ class Contrast:
     """
 
     name: str
-    a: Ratio | None
-    b: Ratio | None
+    a: Accuracy | None
+    b: Accuracy | None
     fixed: int | None = None
     broken: int | None = None
     p_value: float | None = None
     adjusted_p: float | None = None
 
+    @computed_field
     @property
     def difference(self) -> float | None:
         """Accuracy of B minus accuracy of A, as a share; None where one is missing."""
-        if self.a is None or self.b is None or self.a.value is None or self.b.value is None:
+        if self.a is None or self.b is None or self.a.ex is None or self.b.ex is None:
             return None
-        return self.b.value - self.a.value
+        return self.b.ex - self.a.ex
+
+
+@dataclass(frozen=True, slots=True)
+class VariantContrast:
+    """Both runs by a score variant, over the questions that both scored.
+
+    Attributes:
+        name, title: of the variant.
+        a, b: scores; None for a run that has no such score.
+        result: the paired test; None where the variant does not mean the same in both runs.
+        problem: why there is no test, in a sentence; "" where there is one.
+    """
+
+    name: str
+    title: str
+    a: Score | None
+    b: Score | None
+    result: PairedTest | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,35 +167,47 @@ class RunComparison:
     """Everything that a comparison of two runs found.
 
     Attributes:
+        benchmark, revision, question_sha256: of both runs.
         rule: by which answers are right.
         a, b: the runs; differences are B minus A.
         result: the paired test and its verdict.
+        same_sql: questions that both runs answered with the same SQL.
         by_difficulty, by_database: parts of the questions; empty where there are no grades.
         stages: after each stage.
-        flips: questions that one run has right and the other wrong, in benchmark order.
-        same_sql: questions that both runs answered with the same SQL.
-        settings: what differs in the settings of the runs.
-        warnings: what a reader must know before trusting the numbers.
-        quarantined: ids of compared questions whose gold is known to be wrong.
-        without_quarantine: the test without these; None where there are none, or nothing else.
         metrics: the values of every metric that applies to one of the runs.
-        candidates: accuracy against cost over the number of candidates; None where neither run has several.
-        corrected: both runs on corrected golds; None where neither was scored with any.
+        settings: what differs in the settings of the runs.
+        left_out: which questions are not compared, in sentences.
+        warnings: what a reader must know before trusting the numbers.
+        variants: the score variants that one of the runs has, by name.
+        candidates: the object "candidates" of a run's summary by its letter; {} where no run has several candidates.
+        flips: questions that one run has right and the other wrong, in benchmark order.
     """
 
+    benchmark: str
+    revision: str
+    question_sha256: str
     rule: str
     a: Side
     b: Side
     result: PairedTest
+    same_sql: int
     by_difficulty: tuple[Contrast, ...]
     by_database: tuple[Contrast, ...]
     stages: tuple[Contrast, ...]
-    flips: tuple[Pair, ...] = field(repr=False)
-    same_sql: int
+    metrics: tuple[MetricRow, ...]
     settings: tuple[SettingChange, ...]
+    left_out: tuple[str, ...]
     warnings: tuple[str, ...]
-    quarantined: tuple[str, ...] = ()
-    without_quarantine: PairedTest | None = None
-    metrics: tuple[MetricRow, ...] = ()
-    candidates: CurveChart | None = None
-    corrected: CorrectedComparison | None = None
+    variants: Mapping[str, VariantContrast] = field(default_factory=dict)
+    candidates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    flips: tuple[Flip, ...] = field(default=(), repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain JSON; what is not known is null, never 0."""
+        found: dict[str, Any] = _adapter().dump_python(self, mode="json")
+        return found
+
+
+@cache
+def _adapter() -> TypeAdapter[RunComparison]:
+    return TypeAdapter(RunComparison)

@@ -18,7 +18,7 @@ def render(boards: Sequence[Board], page_of: Callable[[str], str] = lambda run_i
     """Return the page, with a link to a run's page where `page_of` returns its address, relative to this one."""
     return fill(
         "leaderboard.html.jinja",
-        ["page.css", "cards.css", "leaderboard.css"],
+        ["page.css"],
         boards=boards,
         page_of=page_of,
         scale=_scale,

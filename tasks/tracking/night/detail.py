@@ -7,7 +7,7 @@ from typing import Any
 from tasks.core.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.tracking.comparison.compare import compare
-from tasks.tracking.comparison.run_comparison import Pair, RunComparison
+from tasks.tracking.comparison.run_comparison import Flip, RunComparison
 from tasks.tracking.night.night import Judged
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
@@ -65,8 +65,8 @@ class Detail:
     judged: Judged
     missing: str = ""
     comparison: RunComparison | None = None
-    broken: tuple[Pair, ...] = ()
-    fixed: tuple[Pair, ...] = ()
+    broken: tuple[Flip, ...] = ()
+    fixed: tuple[Flip, ...] = ()
     stages: tuple[StageChange, ...] = ()
     causes: tuple[CauseChange, ...] = ()
     unanswered: tuple[QuestionScore, ...] = ()
@@ -89,7 +89,7 @@ def _detail(judged: Judged, warehouse: Warehouse) -> Detail:
     before = warehouse.read_run(entry.baseline) if entry.baseline else None
     found = entry.comparison
     comparison = compare(before, current, confidence=found.confidence) if before and found else None
-    flips = {pair.question.id: pair for pair in comparison.flips} if comparison else {}
+    flips = {flip.question_id: flip for flip in comparison.flips} if comparison else {}
     return Detail(
         judged,
         comparison=comparison,
@@ -101,7 +101,7 @@ def _detail(judged: Judged, warehouse: Warehouse) -> Detail:
     )
 
 
-def _named(ids: Sequence[str], flips: Mapping[str, Pair]) -> tuple[Pair, ...]:
+def _named(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
     return tuple(flips[id_] for id_ in ids if id_ in flips)
 
 

@@ -34,7 +34,7 @@ def render(night: Night, warehouse: Warehouse, board: str = "") -> str:
     placed = list(enumerate(details(night.entries, warehouse), 1))
     return fill(
         "night.html.jinja",
-        ["page.css", "cards.css", "night.css"],
+        ["page.css", "night.css"],
         night=night,
         board=board,
         facts=list(words.facts(night)),

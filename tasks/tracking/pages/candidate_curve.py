@@ -23,13 +23,12 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
     unit = next((unit for unit in UNITS if all(curve[-1][unit] for _, _, curve in known)), "calls")
     lines, said = [], []
     for kind, name, curve in known:
-        points = [_point(each, unit, kind, name) for each in curve]
-        passed = (100 * each["pass"]["value"] for each in curve)
-        lines += [
-            Line(tuple(LinePoint(at.x, y, y, y, kind) for at, y in zip(points, passed, strict=True)), kind, True, False),
-            Line(tuple(points), kind),
-        ]
-        said.append(f"{name}: {points[0].y:.1f} % with one candidate, {points[-1].y:.1f} % by majority of {points[-1].label}")
+        points = tuple(_point(each, unit, kind, name) for each in curve)
+        shares = [100 * each["pass"]["value"] for each in curve]
+        passed = tuple(LinePoint(at.x, y, y, y, kind) for at, y in zip(points, shares, strict=True))
+        lines += [Line(passed, kind, dashed=True, marked=False), Line(points, kind)]
+        first, last = points[0], points[-1]
+        said.append(f"{name}: {first.y:.1f} % with one candidate, {last.y:.1f} % by majority of {last.label}")
     ticks = _round_steps(max(line.points[-1].x for line in lines) or 1.0)
     label = f"Execution accuracy against {_TITLES[unit]}. {'; '.join(said)}"
     return Lines(tuple(lines), label, tuple((tick, f"{tick:g}") for tick in ticks), _TITLES[unit])
@@ -51,7 +50,9 @@ def _point(plain: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoi
         f"{name}: k = {plain['k']}, majority {100 * majority['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
         f"pass {100 * plain['pass']['value']:.2f} %, {cost:g} {_TITLES[unit]}"
     )
-    return LinePoint(cost, 100 * majority["value"], 100 * low, 100 * high, kind, tip, str(plain["k"]), emphasised=True)
+    return LinePoint(
+        cost, 100 * majority["value"], 100 * low, 100 * high, kind, tip, str(plain["k"]), emphasised=True
+    )
 
 
 def _round_steps(most: float) -> tuple[float, ...]:

@@ -89,17 +89,17 @@ def test_runs_go_by_many_names(home: Path, names: tuple[str, str]) -> None:
     keep(home, later(two_runs(3, 1, 20)))
     found = run("compare", *names, "--json").json
     assert (found["a"]["run_id"], found["b"]["run_id"]) == (A, B)
-    assert (found["fixed"], found["broken"]) == (3, 1)
+    assert (len(found["result"]["fixed"]), len(found["result"]["broken"])) == (3, 1)
 
 
 def test_json_is_one_object_with_every_flip(home: Path, tmp_path: Path) -> None:
     keep(home, later(two_runs(14, 2, 60)))
     ran = run("compare", A, B, "--json", "--html", str(tmp_path / "page.html"))
     found = ran.json
-    assert list(found)[:7] == ["benchmark", "revision", "question_sha256", "rule", "a", "b", "questions"]
-    assert found["better"] == "B" and found["significant"] is True
+    assert list(found)[:7] == ["benchmark", "revision", "question_sha256", "rule", "a", "b", "result"]
+    assert found["result"]["better"] == "B" and found["result"]["significant"] is True
     assert len(found["flips"]) == 16
-    assert found["a"]["ex"] == {"correct": 24, "total": 60, "value": 0.4} | {
+    assert found["a"]["ex"] == {"correct": 24, "total": 60, "ex": 0.4} | {
         end: found["a"]["ex"][end] for end in ("low", "high")
     }
     assert "page.html" in ran.err
@@ -110,7 +110,7 @@ def test_html_is_one_page_with_every_flip(home: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     ran = run("compare", A, B, "--html", str(page))
     assert ran.code == 0 and str(page) in ran.out
-    assert page.read_text(encoding="utf-8").count('<li class="flip ') == 16
+    assert page.read_text(encoding="utf-8").count('<li class="flip"') == 16
 
 
 def test_escape_codes_and_markup_in_answers_do_not_reach_the_terminal(home: Path) -> None:
@@ -208,7 +208,10 @@ def test_two_evaluations_can_be_compared_right_away(
     found = ran.json
     assert [found[letter]["run_id"] for letter in "ab"] == [each["run_id"] for each in runs]
     assert [found[letter]["ex"]["correct"] for letter in "ab"] == [each["ex"]["correct"] for each in runs]
-    assert found["fixed"] - found["broken"] == runs[1]["ex"]["correct"] - runs[0]["ex"]["correct"]
+    assert (
+        len(found["result"]["fixed"]) - len(found["result"]["broken"])
+        == runs[1]["ex"]["correct"] - runs[0]["ex"]["correct"]
+    )
     assert found["warnings"] == []
     assert {"key": "pipeline.demonstrations.k", "a": "0", "b": "3"} in found["settings"]
     by_mlflow = run("compare", *(each["mlflow"]["run_id"] for each in runs), "--json")
@@ -226,9 +229,9 @@ def test_an_oracle_analysis_wins_against_nobody(
         ran = crosscheck.run(*arguments)
         assert ran.code == 0, ran.err
     found = run("compare", "latest~1", "latest", "--json").json
-    assert found["better"] is None
-    assert found["not_ranked"].startswith("B saw parts of the gold SQL")
-    assert found["verdict"].startswith("Not ranked")
+    assert found["result"]["better"] is None
+    assert found["result"]["not_ranked"].startswith("B saw parts of the gold SQL")
+    assert found["result"]["verdict"].startswith("Not ranked")
     oracle, plain = run("runs", "--json").json["runs"]
     assert oracle["tags"] == {"oracle": "both", "changed": "pipeline.dac.oracle=both"}
     assert plain["tags"] == {}

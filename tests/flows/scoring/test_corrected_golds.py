@@ -152,23 +152,31 @@ def test_a_comparison_has_both_and_tests_them_apart(runs: Mapping[str, Any], tmp
     page = tmp_path / "page.html"
     before, corrected = runs["before"]["run_id"], runs["corrected"]["run_id"]
     found = run("compare", before, corrected, "--json").json
-    assert (found["fixed"], found["broken"]) == (1, 0)
-    sides = found["corrected"]
-    assert flips(sides["a"]) == flips(sides["b"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
-    assert (sides["a"]["official"]["correct"], sides["a"]["corrected"]["correct"]) == (17, 16)
-    assert (sides["fixed"], sides["broken"], sides["problem"]) == (["9"], [], None)
+    assert (len(found["result"]["fixed"]), found["result"]["broken"]) == (1, [])
+    by_variant = found["variants"]["corrected"]
+    for side in "ab":
+        assert flips(by_variant[side]["differs"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    assert (found["a"]["ex"]["correct"], by_variant["a"]["correct"]) == (17, 16)
+    assert (by_variant["result"]["fixed"], by_variant["result"]["broken"], by_variant["problem"]) == (
+        ["9"],
+        [],
+        "",
+    )
     ran = run("compare", before, corrected, "--html", str(page))
     for text in (ran.out, page.read_text(encoding="utf-8")):
-        assert "Corrected golds differ in B: right now: 1, 2; wrong now: 3, 4; withdrawn: 5" in text
+        assert (
+            "On corrected golds, the verdict differs in B: right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
+            in text
+        )
         assert "17 of 19" in text and "18 of 20" in text
 
 
 def test_runs_with_other_golds_are_compared_on_the_official_ones_alone(runs: Mapping[str, Any]) -> None:
     found = run("compare", runs["plain"]["run_id"], runs["corrected"]["run_id"], "--json").json
-    assert found["fixed"] == found["broken"] == 0
-    assert found["corrected"]["a"]["corrected"] is None
-    assert found["corrected"]["p_value"] is None
-    assert "different corrected golds" in found["corrected"]["problem"]
+    assert found["result"]["fixed"] == found["result"]["broken"] == []
+    by_variant = found["variants"]["corrected"]
+    assert by_variant["a"] is None and by_variant["b"]["total"] == 19
+    assert by_variant["result"] is None and "the golds of 7 questions differ" in by_variant["problem"]
 
 
 def test_a_run_and_its_page_show_both(runs: Mapping[str, Any], tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from scipy.stats import binomtest
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Failure
-from tasks.scoring.report import Ratio, Verdict
-from tasks.tracking.comparison.as_json import as_object
-from tasks.tracking.comparison.comparability import left_out
+from tasks.scoring.report import Verdict
+from tasks.scoring.score import Accuracy
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.pages.text import answer_in_words
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs, with_benchmark, with_row
@@ -30,7 +29,7 @@ from tests.tasks.tracking.comparison_samples import score, stored, two_runs, wit
 def test_the_verdict_follows_from_what_flipped(fixed: int, broken: int, verdict: str) -> None:
     found = compare(*two_runs(fixed, broken, 200))
     assert found.result.verdict.startswith(verdict)
-    assert [pair.change for pair in found.flips] == ["fixed"] * fixed + ["broken"] * broken
+    assert [flip.change for flip in found.flips] == ["fixed"] * fixed + ["broken"] * broken
     expected = binomtest(fixed, fixed + broken).pvalue if fixed + broken else 1.0
     assert found.result.p_value == pytest.approx(expected, rel=1e-9)
 
@@ -79,9 +78,9 @@ def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:
     b = stored((score(number, number > 5, "b") for number in range(3, 15)), "b")
     found = compare(a, b)
     assert found.result.questions == 5
-    assert (found.a.ex, found.b.ex) == (Ratio(5, 5), Ratio(2, 5))
-    assert (found.a.only, len(found.b.only)) == (("0", "1", "2"), 7)
-    assert [line.split(" are left out")[0] for line in left_out(found)] == [
+    assert (found.a.ex, found.b.ex) == (Accuracy(5, 5), Accuracy(2, 5))
+    assert (found.a.left_out, len(found.b.left_out)) == (("0", "1", "2"), 7)
+    assert [line.split(" are left out")[0] for line in found.left_out] == [
         "3 questions that only A scored", "7 questions that only B scored",
     ]  # fmt: skip
 
@@ -91,7 +90,7 @@ def test_a_question_whose_database_is_missing_is_counted_apart() -> None:
     found = compare(with_row(a, 4, executable=False), with_row(b, 4, executable=False))
     assert found.result.questions == 9
     assert (found.a.not_executable, found.b.not_executable) == (1, 1)
-    assert any("database was missing" in line for line in left_out(found))
+    assert any("database was missing" in line for line in found.left_out)
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -179,8 +178,8 @@ def test_a_run_that_saw_gold_is_never_ranked(change: dict[str, Any]) -> None:
         found.result.reason.startswith("B saw parts of the gold SQL")
         and "+17.50 points" in found.result.reason
     )
-    assert as_object(found)["better"] is None
-    assert as_object(found)["verdict"].startswith("Not ranked: B saw")
+    assert found.as_json()["result"]["better"] is None
+    assert found.as_json()["result"]["verdict"].startswith("Not ranked: B saw")
     plain = replace(b, run=replace(b.run, settings={"pipeline": {"kind": "dac", "dac": {"oracle": "none"}}}))
     assert compare(a, plain).result.better == "B"
 
@@ -197,9 +196,10 @@ def test_quarantined_questions_count_and_are_also_left_out() -> None:
     a, b = (with_benchmark(run, quarantine=["0", "1", "99"]) for run in two_runs(6, 0, 50))
     found = compare(a, b)
     assert found.result.headline == "B beats A by 12.00 points"
-    assert found.quarantined == ("0", "1")
-    assert found.without_quarantine is not None
-    assert (found.without_quarantine.questions, found.without_quarantine.headline) == (48, "Inside the noise")
+    (without,) = found.variants.values()
+    assert (without.name, without.b and without.b.differs.withdrawn) == ("without_quarantine", ("0", "1"))
+    assert without.result is not None
+    assert (without.result.questions, without.result.headline) == (48, "Inside the noise")
     assert any("different quarantine lists" in line for line in compare(a, two_runs(6, 0, 50)[1]).warnings)
 
 
@@ -209,14 +209,19 @@ def test_stages_that_only_one_run_has_are_shown_without_a_test() -> None:
     b = stored((score(number, number > 2, "b", stages) for number in range(10)), "b")
     first, second, last = compare(a, b).stages
     assert (first.name, first.fixed, first.broken) == ("1_preliminary_sql", 3, 0)
-    assert (second.name, second.a, second.b, second.p_value) == ("2_augmented_sql", None, Ratio(7, 10), None)
+    assert (second.name, second.a, second.b, second.p_value) == (
+        "2_augmented_sql",
+        None,
+        Accuracy(7, 10),
+        None,
+    )
     assert last.name == "10_late"
 
 
 def test_a_question_that_did_not_reach_a_stage_is_wrong_there() -> None:
     a, b = two_runs(0, 0, 10)
     found = compare(a, with_row(b, 1, stages={}))
-    assert (found.stages[0].a, found.stages[0].b) == (Ratio(5, 10), Ratio(4, 10))
+    assert (found.stages[0].a, found.stages[0].b) == (Accuracy(5, 10), Accuracy(4, 10))
 
 
 def test_the_bill_tells_what_was_paid_from_what_was_used() -> None:
@@ -247,14 +252,20 @@ def test_what_differs_in_the_settings_is_listed() -> None:
 
 
 def test_the_object_is_json_and_holds_every_flip() -> None:
-    found = json.loads(json.dumps(as_object(compare(*two_runs(6, 2, 50)))))
-    assert (found["better"], found["fixed"], found["broken"], found["both_wrong"]) == (None, 6, 2, 21)
-    assert found["needed_net"] == 8
+    found = json.loads(json.dumps(compare(*two_runs(6, 2, 50)).as_json()))
+    result = found["result"]
+    assert (result["better"], len(result["fixed"]), len(result["broken"]), result["both_wrong"]) == (
+        None,
+        6,
+        2,
+        21,
+    )
+    assert result["needed_net"] == 8
     assert found["a"]["ex"]["correct"] + 4 == found["b"]["ex"]["correct"]
     assert [flip["question_id"] for flip in found["flips"]] == [str(number) for number in range(8)]
     assert found["flips"][0]["a"] == {
         "sql": "SELECT 0 FROM a", "correct": False, "status": "ok", "error": None, "row_count": 0, "failure": None,
-        "stages": {"1_preliminary_sql": False},
+        "stages": {"1_preliminary_sql": False}, "in_words": "wrong, 0 rows",
     }  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tasks.scoring.metric import METRICS
-from tasks.tracking.comparison.as_json import as_object
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.metric_rows import as_table, metric_rows
 from tasks.tracking.warehouse.stored import StoredRun
@@ -78,7 +77,7 @@ def test_a_row_is_a_value_of_a_metric_that_applies_to_one_of_the_runs(
 
 def test_every_registered_metric_has_a_row_once_a_summary_has_it() -> None:
     stored = summarised(dict.fromkeys(METRICS.names(), SHARE), {})
-    assert sorted(row.metric for row in metric_rows(*stored)) == sorted(METRICS.names())
+    assert sorted(row.name for row in metric_rows(*stored)) == sorted(METRICS.names())
 
 
 def test_a_metric_of_a_users_file_is_shown_without_its_file() -> None:
@@ -90,11 +89,13 @@ def test_a_metric_of_a_users_file_is_shown_without_its_file() -> None:
 
 
 def test_the_object_has_numerators_denominators_and_the_difference() -> None:
-    found = as_object(compare(*summarised({"exact_match": SHARE}, {"exact_match": BETTER})))["metrics"]
+    found = compare(*summarised({"exact_match": SHARE}, {"exact_match": BETTER})).as_json()["metrics"]
     assert found == [
         {
             "name": "exact_match",
-            "part": None,
+            "part": "",
+            "words": "",
+            "unit": "share",
             "title": "Exact set match",
             "better": "higher",
             "a": SHARE,

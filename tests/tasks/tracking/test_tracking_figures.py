@@ -120,5 +120,5 @@ def test_a_curve_has_a_point_per_number_of_candidates_at_its_cost() -> None:
 def test_two_runs_share_a_unit_that_is_known_of_both() -> None:
     chart = candidate_chart([("a", "A", curve(4, 0.1)), ("b", "B", curve(8, None))])
     assert chart is not None and chart.title == "calls per question"
-    assert [len(each.points) for each in chart.curves] == [4, 8]
+    assert [len(each.points) for each in chart.lines] == [4, 4, 8, 8]
     assert candidate_chart([("a", "A", None), ("b", "B", None)]) is None

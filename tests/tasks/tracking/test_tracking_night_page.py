@@ -56,9 +56,9 @@ def test_a_red_night_says_so_first_and_shows_what_was_broken_with_both_sqls(ware
     assert html.index(night.verdict) < html.index("Scores")
     entry = night.entries[0].entry
     (detail,) = details(night.entries, warehouse)
-    assert [pair.question.id for pair in detail.broken] == [str(number) for number in range(3, 23)]
-    for pair in (*detail.broken, *detail.fixed):
-        for text in (pair.question.text, pair.a.outcome.sql, pair.b.outcome.sql, pair.gold_sql):
+    assert [flip.question_id for flip in detail.broken] == [str(number) for number in range(3, 23)]
+    for flip in (*detail.broken, *detail.fixed):
+        for text in (flip.question, flip.a.sql, flip.b.sql, flip.gold_sql):
             assert text is not None and text in page.text
     assert '<details class="moved" open>\n    <summary>20 questions broken' in html
     for number in ("42.00 %", "42 of 100", "32.8 to 51.8 %", "−17.00", entry.run_id, entry.baseline):

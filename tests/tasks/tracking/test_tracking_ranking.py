@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tasks.core.errors import DataError
-from tasks.tracking.comparison.as_json import as_object
+from tasks.documents.html import html
+from tasks.scoring.significance import PairedTest
 from tasks.tracking.comparison.compare import compare
-from tasks.tracking.comparison.page import render
+from tasks.tracking.comparison.document import comparison_document
 from tasks.tracking.night.baseline import named_run, previous_run
 from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.run_names import find_run
@@ -50,9 +51,9 @@ def test_no_run_wins_against_one_that_is_not_ranked(facts: dict[str, Any], lette
     found = compare(*runs)
     assert (found.result.better, found.result.headline) == (None, "Not ranked")
     assert found.result.reason.startswith(letter)
-    told = as_object(found)
-    assert told["better"] is None and told["not_ranked"] == found.result.not_ranked
-    assert "<h1>Not ranked</h1>" in render(found)
+    told = found.as_json()["result"]
+    assert told["better"] is None and told["not_ranked"] == found.result.not_ranked != ""
+    assert ">Not ranked</h1>" in html(comparison_document(found))
 
 
 def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
@@ -66,7 +67,7 @@ def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
         assert found.verdict.startswith(
             f"Not ranked: {letter} has no answer to 20 questions because of retryable"
         )
-        assert as_object(compare(a, b))["better"] is None
+        assert compare(a, b).as_json()["result"]["better"] is None
     few = bad
     for number in (3, 21, 50):
         few = unanswered(few, number, "The endpoint did not answer.")
@@ -77,16 +78,18 @@ def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
 
 @pytest.mark.parametrize("facts", [REROLLED, TAGGED])
 def test_no_run_wins_on_corrected_golds_or_without_quarantine_either(facts: dict[str, Any]) -> None:
-    a, b = (
-        changed(with_benchmark(run, quarantine=["1"]), golds_sha256="c0" * 32) for run in two_runs(40, 5, 200)
-    )
-    found = compare(a, b)
-    assert found.without_quarantine and found.corrected and found.corrected.result
-    assert {found.without_quarantine.better, found.corrected.result.better} == {"B"}
-    found = compare(a, changed(b, **facts))
-    assert found.without_quarantine and found.corrected and found.corrected.result
-    assert found.without_quarantine.headline == found.corrected.result.headline == "Not ranked"
-    assert next(iter(found.corrected.lines)).startswith("On corrected golds: Not ranked: B")
+    a, b = (with_benchmark(run, quarantine=["1"], golds="golds.json") for run in two_runs(40, 5, 200))
+
+    def results(b: StoredRun) -> dict[str, PairedTest | None]:
+        return {name: each.result for name, each in compare(a, b).variants.items()}
+
+    assert {name: each and each.better for name, each in results(b).items()} == {
+        "corrected": "B",
+        "without_quarantine": "B",
+    }
+    unranked = results(changed(b, **facts))
+    assert [each and each.headline for each in unranked.values()] == 2 * ["Not ranked"]
+    assert unranked["corrected"] and unranked["corrected"].verdict.startswith("Not ranked: B")
 
 
 def test_each_run_is_told_its_own_reason() -> None:
