@@ -18,9 +18,8 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Outcome
 from tasks.core.records import Execution, Question
 from tasks.core.wording import storable
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, database_name, locate, open_database
 from tasks.database.engine import engine_of
-from tasks.database.urls import database_name, locate
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle, oracle_settings

@@ -27,8 +27,7 @@ from tasks.scoring.report import Measurement, Ratio
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings, PipelineSettings
 from tasks.stage_runs.stage import stage
-from tasks.stages.replies import SqlReply, StageReply
-from tasks.stages.sql_answer import sql_answer
+from tasks.stages.replies import SqlReply, StageReply, sql_answer
 
 _default = Crosscheck()
 answer = _default.answer

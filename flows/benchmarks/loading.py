@@ -10,9 +10,9 @@ from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean
+from tasks.database.database import dialect_named, locate
 from tasks.database.engine import engine_of
 from tasks.database.loading.load import LoadChoice, Loaded, load_database
-from tasks.database.urls import dialect_named, locate
 from tasks.settings.benchmark import BenchmarkSettings
 
 PLACE = "{database}"

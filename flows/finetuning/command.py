@@ -10,8 +10,7 @@ import click
 
 from flows.cli import options
 from flows.cli.progress import open_progress
-from flows.finetuning.options import DatasetOptions, EvaluateOptions, MergeOptions, TrainOptions
-from flows.finetuning.settings import Evaluated
+from flows.finetuning.settings import DatasetOptions, Evaluated, EvaluateOptions, MergeOptions, TrainOptions
 from flows.orchestration.server import LocalServer
 from flows.questions.launch import launched
 from flows.report.exit_codes import ExitCode
@@ -105,7 +104,7 @@ def train(given: TrainOptions) -> int:
     from flows.finetuning.settings import finetuning_settings, prepare_output
     from flows.finetuning.training import run_training
     from flows.runtime.signals import stopped_by_signals
-    from tasks.finetuning.serving import merge_command, vllm_with_adapter
+    from tasks.finetuning.merging import merge_command, vllm_with_adapter
 
     settings = finetuning_settings(given.overrides)
     prepare_output(given.output / "adapter")
@@ -193,8 +192,8 @@ def merge(given: MergeOptions) -> None:
     Writes a folder that every server can load, with the chat template.
     """
     from flows.cli.progress import open_progress
+    from tasks.finetuning.merging import NAME, transformers_merged, vllm_merged
     from tasks.finetuning.merging import merge as merge_adapter
-    from tasks.finetuning.serving import NAME, transformers_merged, vllm_merged
 
     with open_progress(sys.stderr) as progress:
         progress.step("Merging the adapter into its base model")

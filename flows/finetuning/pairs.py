@@ -20,8 +20,14 @@ from tasks.core.records import ColumnValues, Question
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema_view import SchemaView
 from tasks.finetuning.evaluation import RULE
-from tasks.finetuning.pairs import TrainingPair, deduplicated, make_pair, write_pairs
-from tasks.finetuning.splits import hold_out, without_likeness
+from tasks.finetuning.pairs import (
+    TrainingPair,
+    deduplicated,
+    hold_out,
+    make_pair,
+    without_likeness,
+    write_pairs,
+)
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.report import is_right
 from tasks.settings.evaluation import EvaluationSettings

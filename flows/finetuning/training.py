@@ -16,15 +16,13 @@ from tasks.core.errors import DataError
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.finetuning.evaluation import RULE, EliminatorScore, judge_pairs
-from tasks.finetuning.pairs import TrainingPair, digest_of, read_pairs
+from tasks.finetuning.pairs import TrainingPair, digest_of, read_pairs, refuse_trained
 from tasks.finetuning.settings import FinetuningSettings
-from tasks.finetuning.splits import refuse_trained
 from tasks.finetuning.training import Trained, train
 from tasks.scoring.execution.accuracy import Judge
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.home import Home
-from tasks.settings.stores import find_replies
+from tasks.settings.home import Home, find_replies
 from tasks.tracking.mlflow.finetuning import FinetuningTracker
 
 

@@ -25,9 +25,8 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.backbone import BackboneSettings
-from tasks.settings.home import find_conf
+from tasks.settings.home import find_conf, find_replies
 from tasks.settings.load import load_backbone_settings, parse_override
-from tasks.settings.stores import find_replies
 from tasks.stages.shown_results import ExecutedSql, show_result
 from tasks.tracking.evaluation import FINISHED
 from tasks.tracking.warehouse.stored import StoredRun

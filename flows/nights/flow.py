@@ -30,8 +30,8 @@ from tasks.core.errors import CrosscheckError
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import percent_and_counts
 from tasks.scoring.report import Ratio
+from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.home import Home
-from tasks.settings.night import Gate, Keep
 from tasks.tracking.evaluation import NIGHT
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import write_leaderboard

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tasks.settings.home import Home
-from tasks.settings.stores import STAGES, find_stages
+from tasks.settings.home import STAGES, Home, find_stages
 
 RECORDER = {
     # One task run is three events. The defaults write them one by one: 50 task runs a second at 20 ms of CPU each.

@@ -17,8 +17,7 @@ from prefect.utilities.asyncutils import run_sync_in_worker_thread
 
 from flows.orchestration.settings import apply, unnamed_storage
 from tasks.core.errors import ConfigurationError
-from tasks.settings.home import Home
-from tasks.settings.stores import STAGES, StorageBlock, StorageUrl, find_stages
+from tasks.settings.home import STAGES, Home, StorageBlock, StorageUrl, find_stages
 
 BLOCK = "PREFECT_RESULTS_DEFAULT_STORAGE_BLOCK"
 PARTS_OF_A_BLOCK = ("type", "schema", "document")

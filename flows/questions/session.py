@@ -25,8 +25,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home
-from tasks.settings.stores import find_replies
+from tasks.settings.home import Home, find_replies
 from tasks.stage_runs.task_runs import TaskRuns
 
 

@@ -42,7 +42,7 @@ def command(given: ReproduceOptions) -> int:
     Calls no model and logs nothing. It shows that Crosscheck's metrics are those of the papers.
     """
     from flows.cli.progress import open_progress
-    from flows.reproduction.sources import Sources
+    from flows.reproduction.published import Sources
 
     reproductions = []
     for name in given.names or NAMES:

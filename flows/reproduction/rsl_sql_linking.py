@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.rsl_sql import link_both_ways
-from flows.reproduction.published import Figure, Reproduction
-from flows.reproduction.sources import Sources, replay
+from flows.reproduction.published import Figure, Reproduction, Sources, replay
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import schema_only_database
 from tasks.benchmarks.predictions.rsl_sql_release import Release

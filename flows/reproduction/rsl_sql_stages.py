@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from flows.reproduction.published import Figure, Reproduction
-from flows.reproduction.sources import Sources
+from flows.reproduction.published import Figure, Reproduction, Sources
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.rsl_sql_release import Release
 from tasks.core.outcome import Outcome

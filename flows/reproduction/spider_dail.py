@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from flows.reproduction.published import Figure, Reproduction
-from flows.reproduction.sources import Sources, score
+from flows.reproduction.published import Figure, Reproduction, Sources, score
 from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.outcome import Outcome

@@ -2,8 +2,7 @@
 
 from flows.questions.demonstrations import QuestionExtras
 from flows.questions.runner import QuestionInputs, QuestionRunner, Tools
-from flows.reproduction.published import Figure, Reproduction
-from flows.reproduction.sources import Sources, replay, score
+from flows.reproduction.published import Figure, Reproduction, Sources, replay, score
 from flows.scoring.scorer import Scorable
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import DataError

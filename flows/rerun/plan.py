@@ -16,11 +16,10 @@ from tasks.core.errors import ConfigurationError, DataError, did_you_mean, first
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome
 from tasks.database.database import Database, digests_of
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.settings.evaluation import EvaluationSettings, Only, RerunSettings
+from tasks.settings.evaluation import PINNED, EvaluationSettings, Only, RerunSettings
 from tasks.settings.home import Home
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import parse_override
-from tasks.settings.night import PINNED
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
 from tasks.tracking.parameters import HIDDEN
 from tasks.tracking.warehouse.run_names import find_run

@@ -10,9 +10,8 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.errors import ConfigurationError, DatabaseUnavailableError
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
-from tasks.database.database import Database
+from tasks.database.database import Database, locate
 from tasks.database.schema import Schema
-from tasks.database.urls import locate
 from tasks.scoring.build_report import build_report
 from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.scoring.execution.accuracy import Judge

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
-from tasks.database.database import Database
-from tasks.database.urls import dialect_named
+from tasks.database.database import Database, dialect_named
 from tasks.sql.transpiling import Transpiled, transpile
 
 

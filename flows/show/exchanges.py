@@ -25,9 +25,8 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.scoring.report import QuestionScore
 from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
-from tasks.settings.home import Home
+from tasks.settings.home import Home, find_replies
 from tasks.settings.pipeline import has_oracle
-from tasks.settings.stores import find_replies
 from tasks.stage_runs.question_run import QuestionRun
 from tasks.tracking.warehouse.stored import StoredRun
 

@@ -100,7 +100,7 @@ def prune(given: PruneOptions) -> None:
     """Remove replies, after asking for confirmation."""
     if not (given.older_than or given.model or given.damaged or given.everything):
         raise click.UsageError("Select the replies to remove: --older-than, --model, --damaged or --all.")
-    from tasks.settings.night import age as age_of
+    from tasks.settings.evaluation import age as age_of
 
     age = age_of(given.older_than, "--older-than") if given.older_than else None
     with _open(given) as cache:
@@ -132,7 +132,7 @@ def export(given: ExportOptions) -> None:
 @contextmanager
 def _open(given: options.Folder) -> "Iterator[ReplyCache]":
     from tasks.backbone.cache.store import open_reply_cache
-    from tasks.settings.stores import find_replies
+    from tasks.settings.home import find_replies
 
     with open_reply_cache(find_replies(given.folder)) as cache:
         yield cache

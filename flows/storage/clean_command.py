@@ -65,7 +65,7 @@ def command(given: CleanOptions) -> int:
     """
     from flows.storage.display import as_object, in_words, print_holdings
     from flows.storage.folder import clean, open_folder
-    from tasks.settings.night import Keep, age
+    from tasks.settings.evaluation import Keep, age
 
     age(given.keep)
     keep = Keep(age=given.keep, runs=given.keep_runs, rows=not given.rows)

@@ -22,7 +22,7 @@ def command(given: StatusOptions) -> None:
     """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free."""
     from flows.storage.display import as_object, print_holdings
     from flows.storage.folder import not_ours, open_folder
-    from tasks.settings.night import Keep, age
+    from tasks.settings.evaluation import Keep, age
 
     age(given.keep)
     folder = open_folder(given.read_folder, Keep(age=given.keep))

@@ -10,8 +10,8 @@ from functools import partial
 from flows.runtime.folder_use import only_cleaner, sole_use
 from flows.storage.prefect_records import PrefectRecords
 from flows.storage.replies import Replies
+from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home
-from tasks.settings.night import Keep
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.night.night_file import all_nights
 from tasks.tracking.night.pins import current_pins, pin_history

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.core.errors import CrosscheckError
-from tasks.settings.home import Home
-from tasks.settings.stores import find_replies
+from tasks.settings.home import Home, find_replies
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.store import Holding, Store
 

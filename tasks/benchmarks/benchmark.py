@@ -8,19 +8,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
-from tasks.benchmarks.files.ddl import schema_from_ddl
 from tasks.benchmarks.files.descriptions import Key, read_published
-from tasks.benchmarks.files.schemas import names_in_schema, read_ddl
+from tasks.benchmarks.files.schemas import names_in_schema, read_ddl, schema_from_ddl
 from tasks.benchmarks.fingerprint import sql_fingerprint
 from tasks.benchmarks.gold_dialect import gold_for
 from tasks.benchmarks.layouts.base import GoldResults, Layout, SearchPaths, Split, layout_of
 from tasks.benchmarks.overlay import Overlay, read_overlay
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Demonstration, Question
+from tasks.database.database import dialect_named, locate
 from tasks.database.engine import engine_of
 from tasks.database.location import Location
 from tasks.database.schema import ColumnDescription, Schema
-from tasks.database.urls import dialect_named, locate
 from tasks.settings.benchmark import BenchmarkSettings
 
 

@@ -14,9 +14,9 @@ from tasks.benchmarks.files.pairs import DATABASE_NAMES, ID_NAMES, read_objects
 from tasks.benchmarks.files.readers import Row, files_digest
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.files import atomic_write_text
+from tasks.database.database import database_name, locate
 from tasks.database.engine import engine_of
 from tasks.database.location import Location
-from tasks.database.urls import database_name, locate
 
 SQL_NAMES = ("sql", "query", "gold_sql", "gold", "gold_query")
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Question
+from tasks.database.database import dialect_named
 from tasks.database.engine import Engine
 from tasks.database.schema import Schema
-from tasks.database.urls import dialect_named
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.sql.transpiling import transpile
 

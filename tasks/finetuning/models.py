@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tasks.core.errors import ConfigurationError
-from tasks.finetuning.chat_template import set_chat_template
-from tasks.finetuning.libraries import require_libraries
+from tasks.finetuning.encoding import require_libraries, set_chat_template
 
 if TYPE_CHECKING:
     from peft import PeftModel

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.files import atomic_write_text
-from tasks.finetuning.encoding import Encoded, encode
-from tasks.finetuning.libraries import require_libraries
+from tasks.finetuning.encoding import Encoded, encode, require_libraries
 from tasks.finetuning.models import device, dtype_of, linear_modules, open_model, open_tokenizer
 from tasks.finetuning.pairs import TrainingPair, digest_of
 from tasks.finetuning.settings import FinetuningSettings

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tasks.core.records import Demonstration, Question
-from tasks.retrieval.bm25 import Bm25Ranker
-from tasks.retrieval.encoder_files import find_encoder, quieten, unusable
+from tasks.retrieval.encoder_files import VectorCache, find_encoder, quieten, unusable
 from tasks.retrieval.masking import mask, schema_words
-from tasks.retrieval.ranking import Ranker, best
-from tasks.retrieval.vector_cache import VectorCache
+from tasks.retrieval.ranking import Bm25Ranker, Ranker, best
 from tasks.settings.pipeline import DemonstrationSettings
 
 if TYPE_CHECKING:

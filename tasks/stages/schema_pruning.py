@@ -10,7 +10,7 @@ from itertools import chain
 from tasks.core.records import ColumnName, Link, Question
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
-from tasks.retrieval.bm25 import Bm25Ranker
+from tasks.retrieval.ranking import Bm25Ranker
 from tasks.stage_runs.stage import stage
 from tasks.stages.links import make_link
 

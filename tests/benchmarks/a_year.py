@@ -35,8 +35,8 @@ from flows.orchestration.stage_results import StageDatabase
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Ratio, Verdict
+from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
-from tasks.settings.night import Gate
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.trace_choice import choose

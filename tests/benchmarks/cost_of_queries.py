@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, locate, open_database
 from tasks.database.engine import engine_of
 from tasks.database.identifiers import quoted
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.servers import mysql_opening, postgresql_opening
-from tasks.database.urls import locate
 
 
 def bare(database: Database) -> Callable[[str], Any]:

@@ -27,7 +27,7 @@ from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.core.errors import CrosscheckError
 from tasks.scoring.execution.rules import bird, spider, strict
 from tasks.settings.backbone import BackboneSettings
-from tasks.sql.order import ordering
+from tasks.sql.rewriting import ordering
 from tasks.stages import replies
 from tests.support.hostile import statements, written_out
 

@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tasks.scoring.significance import compare_runs
-from tasks.settings.night import Gate
+from tasks.settings.evaluation import Gate
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import AMBER, WORSE, judge
 from tasks.tracking.night.trend import trend_of

@@ -21,8 +21,8 @@ from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Call, Usage
 from tasks.database.database import Database, open_database
 from tasks.database.sqlite.damage import renew_if_damaged
+from tasks.retrieval.encoder_files import VectorCache
 from tasks.retrieval.values.index import DatabaseValues
-from tasks.retrieval.vector_cache import VectorCache
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict

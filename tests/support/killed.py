@@ -14,8 +14,8 @@ from unittest import mock
 
 from flows.storage.display import as_object
 from flows.storage.folder import open_folder
+from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home
-from tasks.settings.night import Keep
 from tests.flows.storage.old_folder import make_folder
 from tests.support.command_line import CommandLine, Ran, start_module
 from tests.support.death import ASKING, BEFORE, LOGGING, SCORING, Deaths, Moment, same

@@ -31,7 +31,7 @@ PRELOADED = (
     "alembic.command", "alembic.config", "prefect.task_engine", "prefect.flow_engine", "pyarrow.pandas_compat",
     "flows.questions.launch", "flows.orchestration.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
     "flows.pipelines.sea_sql", "flows.report.summary", "flows.cli.progress", "tasks.backbone.offline.model",
-    "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo.build_once",
+    "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo.source_files",
 )  # fmt: skip
 
 

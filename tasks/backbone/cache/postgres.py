@@ -15,7 +15,7 @@ from tasks.backbone.cache.base import ReplyCache
 from tasks.backbone.cache.table import COMMENT, LAYOUT
 from tasks.backbone.cache.table import reply as table
 from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
-from tasks.settings.stores import REPLIES
+from tasks.settings.home import REPLIES
 
 T = TypeVar("T")
 

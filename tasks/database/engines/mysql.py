@@ -9,11 +9,17 @@ from tasks.database.engine import ENGINES, Connection, Structure, Values
 from tasks.database.identifiers import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.servers.engine import ServerEngine, ServerValues
-from tasks.database.servers.fingerprint import fingerprint
+from tasks.database.servers.engine import ServerEngine, ServerValues, fingerprint
 from tasks.database.servers.mysql_connection import MysqlConnection
-from tasks.database.servers.mysql_opening import driver, explained, open_reading, unreachable
-from tasks.database.servers.mysql_structure import DIALECT, read_structure, rows_of
+from tasks.database.servers.mysql_opening import (
+    DIALECT,
+    driver,
+    explained,
+    open_reading,
+    read_structure,
+    rows_of,
+    unreachable,
+)
 
 ABSENT = frozenset({1044, 1049})
 """No such database, or none that the role may open: MySQL does not tell a reader which."""

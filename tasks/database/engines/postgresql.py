@@ -9,11 +9,15 @@ from tasks.database.engine import ENGINES, Connection, Structure, Values
 from tasks.database.identifiers import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.servers.engine import ServerEngine, ServerValues
-from tasks.database.servers.fingerprint import fingerprint
+from tasks.database.servers.engine import ServerEngine, ServerValues, fingerprint
 from tasks.database.servers.postgresql_connection import PostgresConnection
-from tasks.database.servers.postgresql_opening import driver, open_reading, unreachable
-from tasks.database.servers.postgresql_structure import DIALECT, read_structure
+from tasks.database.servers.postgresql_opening import (
+    DIALECT,
+    driver,
+    open_reading,
+    read_structure,
+    unreachable,
+)
 
 _ABSENT = re.compile(r'database "[^"]*" does not exist')
 _READER = (

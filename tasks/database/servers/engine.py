@@ -1,9 +1,12 @@
 """What the engines of servers have in common: connections for one purpose, whose errors become ours."""
 
+import hashlib
+import json
 import os
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -150,3 +153,22 @@ class ServerValues(StreamedValues):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+def fingerprint(structure: Structure, server: str, version: str, count: Callable[[str], int]) -> str:
+    """Return a sha256 of schema and row counts, or of schema and the user's version.
+
+    Samples do not count. Rows are counted where the user names no version.
+    """
+    tables = [
+        [
+            table.name,
+            [[column.name, column.type, column.description] for column in table.columns],
+            table.primary_key,
+            table.description,
+            None if version else count(table.name),
+        ]
+        for table in structure.tables
+    ]
+    content = [server, version, tables, [asdict(key) for key in structure.foreign_keys]]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()

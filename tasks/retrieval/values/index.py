@@ -36,8 +36,7 @@ from tasks.database.sqlite.restrictions import tolerant_text
 from tasks.retrieval.values import builder
 from tasks.retrieval.values.bridging import LIKENESS, BridgedQuestion, Span, like_lengths, without_stop_words
 from tasks.retrieval.values.builder import LONGEST_BUCKET, Progress
-from tasks.retrieval.values.numbers import numbers
-from tasks.retrieval.values.ranking import Column, ValueMatches
+from tasks.retrieval.values.ranking import Column, ValueMatches, numbers
 
 TOP = 1000
 """Texts of a column that bridging looks at."""

@@ -1,5 +1,7 @@
 """Ranks the texts of a column for a question: those that it mentions, then the best by BM25."""
 
+import math
+import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -76,3 +78,26 @@ class Column:
 
         scores = {number: score(number) for number in ids}
         return sorted(ids, key=lambda number: (-scores[number], number))
+
+
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)")
+LARGEST = 2**63 - 1
+"""SQLite's largest whole number."""
+
+
+def numbers(text: str) -> tuple[int | float, ...]:
+    """Return the numbers in a text, each once, whole ones as `int`.
+
+    >>> numbers("In 1990 over 1,250 of 3.50 or -2.0, not 7th or v2")
+    (1990, 1250, 3.5, -2)
+    """
+    found = (_number(match.replace(",", "")) for match in _NUMBER.findall(text))
+    return tuple(dict.fromkeys(number for number in found if number is not None))
+
+
+def _number(text: str) -> int | float | None:
+    value = float(text)
+    if not math.isfinite(value):
+        return None
+    whole = int(value) if "." in text else int(text)
+    return whole if value.is_integer() and abs(whole) <= LARGEST else value

@@ -10,8 +10,7 @@ from tasks.scoring.execution.judge_job import Compared, JudgeJob, Query, compare
 from tasks.scoring.execution.rules import GoldOrder
 from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.report import Verdict
-from tasks.sql.order import ordering
-from tasks.sql.rewriting import as_spider_executes
+from tasks.sql.rewriting import as_spider_executes, ordering
 
 REPEATABLE = frozenset({"ok", "error"})
 """Statuses that a repetition on the same database would give again."""

@@ -9,8 +9,7 @@ from tasks.scoring.execution.accuracy import COMPARING_S
 from tasks.scoring.execution.group_job import Grouped, GroupJob, group_results
 from tasks.scoring.execution.judge_job import Query
 from tasks.scoring.execution.rules import RULES, GoldOrder
-from tasks.sql.order import ordering
-from tasks.sql.rewriting import as_spider_executes
+from tasks.sql.rewriting import as_spider_executes, ordering
 
 
 async def group_by_result(sqls: Sequence[str | None], rule: str, runner: DatabaseRunner) -> Ballot:

@@ -4,13 +4,12 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.core.records import Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.sql.normalise import normalise_sql
+from tasks.sql.parsing import normalise_sql
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.candidates.records import Merged, MergeRequest
-from tasks.stages.replies import SqlReply
+from tasks.stages.replies import SqlReply, sql_answer
 from tasks.stages.shown_results import ExecutedSql, show_result
-from tasks.stages.sql_answer import sql_answer
 
 
 @stage(version=2, prompts=("merge_candidates",))

@@ -1,7 +1,7 @@
 """Self-consistency: of several SQLs, the one whose result most of them return (DAC's released code). No model call."""
 
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.sql.normalise import normalise_sql
+from tasks.sql.parsing import normalise_sql
 from tasks.stage_runs.stage import stage
 
 

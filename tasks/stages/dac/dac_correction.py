@@ -11,14 +11,13 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.sql.elements import used_elements
-from tasks.sql.normalise import normalise_sql
+from tasks.sql.parsing import normalise_sql
 from tasks.sql.skeleton import skeleton, skeleton_length
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.dac.examples import shown_examples
-from tasks.stages.replies import SqlReply
+from tasks.stages.replies import SqlReply, sql_answer
 from tasks.stages.shown_results import outcome_of, show_result
-from tasks.stages.sql_answer import sql_answer
 
 KINDS = {"tbl": "table", "col": "column", "val": "value"}
 

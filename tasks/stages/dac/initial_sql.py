@@ -8,8 +8,7 @@ from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.dac.examples import shown_examples
-from tasks.stages.replies import SqlReply
-from tasks.stages.sql_answer import sql_answer
+from tasks.stages.replies import SqlReply, sql_answer
 
 
 @stage(version=2, prompts=("initial_sql",))

@@ -8,8 +8,7 @@ from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.sql.skeleton import read_skeleton
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
-from tasks.stages.replies import SqlReply
-from tasks.stages.sql_answer import sql_answer
+from tasks.stages.replies import SqlReply, sql_answer
 
 NO_SKELETON = "no skeleton was parsed"
 

@@ -6,8 +6,7 @@ from tasks.database.schema_view import SchemaView
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.links import shown_columns, shown_tables
-from tasks.stages.replies import SqlReply
-from tasks.stages.sql_answer import sql_answer
+from tasks.stages.replies import SqlReply, sql_answer
 
 
 @stage(version=2, prompts=("augmented_sql",))

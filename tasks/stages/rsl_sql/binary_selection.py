@@ -7,12 +7,11 @@ from tasks.core.records import Execution, FewShotQuestion, Selection, SqlPair
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import SelectionSettings
-from tasks.sql.normalise import normalise_sql
+from tasks.sql.parsing import normalise_sql
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
-from tasks.stages.replies import SqlReply
+from tasks.stages.replies import SqlReply, sql_answer
 from tasks.stages.shown_results import ExecutedSql, show_result
-from tasks.stages.sql_answer import sql_answer
 
 
 @stage(version=2, prompts=("binary_selection",))

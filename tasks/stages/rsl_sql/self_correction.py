@@ -10,9 +10,8 @@ from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import CorrectionTurns
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
-from tasks.stages.replies import SqlReply
+from tasks.stages.replies import SqlReply, sql_answer
 from tasks.stages.shown_results import ExecutedSql, outcome_of, show_result
-from tasks.stages.sql_answer import sql_answer
 
 
 @stage(version=2, prompts=("self_correction",))

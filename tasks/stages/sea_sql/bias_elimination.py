@@ -8,7 +8,7 @@ from tasks.core.records import Elimination, Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import BiasEliminationSettings
-from tasks.sql.normalise import normalise_sql
+from tasks.sql.parsing import normalise_sql
 from tasks.stage_runs.stage import stage
 from tasks.stages.sea_sql.elimination_prompt import TEMPLATE, elimination_prompt
 

@@ -9,12 +9,11 @@ from tasks.core.records import Correction, Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import ExecutionAdjustmentSettings
-from tasks.sql.normalise import normalise_sql
+from tasks.sql.parsing import normalise_sql
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
-from tasks.stages.replies import SqlReply
+from tasks.stages.replies import SqlReply, sql_answer
 from tasks.stages.shown_results import outcome_of, show_result
-from tasks.stages.sql_answer import sql_answer
 
 LONGEST_REASON = 600
 """Characters of a reason that are remembered: it is shown again in every later round."""

@@ -10,7 +10,7 @@ from tasks.scoring.degradation import find_degradation
 from tasks.scoring.metrics.corrected import corrected_ex, differing
 from tasks.scoring.report import Ratio, is_right
 from tasks.scoring.significance import PairedTest, compare_runs
-from tasks.settings.night import Gate
+from tasks.settings.evaluation import Gate
 from tasks.tracking.comparison.comparability import common_rule
 from tasks.tracking.evaluation import DATABASES_CHANGED, NIGHT, ORACLE, REROLLED
 from tasks.tracking.night.entry import Entry, Past

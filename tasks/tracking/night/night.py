@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tasks.core.wording import counted, points
 from tasks.scoring.significance import holm_of_known
-from tasks.settings.night import Gate, Keep
+from tasks.settings.evaluation import Gate, Keep
 from tasks.tracking.night.entry import Entry
 
 NightVerdict = Literal[

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tasks.core.errors import DataError
-from tasks.settings.night import PINNED, Keep, age
+from tasks.settings.evaluation import PINNED, Keep, age
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.warehouse.run_names import find_run

@@ -17,8 +17,8 @@ from flows.nights import flow
 from flows.nights.flow import nightly
 from flows.orchestration.notifications import WEBHOOK
 from tasks.core.errors import CrosscheckError
+from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.home import Home
-from tasks.settings.night import Gate, Keep
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import judge

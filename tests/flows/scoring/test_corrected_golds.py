@@ -11,8 +11,8 @@ from typing import Any
 import mlflow
 import pytest
 
+from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
-from tasks.settings.night import Gate
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Night, judge

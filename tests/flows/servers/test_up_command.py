@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.notifications import WEBHOOK
+from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
-from tasks.settings.night import Gate
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.night_file import all_nights, write
 from tests.support.command_line import ROOT, CommandLine, wait_until

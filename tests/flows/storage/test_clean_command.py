@@ -15,8 +15,8 @@ from flows.runtime.folder_use import FolderUse, only_cleaner
 from flows.storage import folder as storage
 from flows.storage.folder import clean, open_folder
 from tasks.core.errors import DataError
+from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home
-from tasks.settings.night import Keep
 from tasks.tracking.retention.store import Store
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.flows.storage.old_folder import OLD, REPORT, YOUNG, copy_of, make_folder, run_id

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tasks.benchmarks.files.ddl import schema_from_ddl
-from tasks.benchmarks.files.schemas import names_in_schema
+from tasks.benchmarks.files.schemas import names_in_schema, schema_from_ddl
 from tasks.database.schema import ForeignKey
 
 SCRIPT = """

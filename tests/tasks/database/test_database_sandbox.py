@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tasks.core.errors import DatabaseUnavailableError
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, locate, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.sqlite.restrictions import tolerant_text
-from tasks.database.urls import locate
 from tests.support.processes import cpu_of_children
 from tests.support.unchanged import verify_unchanged
 

@@ -9,7 +9,7 @@ ELSEWHERE = {
     "tasks/backbone/offline/prompt/reading.py": "the dialect's notes in prompts, read by the stand-in for a model",
     "tasks/backbone/replies/sql_text.py": "the languages of fenced blocks",
     "tasks/backbone/cache": "the store of replies",
-    "tasks/settings/stores.py": "the store of replies",
+    "tasks/settings/home.py": "the store of replies",
     "tasks/tracking": "MLflow's store and the warehouse",
     "flows/runtime/imports.py": "the library of the warehouse, as a module that is imported or not",
 }

@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 import duckdb
 import pytest
 
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, locate, open_database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.urls import locate
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES
 from tests.support import mariadb, postgres

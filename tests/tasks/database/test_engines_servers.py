@@ -13,11 +13,10 @@ import pytest
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import ColumnName
-from tasks.database.database import open_database
+from tasks.database.database import database_name, locate, open_database
 from tasks.database.loading.load import LoadChoice, load_database
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.urls import database_name, locate
 from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.error_classes import classify_sql
 from tasks.scoring.execution.accuracy import Judge

@@ -10,11 +10,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, locate, open_database
 from tasks.database.plain import plain
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.urls import locate
 from tasks.scoring.execution.cells import comparable_rows
 from tasks.scoring.execution.rules import RULES, GoldOrder
 from tasks.sql.transpiling import transpile

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from tasks.core.errors import DatabaseUnavailableError
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, locate, open_database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.results import LARGEST_BYTES, MOST_BYTES, KeptResults, Result, is_volatile
 from tasks.database.sandbox.session import Session
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.urls import locate
 from tasks.scoring.execution.accuracy import Judge
 from tests.support import mariadb, postgres
 

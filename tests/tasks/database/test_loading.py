@@ -15,14 +15,13 @@ import psycopg
 import pytest
 
 from tasks.core.errors import ConfigurationError, DataError
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, locate, open_database
 from tasks.database.loading.load import LoadChoice, Loaded, load_database
 from tasks.database.loading.plan import Source
 from tasks.database.loading.target import TARGETS
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import ColumnDescription
-from tasks.database.urls import locate
 from tests.support import mariadb, postgres
 
 SHOP = """

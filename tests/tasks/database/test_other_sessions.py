@@ -10,11 +10,10 @@ import psycopg
 import pymysql
 import pytest
 
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, locate, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.servers.gate import MysqlGate, PostgresqlGate
 from tasks.database.servers.tokens import RefusedError
-from tasks.database.urls import locate
 from tests.support import mariadb, postgres
 from tests.support.hostile import statements
 

@@ -13,9 +13,8 @@ import duckdb
 import pytest
 
 from tasks.core.errors import DatabaseUnavailableError
-from tasks.database.database import Database, open_database
+from tasks.database.database import Database, locate, open_database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.urls import locate
 from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.execution.accuracy import Judge
 from tests.support import mariadb, postgres

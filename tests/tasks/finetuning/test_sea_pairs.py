@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Question
-from tasks.finetuning.pairs import deduplicated, digest_of, make_pair, read_pairs, write_pairs
-from tasks.finetuning.splits import hold_out, refuse_evaluated, refuse_trained, without_likeness
+from tasks.finetuning.pairs import (
+    deduplicated,
+    digest_of,
+    hold_out,
+    make_pair,
+    read_pairs,
+    refuse_evaluated,
+    refuse_trained,
+    without_likeness,
+    write_pairs,
+)
 from tasks.stages.sea_sql.elimination_prompt import EliminationPrompt
 from tests.tasks.finetuning.conftest import pair
 

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from tasks.core.errors import ConfigurationError
-from tasks.finetuning.chat_template import render_prompt, set_chat_template
-from tasks.finetuning.encoding import encode, encode_prompt
+from tasks.finetuning.encoding import encode, encode_prompt, render_prompt, set_chat_template
 from tasks.finetuning.local import LocalEliminator
-from tasks.finetuning.merging import merge
+from tasks.finetuning.merging import merge, transformers_merged, vllm_merged, vllm_with_adapter
 from tasks.finetuning.models import open_tokenizer
-from tasks.finetuning.serving import transformers_merged, vllm_merged, vllm_with_adapter
 from tasks.finetuning.settings import FinetuningSettings
 from tasks.finetuning.training import Trained, train
 from tasks.settings.home import find_conf

@@ -23,7 +23,7 @@ from tasks.retrieval.values import builder
 from tasks.retrieval.values import index as values
 from tasks.retrieval.values.bridging import BridgedQuestion, column_requires, without_stop_words
 from tasks.retrieval.values.index import DatabaseValues, ValueIndex
-from tasks.retrieval.values.numbers import numbers
+from tasks.retrieval.values.ranking import numbers
 
 ROOT = Path(__file__).parents[3]
 CONTENT = """

@@ -8,9 +8,8 @@ import pytest
 
 from tasks.benchmarks.files.schemas import read_schemas
 from tasks.core.outcome import Failure
-from tasks.database.database import Database
+from tasks.database.database import Database, locate
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.urls import locate
 from tasks.scoring.error_classes import ERROR_CLASSES, DacCounts, classify, classify_sql, dac_counts
 from tasks.scoring.execution.accuracy import Judge
 from tests.tasks.scoring.samples import score

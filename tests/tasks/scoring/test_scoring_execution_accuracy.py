@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.database.database import Database
+from tasks.database.database import Database, locate
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
-from tasks.database.urls import locate
 from tasks.scoring.execution import accuracy as execution_accuracy
 from tasks.scoring.execution.accuracy import Judge, VerdictKey
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES

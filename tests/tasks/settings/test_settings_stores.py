@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tasks.core.errors import ConfigurationError
-from tasks.settings.home import Home
-from tasks.settings.stores import StorageBlock, StorageUrl, find_replies, find_stages
+from tasks.settings.home import Home, StorageBlock, StorageUrl, find_replies, find_stages
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tasks.database.schema import Schema
-from tasks.sql.normalise import normalise_sql
+from tasks.sql.parsing import normalise_sql
 
 ROOT = Path(__file__).parents[3]
 OTHER_MEANINGS = {

@@ -9,11 +9,9 @@ from tasks.database.schema import Column, Schema, Table
 from tasks.sql import parsing
 from tasks.sql.elements import cross_elements, resolved_elements, used_elements
 from tasks.sql.hardness import hardness
-from tasks.sql.normalise import normalise_sql
-from tasks.sql.order import ordering
-from tasks.sql.parsing import DEEPEST_NESTING, LONGEST_SQL, MOST_BARE_JOINS, parse, remarks
-from tasks.sql.query_parts import query_parts
-from tasks.sql.rewriting import without_concatenation, without_distinct
+from tasks.sql.parsing import DEEPEST_NESTING, LONGEST_SQL, MOST_BARE_JOINS, normalise_sql, parse, remarks
+from tasks.sql.query_scope import query_parts
+from tasks.sql.rewriting import ordering, without_concatenation, without_distinct
 from tasks.sql.skeleton import read_skeleton
 
 SCHEMA = Schema("d", tuple(Table(name, (Column("id"), Column("a"))) for name in ("t", "u")), dialect="sqlite")

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.sql.normalise import normalise_sql
-from tasks.sql.order import ordering
-from tasks.sql.rewriting import without_distinct
+from tasks.sql.parsing import normalise_sql
+from tasks.sql.rewriting import ordering, without_distinct
 from tests.support.pairs import Pair, read_pairs
 
 FIXTURES = Path(__file__).parent / "fixtures"

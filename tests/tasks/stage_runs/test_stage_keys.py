@@ -11,11 +11,10 @@ import pytest
 
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.records import Augmentation, ColumnName, CorrectionCase, FewShotQuestion, Link, SqlPair
-from tasks.database.database import Database
+from tasks.database.database import Database, locate
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema
 from tasks.database.schema_view import SchemaView
-from tasks.database.urls import locate
 from tasks.settings.backbone import Prices
 from tasks.settings.home import find_conf
 from tasks.settings.stages import BackwardLinkSettings, CorrectionSettings, CorrectionTurns, SelectionSettings

@@ -8,7 +8,7 @@ from typing import Any
 from tasks.core.outcome import Failure
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import Ratio, Report
-from tasks.settings.night import Gate
+from tasks.settings.evaluation import Gate
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Night, judge

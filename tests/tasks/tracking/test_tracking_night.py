@@ -11,8 +11,8 @@ from tasks.core.errors import DataError
 from tasks.core.wording import duration
 from tasks.documents.text import visible
 from tasks.scoring.report import Ratio
+from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
-from tasks.settings.night import Gate
 from tasks.tracking.leaderboard.page import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.markdown import markdown

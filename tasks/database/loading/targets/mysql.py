@@ -23,8 +23,7 @@ from tasks.database.loading.target import (
 )
 from tasks.database.location import Location
 from tasks.database.schema import LOAD_MARK
-from tasks.database.servers.mysql_opening import database_of, driver, explained, open_connection
-from tasks.database.servers.mysql_structure import DIALECT
+from tasks.database.servers.mysql_opening import DIALECT, database_of, driver, explained, open_connection
 
 _ABSENT = 1049
 _DENIED = frozenset({1044, 1045, 1142, 1227, 1410})

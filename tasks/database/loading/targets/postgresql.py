@@ -21,8 +21,7 @@ from tasks.database.loading.target import (
     TargetContents,
 )
 from tasks.database.location import Location
-from tasks.database.servers.postgresql_opening import driver, first_line, open_connection
-from tasks.database.servers.postgresql_structure import DIALECT
+from tasks.database.servers.postgresql_opening import DIALECT, driver, first_line, open_connection
 
 _TABLES = """
 SELECT c.relname, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

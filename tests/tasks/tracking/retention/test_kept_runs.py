@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.settings.night import Gate, Keep, age
+from tasks.settings.evaluation import Gate, Keep, age
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Judged, Night
 from tasks.tracking.night.pins import Pin
