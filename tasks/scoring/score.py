@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tasks.core.wording import shorten
-from tasks.scoring.significance import wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +25,8 @@ class Accuracy:
 
     def __post_init__(self) -> None:
         """Compute the share and its interval."""
+        from tasks.scoring.significance import wilson  # imports pydantic, which SQL workers must not
+
         low, high = wilson(self.correct, self.total) if self.total else (None, None)
         ex = self.correct / self.total if self.total else None
         for name, value in (("ex", ex), ("low", low), ("high", high)):

@@ -42,7 +42,7 @@ def readme_table() -> str:
 PROMISES: dict[str, Promise] = {
     "server": Promise(
         "A model server that misbehaves (status, headers, body, usage, timing, lost connections) ends a call "
-        "within the bound of the settings; what it answered is stored and not asked again",
+        "within the bound of the settings; its answers are stored and not requested again",
         400,
         "promises/test_server.py",
         answers=True,
@@ -50,7 +50,7 @@ PROMISES: dict[str, Promise] = {
     ),
     "run": Promise(
         "A run on such a server ends within a bound of the settings, each question answered or failed by itself; the "
-        "next run asks only what has no answer",
+        "next run sends only questions without an answer",
         320,
         "promises/test_server.py",
         answers=True,
@@ -96,8 +96,9 @@ PROMISES: dict[str, Promise] = {
         "The same on MariaDB, through the engine of MySQL", 412, "tasks/database/test_engines_hostile.py"
     ),
     "disk": Promise(
-        "A disk that is full or read-only: each store, made or used on it, works or says so in one message, and is "
-        "whole when there is space again; replies of that time are stored then; commands say what they cannot write",
+        "A disk that is full or read-only: each store, made or used on it, works or reports it in one message, and is "
+        "intact when there is space again; the replies of that time are stored then; commands name what they cannot "
+        "write",
         28,
         "promises/test_machine.py",
         answers=True,
@@ -109,14 +110,14 @@ PROMISES: dict[str, Promise] = {
         answers=True,
     ),
     "query": Promise(
-        "`crosscheck query`, made to read files, attach, copy, install, load, change settings or results, reach the "
-        "network: nothing but the warehouse is read, nothing is changed, no file is made",
+        "`crosscheck query`, used to read files, attach, copy, install, load, change settings or results, or reach the "
+        "network: only the warehouse is read, nothing is changed, no file is created",
         111,
         "promises/test_query.py",
     ),
     "up": Promise(
         "`crosscheck up`: a port that is taken, a server that dies once or always, a terminal that closes, a signal: "
-        "survived, or said with what to do; no server is left behind",
+        "survived, or reported with what to do; no server is left behind",
         8,
         "promises/test_up.py",
     ),
@@ -154,7 +155,7 @@ PROMISES: dict[str, Promise] = {
         answers=True,
     ),
     "secrets": Promise(
-        "A key in the environment, settings, address and proxy is in no file that is written (stores, recordings, "
+        "A key in the environment, settings, address and proxy is in no written file (stores, recordings, "
         "pages, logs, Prefect's database), in no message, process title or core dump",
         31,
         "promises/test_secrets.py",
@@ -168,7 +169,7 @@ PROMISES: dict[str, Promise] = {
         answers=True,
     ),
     "input": Promise(
-        "Wrong options, settings, files and names: exit code 2 before anything is asked, one message that names the "
+        "Wrong options, settings, files and names: exit code 2 before any request is sent, one message that names the "
         "place, no traceback, nothing executed",
         138,
         "promises/test_bad_input.py",
