@@ -32,8 +32,24 @@ by it, as long as there is no circle.
 MOST_MODULES = 13
 
 HEAVY = ("prefect", "mlflow", "sentence_transformers", "torch", "pandas", "matplotlib", "duckdb")
+FLOWS = (
+    *(f"flows.{name}.flow." for name in ("evaluation", "rerun", "nights", "sharding", "descriptions")),
+    *(f"flows.{name}.deployment." for name in ("evaluation", "rerun")),
+    "flows.finetuning.pairs.",
+    "flows.deployed.worker.",
+)
+"""The modules that define flows, and what the deployed ones share."""
+DECORATORS = (
+    "prefect.flow",
+    "prefect.Flow",
+    "prefect.tags",
+    "prefect.runtime.",
+    "prefect.states.",
+    "prefect.logging.",
+)
+STATE = "prefect.client.schemas.objects.State"
 ONLY_IN = {
-    "prefect": ("flows.", "tasks.stage_runs.task_runs."),
+    "prefect": ("flows.orchestration.", *FLOWS),
     "mlflow": ("tasks.tracking.",),
     "sentence_transformers": ("tasks.retrieval.demonstrations.",),
 }
@@ -200,6 +216,18 @@ def test_a_library_is_imported_in_its_own_place_only(library: str) -> None:
     assert users
     elsewhere = [str(each) for each in users if not f"{each.module}.".startswith(ONLY_IN[library])]
     assert elsewhere == []
+
+
+def test_flows_take_from_prefect_what_defines_a_flow_and_its_state_only() -> None:
+    """Everything else of Prefect is behind flows/orchestration: docs/prefect.md."""
+    others = [
+        str(each)
+        for each in all_imports()
+        if each.root == "prefect"
+        and not each.module.startswith("flows.orchestration.")
+        and not each.imported.startswith((*DECORATORS, STATE))
+    ]
+    assert others == []
 
 
 def test_texts_reach_a_terminal_through_one_function_which_spells_control_characters_out() -> None:

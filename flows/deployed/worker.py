@@ -12,9 +12,8 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelled, Completed, Failed
 
 from flows.deployed.forms import EvaluationForm
-from flows.orchestration.crashed_runs import TAG, watch_over_flow_runs
+from flows.orchestration.automations import TAG, notify_of_nights, watch_over_flow_runs
 from flows.orchestration.killed_runs import clear_leftovers, registered
-from flows.orchestration.notifications import notify_of_nights
 from flows.orchestration.settings import DEPLOYED, apply, local_settings
 from flows.orchestration.storage import use_stage_storage
 from flows.report.result import EvaluationResult

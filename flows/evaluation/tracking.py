@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from prefect.runtime import flow_run
-
 from flows.evaluation.tracing import Tracing
-from flows.orchestration.pages import prefect_command, prefect_page
+from flows.orchestration.artifacts import prefect_command, prefect_page
+from flows.orchestration.flow_runs import flow_run_id
 from flows.questions.pool import Answers
 from flows.questions.preparation import Preparation
 from flows.questions.session import Session
@@ -161,7 +160,7 @@ class Tracking:
             notes=tuple(note for note in notes if note),
             mlflow=mlflow_ui(self._tracker.store, tracked),
             prefect=Ui(
-                prefect_command(self._home, own_server=own), prefect_page(str(flow_run.id), own_server=own)
+                prefect_command(self._home, own_server=own), prefect_page(str(flow_run_id()), own_server=own)
             ),
             fatal=answers.fatal,
             before=run_before(self.run.run_id, await asyncio.to_thread(self._known_runs)),

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
@@ -19,9 +18,9 @@ from prefect.states import Completed, Failed
 from flows.deployed.forms import EvaluationForm, Matrix
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation_flow
-from flows.nights.timetable import name_of, read_timetable
-from flows.orchestration.notifications import notify
-from flows.orchestration.pages import prefect_page
+from flows.orchestration.artifacts import prefect_page, show_markdown
+from flows.orchestration.automations import notify
+from flows.orchestration.timetable import name_of, read_timetable
 from flows.report.result import OpaqueResult
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
@@ -234,7 +233,7 @@ async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     file = await asyncio.to_thread(write, found, home)
     page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), home)
     report = await asyncio.to_thread(markdown, found, warehouse, page)
-    await acreate_markdown_artifact(report, key=ARTIFACT, description=found.verdict)
+    await show_markdown(ARTIFACT, report, found.verdict)
     log = get_run_logger()
     levels = {"Red": log.error, "Amber": log.warning}
     levels.get(found.colour, log.info)("%s The report is %s.", found.verdict, page)

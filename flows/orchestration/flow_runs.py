@@ -39,6 +39,19 @@ class FlowRunState:
         return self.state in ENDED
 
 
+def flow_run_id() -> UUID:
+    """Return the id of the running flow run."""
+    from prefect.runtime import flow_run
+
+    return UUID(str(flow_run.id))
+
+
+def import_engines() -> None:
+    """Import what Prefect needs to run a flow; it takes seconds, in which a server can start."""
+    import prefect.flow_engine
+    import prefect.task_engine  # noqa: F401
+
+
 def check_shards(settings: EvaluationSettings) -> None:
     """Check, before a server starts, that the settings allow shards.
 
@@ -168,6 +181,36 @@ async def cancel_launched_by(flow_run: UUID) -> None:
     async with get_client() as client:
         runs = await _read_all(client.read_flow_runs, flow_run_filter=launched, sort=FlowRunSort.ID_DESC)
     await cancel([run.id for run in runs if run.deployment_id])
+
+
+async def has_crashed(flow_run_id: UUID) -> bool:
+    """Return whether Prefect has marked a flow run as crashed."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    async with get_client() as client:
+        try:
+            run = await client.read_flow_run(flow_run_id)
+        except ObjectNotFound:
+            return False
+        return run.state is not None and run.state.is_crashed()
+
+
+async def crash_flow_run(flow_run_id: UUID, message: str) -> bool:
+    """Mark a flow run as crashed; return whether it still had the state of a running one."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+    from prefect.states import Crashed
+
+    async with get_client() as client:
+        try:
+            run = await client.read_flow_run(flow_run_id)
+        except ObjectNotFound:
+            return False
+        if run.state is None or run.state.is_final():
+            return False
+        await client.set_flow_run_state(flow_run_id, Crashed(message=message), force=True)
+        return True
 
 
 async def _read_all(read: Callable[..., Awaitable[Sequence[T]]], **filters: Any) -> list[T]:

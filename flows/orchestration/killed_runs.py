@@ -83,8 +83,7 @@ async def clear_leftovers(home: Home) -> int:
 
     A file that is damaged is renamed, one that cannot be read is skipped; both are logged.
     """
-    from flows.orchestration.flow_runs import cancel_launched_by
-    from flows.orchestration.task_runs import crash_flow_run
+    from flows.orchestration.flow_runs import cancel_launched_by, crash_flow_run
     from tasks.tracking.mlflow.tracker import kill_mlflow_run
     from tasks.tracking.warehouse.runs import Warehouse
 
@@ -113,7 +112,7 @@ async def _gone(left: RunIds) -> bool:
     A process of another machine or an earlier container cannot be checked: it has ended if Prefect has marked its flow
     run as crashed, because its heartbeats stopped.
     """
-    from flows.orchestration.task_runs import has_crashed
+    from flows.orchestration.flow_runs import has_crashed
 
     if left.host == socket.gethostname():
         return not _alive(left.pid)

@@ -21,9 +21,8 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING
 from urllib.request import urlopen
 
-from flows.orchestration.empty_database import create_database, migrate
+from flows.orchestration.prefect_app import create_database, local_origins, migrate, prefect_app
 from flows.orchestration.settings import OWN_SERVER, apply, local_settings
-from flows.runtime.browsers import local_origins, prefect_app
 from flows.runtime.folder_use import FolderUse
 from flows.runtime.garbage import collect_garbage_seldom, importing
 from flows.runtime.running_servers import find_running_servers

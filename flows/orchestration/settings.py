@@ -46,7 +46,7 @@ CLIENT = {
 }
 
 DEPLOYED = {
-    # From these the server detects that the process of a flow run has ended (`flows.orchestration.crashed_runs`).
+    # From these the server detects that the process of a flow run has ended (`flows.orchestration.automations`).
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
 }
 

@@ -1,8 +1,9 @@
-"""Task runs that Prefect has recorded, and flow runs whose process has ended."""
+"""Task runs: work of a flow in one, and those that Prefect has recorded."""
 
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -17,6 +18,21 @@ log = logging.getLogger(__name__)
 RECORDING_S = 60.0
 """Seconds without a new recorded task run after which the missing ones count as dropped."""
 MOST_UNRECORDED = 2_000
+
+
+async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Do work of the running flow in a task run of a task; its result is not persisted.
+
+    A function hides what it works on: Prefect inspects every object that it is given as an argument.
+    """
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+
+    async def run(work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+
+    run.__name__ = run.__qualname__ = name  # Prefect derives the task's key from it
+    await task(name=name, task_run_name=label, cache_policy=NO_CACHE, persist_result=False)(run)(work)
 
 
 async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:
@@ -97,33 +113,3 @@ async def _count(client: "PrefectClient", flow_run_id: UUID) -> int:
     except httpx.HTTPError as error:
         log.warning("The number of recorded task runs cannot be read from Prefect: %s", error)
         return 0
-
-
-async def has_crashed(flow_run_id: UUID) -> bool:
-    """Return whether Prefect has marked a flow run as crashed."""
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import ObjectNotFound
-
-    async with get_client() as client:
-        try:
-            run = await client.read_flow_run(flow_run_id)
-        except ObjectNotFound:
-            return False
-        return run.state is not None and run.state.is_crashed()
-
-
-async def crash_flow_run(flow_run_id: UUID, message: str) -> bool:
-    """Mark a flow run as crashed; return whether it still had the state of a running one."""
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import ObjectNotFound
-    from prefect.states import Crashed
-
-    async with get_client() as client:
-        try:
-            run = await client.read_flow_run(flow_run_id)
-        except ObjectNotFound:
-            return False
-        if run.state is None or run.state.is_final():
-            return False
-        await client.set_flow_run_state(flow_run_id, Crashed(message=message), force=True)
-        return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.orchestration.flow_runs import check_shards
+from flows.orchestration.flow_runs import check_shards, import_engines
 from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
@@ -85,9 +85,7 @@ def _use_stage_storage(home: Home) -> None:
 
 def _import_while_waiting(settings: EvaluationSettings, flow: str) -> None:
     """Import what is needed once the server is healthy, which takes it seconds on another core."""
-    import prefect.flow_engine
-    import prefect.task_engine  # noqa: F401
-
+    import_engines()
     if kind_of(settings.backbone).paid:
         import aiohttp  # noqa: F401
     if flow:

@@ -5,13 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-from prefect.runtime import flow_run
-
-from flows.orchestration.task_runs import RecorderBackpressure
+from flows.orchestration.flow_runs import flow_run_id
+from flows.orchestration.task_runs import RecorderBackpressure, in_task_run
 from flows.questions.runner import QuestionRunner
 from flows.runtime.control import Control, Interrupted, Progress
 from tasks.core.outcome import Failure, FailureKind, Outcome
@@ -71,14 +67,13 @@ async def answer_all(
     """
     answers = given or Answers()
     known = dict(answers.outcomes)
-    restoring = Restoring([question for question in questions if question.id not in known], runner)
-    await restore_answers(restoring)
+    found = await restore_answers([question for question in questions if question.id not in known], runner)
     answers.task_runs += 1
-    answers.restored = sum(_is_restored(outcome) for outcome in restoring.found.values())
+    answers.restored = sum(map(_is_restored, found.values()))
     control.progress.questions(len(questions), answers.restored)
     async with _scoring(score) as scored:
         for question in questions:
-            if (outcome := known.get(question.id) or restoring.found.get(question.id)) is not None:
+            if (outcome := known.get(question.id) or found.get(question.id)) is not None:
                 answers.outcomes[question.id] = outcome
                 if question.id in known or not _is_restored(outcome):
                     _show(control.progress, outcome)
@@ -100,34 +95,22 @@ async def answer_all(
     return answers
 
 
-class Restoring:
-    """Input and result of the restoring task; a plain class, so that Prefect does not inspect its fields.
-
-    Attributes:
-        questions: questions to restore.
-        runner: restores one question.
-        found: outcomes of the questions whose every stage has a persisted result, by question id.
-    """
-
-    def __init__(self, questions: Sequence[Question], runner: QuestionRunner) -> None:
-        self.questions = questions
-        self.runner = runner
-        self.found: dict[str, Outcome] = {}
-
-
-@task(name="restore", task_run_name="restore persisted results", cache_policy=NO_CACHE)
-async def restore_answers(work: Restoring) -> str:
-    """Restore the answers of earlier runs in bulk; return their number in a sentence."""
+async def restore_answers(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
+    """Restore, in one task run, the questions whose every stage has a persisted result; return outcomes by id."""
+    found: dict[str, Outcome] = {}
     gate = asyncio.Semaphore(MOST_RESTORING)
 
     async def restore(question: Question) -> None:
         async with gate:
-            outcome = await work.runner.restore(question)
+            outcome = await runner.restore(question)
         if outcome:
-            work.found[question.id] = outcome
+            found[question.id] = outcome
 
-    await asyncio.gather(*(restore(question) for question in work.questions))
-    return f"{len(work.found)} of {len(work.questions)} questions restored"
+    async def restore_all() -> None:
+        await asyncio.gather(*map(restore, questions))
+
+    await in_task_run("restore", "restore persisted results", restore_all)
+    return found
 
 
 class _Pool:
@@ -148,7 +131,7 @@ class _Pool:
         self._scored = scored
         most = max(runner.settings.backbone.concurrency, DEAD_AFTER)
         self._detectors = (dead_endpoint(most), broken_extension(most))
-        self._backpressure = RecorderBackpressure(UUID(flow_run.id))
+        self._backpressure = RecorderBackpressure(flow_run_id())
 
     async def work(self) -> None:
         """Run questions until the queue is empty or the user asks to stop."""

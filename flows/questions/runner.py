@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
+from flows.orchestration.stage_task_runs import TaskRuns
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import Function, pipeline_of
@@ -33,7 +34,6 @@ from tasks.stage_runs.question_run import (
     Stopped,
     in_question_run,
 )
-from tasks.stage_runs.task_runs import TaskRuns
 from tasks.stages.schema_pruning import schema_room
 
 log = logging.getLogger(__name__)

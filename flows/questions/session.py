@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import UUID
 
+from flows.orchestration.flow_runs import flow_run_id
 from flows.orchestration.stage_results import PersistedResults, open_results
+from flows.orchestration.stage_task_runs import TaskRuns
 from flows.orchestration.task_runs import wait_until_recorded
 from flows.questions.candidate_backbones import open_writers, writer_settings
 from flows.questions.eliminator import open_eliminator
@@ -26,7 +27,6 @@ from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_replies
-from tasks.stage_runs.task_runs import TaskRuns
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,7 @@ class Session:
 
     async def recorded(self, task_runs: int) -> int:
         """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
-        from prefect.runtime import flow_run  # `answer` needs no Prefect
-
-        return await wait_until_recorded(UUID(str(flow_run.id)), task_runs, self.control)
+        return await wait_until_recorded(flow_run_id(), task_runs, self.control)
 
 
 def _observer(settings: EvaluationSettings, backbone: Backbone, *, traced: bool) -> ObservedBackbone | None:

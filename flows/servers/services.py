@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from flows.orchestration.prefect_app import local_origins
 from flows.orchestration.settings import SERVER, local_settings
 from flows.runtime.addresses import LOCALHOST, Addresses
-from flows.runtime.browsers import local_origins
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow import store
@@ -108,7 +108,7 @@ def worker_is_online(addresses: Addresses) -> bool:
 
 
 def _prefect_server(home: Home, addresses: Addresses) -> Service:
-    serving = ("-P", "-m", "flows.servers.prefect_server", str(addresses.prefect_port))
+    serving = ("-P", "-m", "flows.orchestration.prefect_app", str(addresses.prefect_port))
     return Service(
         name="Prefect",
         command=(sys.executable, *serving),
@@ -149,7 +149,7 @@ def _mlflow_server(home: Home, addresses: Addresses) -> Service:
 
 def _worker(home: Home, addresses: Addresses) -> Service:
     options = ("--pool", POOL, "--type", "process", "--name", worker_name())
-    notifying = (sys.executable, "-P", "-m", "flows.orchestration.notifications")
+    notifying = (sys.executable, "-P", "-m", "flows.orchestration.automations")
     return Service(
         name="worker",
         command=(*notifying, sys.executable, "-m", "prefect", "worker", "start", *options),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flows.orchestration.notifications import find_webhook
+from flows.orchestration.automations import find_webhook
 from flows.runtime.addresses import Addresses
 from flows.runtime.folder_use import require_room
 from flows.runtime.running_servers import RunningServers, exclusive_servers, find_running_servers

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from flows.orchestration.stage_results import PersistedResults
+from flows.orchestration.task_runs import in_task_run
 from flows.questions.pool import Answers
 from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Outcome
@@ -43,27 +42,18 @@ class ShardAnswers:
 _answers: TypeAdapter[ShardAnswers] = TypeAdapter(ShardAnswers)
 
 
-@task(name="hand over", task_run_name="{what}", cache_policy=NO_CACHE, persist_result=False)
-async def _persist(what: str, key: str, content: "_Content") -> None:
-    await content.results.write(key, {"value": content.value})
-
-
-class _Content:
-    """What is persisted and where; a plain class, so that Prefect does not inspect its fields."""
-
-    def __init__(self, results: PersistedResults, value: Any) -> None:
-        self.results = results
-        self.value = value
+async def _persist(what: str, key: str, results: PersistedResults, value: Any) -> None:
+    await in_task_run("hand over", what, lambda: results.write(key, {"value": value}))
 
 
 async def open_shards(results: PersistedResults, run: str, questions_sha256: str) -> None:
     """Persist a record that every shard must find before its first call, which shows that the storage is shared."""
-    await _persist("open the shards", _opening_key(run), _Content(results, questions_sha256))
+    await _persist("open the shards", _opening_key(run), results, questions_sha256)
 
 
 async def hand_over(results: PersistedResults, run: str, flow_run: str, answers: ShardAnswers) -> None:
     """Persist the result of a shard's flow run."""
-    await _persist("hand over", _answers_key(run, flow_run), _Content(results, to_jsonable_python(answers)))
+    await _persist("hand over", _answers_key(run, flow_run), results, to_jsonable_python(answers))
 
 
 async def read_answers(results: PersistedResults, run: str, flow_run: str) -> ShardAnswers | None:

@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home
-from flows.orchestration.progress_artifact import ProgressArtifact
+from flows.orchestration.artifacts import ProgressArtifact
 from flows.questions.pool import Answers, answer_all
 from flows.questions.preparation import prepare
 from flows.questions.session import Session

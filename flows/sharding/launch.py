@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from flows.orchestration.crashed_runs import watch_over_flow_runs
+from flows.orchestration.automations import watch_over_flow_runs
 from flows.orchestration.flow_runs import SHARDS, abandon, cancel, launch, states_of
 from flows.orchestration.stage_results import PersistedResults
 from flows.runtime.control import Control, Interrupted

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from flows.orchestration.prefect_records import PrefectRecords
 from flows.runtime.folder_use import only_cleaner, sole_use
-from flows.storage.prefect_records import PrefectRecords
 from flows.storage.replies import Replies
 from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home

@@ -57,7 +57,7 @@ class StageStore(Protocol):
 
 
 class StageTaskRuns(Protocol):
-    """Task runs of Prefect's that hold stage calls (`tasks.stage_runs.task_runs`)."""
+    """Task runs of Prefect's that hold stage calls (`flows.orchestration.stage_task_runs`)."""
 
     @property
     def store(self) -> StageStore:

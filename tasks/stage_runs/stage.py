@@ -8,7 +8,7 @@ A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
 1. the cache key is computed from all arguments, the stage's code and its prompts (`tasks.stage_runs.cache_key`);
 2. a result persisted by an earlier run is restored without a task run (and its record is marked as restored);
 3. otherwise the function runs in a task run of Prefect's named `forward_link · superhero · 717`, or
-   `forward_link · 12 questions` if several calls share one (`tasks.stage_runs.task_runs`); it is retried on
+   `forward_link · 12 questions` if several calls share one (`flows.orchestration.stage_task_runs`); it is retried on
    transient errors only, and its result is persisted under the key before it is used.
 
 What happens around a call is decided by the question's `QuestionRun`, which a flow sets for each question.

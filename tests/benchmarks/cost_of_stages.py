@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
+from flows.orchestration.stage_task_runs import TaskRuns
 from flows.runtime.control import Control
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.metered import MeteredBackbone
@@ -39,7 +40,6 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import Home
 from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tasks.stage_runs.stage import Stage, stage
-from tasks.stage_runs.task_runs import TaskRuns
 from tests.benchmarks.local_api import local_api
 
 PROMPT = "CREATE TABLE t (a INTEGER, b TEXT);\n" * 100

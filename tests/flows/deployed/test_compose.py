@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from flows.orchestration import notifications
-from flows.orchestration.notifications import WEBHOOK
-from flows.orchestration.pages import prefect_page
+from flows.orchestration import automations
+from flows.orchestration.artifacts import prefect_page
+from flows.orchestration.automations import WEBHOOK
 from flows.orchestration.settings import SERVER
 from flows.servers.services import POOL, WORKER
 from tasks.settings.home import Home
@@ -220,7 +220,7 @@ class TestATeam:
         found = query(
             team, "prefect", "PREFECT_SERVER_DATABASE_CONNECTION_URL", "SELECT name FROM automation"
         )
-        assert (notifications.NAME,) in found
+        assert (automations.NAME,) in found
 
     def test_mlflow_answers_the_workers_who_know_it_by_its_name_in_the_network(self, team: Composed) -> None:
         url = team.environment("worker")["MLFLOW_TRACKING_URI"]

@@ -11,11 +11,11 @@ import duckdb
 import pytest
 from markupsafe import escape
 
-import tasks.stage_runs.task_runs
+import flows.orchestration.stage_task_runs
 from flows.deployed.forms import Matrix
 from flows.nights import flow
 from flows.nights.flow import nightly
-from flows.orchestration.notifications import WEBHOOK
+from flows.orchestration.automations import WEBHOOK
 from tasks.core.errors import CrosscheckError
 from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.home import Home
@@ -265,10 +265,10 @@ async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Repeat tasks without a pause, and forget the tasks that were made so."""
-    monkeypatch.setattr(tasks.stage_runs.task_runs, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
-    tasks.stage_runs.task_runs.task_of.cache_clear()
+    monkeypatch.setattr(flows.orchestration.stage_task_runs, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
+    flows.orchestration.stage_task_runs.task_of.cache_clear()
     yield
-    tasks.stage_runs.task_runs.task_of.cache_clear()
+    flows.orchestration.stage_task_runs.task_of.cache_clear()
 
 
 @pytest.mark.usefixtures("impatient")

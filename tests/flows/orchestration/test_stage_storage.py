@@ -16,10 +16,11 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from flows.orchestration import stage_results as results_module
 from flows.orchestration.settings import apply
 from flows.orchestration.stage_results import is_absence, open_results
+from flows.orchestration.stage_task_runs import TaskRuns
 from flows.orchestration.storage import BLOCK, StageStorage, use_stage_storage
 from flows.questions import runner as question_module
 from flows.questions.demonstrations import QuestionExtras
-from flows.questions.pool import Restoring, restore_answers
+from flows.questions.pool import restore_answers
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
 from tasks.core.errors import ConfigurationError, StoreError
 from tasks.core.outcome import Outcome
@@ -28,7 +29,6 @@ from tasks.settings.home import Home
 from tasks.settings.pipeline import CandidateSettings
 from tasks.stage_runs.question_run import QuestionRun, in_question_run
 from tasks.stage_runs.stage import stage
-from tasks.stage_runs.task_runs import TaskRuns
 from tests.support.command_line import ROOT
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.support.question_runs import stages_run
@@ -141,19 +141,18 @@ async def test_many_questions_are_restored_at_a_time(far: Network, prefect_home:
             for question in questions[:20]:
                 await counted(question)
 
-    async def restore() -> Restoring:
-        work: Any = Restoring(questions, Restorer())  # type: ignore[arg-type]
+    async def restore() -> dict[str, Outcome]:
+        runner: Any = Restorer()
         far.open.clear()
-        restoring = asyncio.ensure_future(restore_answers(work))
+        restoring = asyncio.ensure_future(restore_answers(questions, runner))
         while far.waiting < 20:
             await asyncio.sleep(0.01)
         far.open.set()
-        await restoring
-        return work
+        return await restoring
 
     await in_flow(fill)
     found = await in_flow(restore)
-    assert set(found.found) == {question.id for question in questions[:20]}
+    assert set(found) == {question.id for question in questions[:20]}
 
 
 async def test_storage_that_cannot_be_reached_is_said_before_anything_is_asked(

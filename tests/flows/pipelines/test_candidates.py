@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from flows.orchestration import stage_task_runs as task_runs
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.context import Context
 from flows.questions.candidate_backbones import check_candidates
@@ -27,7 +28,6 @@ from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PipelineSettings
-from tasks.stage_runs import task_runs
 from tasks.stages.candidates.vote import vote
 from tests.support.fake_openai import Body, FakeOpenAI, error, reply
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home

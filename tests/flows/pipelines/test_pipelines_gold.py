@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flows.orchestration.stage_results import open_results
+from flows.orchestration.stage_task_runs import TaskRuns
 from flows.questions.demonstrations import demonstrations_for
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
 from flows.runtime.control import Progress
@@ -22,7 +23,6 @@ from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 from tasks.settings.load import load_pipeline_settings
-from tasks.stage_runs.task_runs import TaskRuns
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.kept_results import kept_results
 from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home

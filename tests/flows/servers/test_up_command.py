@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration.notifications import WEBHOOK
+from flows.orchestration.automations import WEBHOOK
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
 from tasks.tracking.night.night import Night

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration import empty_database
-from flows.orchestration.empty_database import create_database
+from flows.orchestration import prefect_app
+from flows.orchestration.prefect_app import create_database
 from tasks.database.sqlite import template
 from tasks.database.sqlite.template import Template
 from tasks.settings.home import Home
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 MIGRATED_BY_PREFECT = """
-import sys; from pathlib import Path; from flows.orchestration.empty_database import migrate
+import sys; from pathlib import Path; from flows.orchestration.prefect_app import migrate
 migrate(Path(sys.argv[1]))
 """
 
@@ -47,7 +47,7 @@ def test_prefects_database_is_migrated_once_and_then_copied(tmp_path: Path, cach
     environment.pop("PREFECT_API_URL", None)
     program = [sys.executable, "-c", MIGRATED_BY_PREFECT, str(first)]
     subprocess.run(program, env=environment, check=True, capture_output=True)
-    assert [file.name for file in cache.iterdir()] == [empty_database.TEMPLATE.file.name]
+    assert [file.name for file in cache.iterdir()] == [prefect_app.TEMPLATE.file.name]
     second = tmp_path / "second" / "prefect.db"
     assert create_database(second)
     assert schema(second) == schema(first)
@@ -72,9 +72,9 @@ def test_mlflows_store_is_migrated_once_and_then_copied(
 
 
 def test_another_release_has_a_template_of_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = empty_database.TEMPLATE.file
+    before = prefect_app.TEMPLATE.file
     monkeypatch.setattr(template, "version", lambda _: "0.0")
-    assert empty_database.TEMPLATE.file != before
+    assert prefect_app.TEMPLATE.file != before
 
 
 def test_a_damaged_template_is_removed_and_nothing_is_copied(tmp_path: Path, cache: Path) -> None:

@@ -14,8 +14,9 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
 
-import tasks.stage_runs.task_runs
+import flows.orchestration.stage_task_runs
 from flows.orchestration.stage_results import open_results
+from flows.orchestration.stage_task_runs import TaskRuns, task_of
 from flows.orchestration.task_runs import count_finished_task_runs
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Reply, Request
@@ -24,7 +25,6 @@ from tasks.core.records import Question
 from tasks.settings.home import Home, find_conf
 from tasks.stage_runs.question_run import NotCached, QuestionRun, Stopped, in_question_run
 from tasks.stage_runs.stage import stage
-from tasks.stage_runs.task_runs import TaskRuns, task_of
 from tasks.stages.rsl_sql.augmentation import augmentation_conditions
 from tests.support.fake_openai import error, reply, server_error, unauthorized
 from tests.support.kept_results import kept_results, replace_result
@@ -41,10 +41,10 @@ OTHER = '{"conditions": ["sold something"]}'
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Repeat tasks without a pause, and forget the tasks that were made so."""
-    monkeypatch.setattr(tasks.stage_runs.task_runs, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
-    tasks.stage_runs.task_runs.task_of.cache_clear()
+    monkeypatch.setattr(flows.orchestration.stage_task_runs, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
+    flows.orchestration.stage_task_runs.task_of.cache_clear()
     yield
-    tasks.stage_runs.task_runs.task_of.cache_clear()
+    flows.orchestration.stage_task_runs.task_of.cache_clear()
 
 
 @stage()
@@ -268,7 +268,7 @@ async def test_a_persisted_result_that_is_broken_is_made_anew(
 async def test_task_runs_are_named_after_stage_database_and_question(
     bench: Bench, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks.stage_runs.task_runs, "BUSY_FACTOR", 0.0)
+    monkeypatch.setattr(flows.orchestration.stage_task_runs, "BUSY_FACTOR", 0.0)
     bench.says(CONDITIONS, OTHER)
 
     async def work() -> UUID:

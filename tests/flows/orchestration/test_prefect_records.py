@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from prefect import task
 
-from flows.storage.prefect_records import PrefectRecords
+from flows.orchestration.prefect_records import PrefectRecords
 from tasks.settings.home import Home
 from tasks.tracking.retention.kept_runs import Retention
 from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home

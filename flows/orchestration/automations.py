@@ -1,10 +1,11 @@
-"""Notifications of nightly runs: a webhook is called once for each nightly run that is red or amber, or fails.
+"""Prefect's automations for deployed flow runs, and the notifications of nightly runs.
 
-A nightly run that is red or amber calls it itself, with its verdict. If it cannot (its process was killed, it ended
-with an error, or it never started), an automation of Prefect's server calls the same webhook.
+One automation marks a flow run as crashed once its process is gone. A webhook is called once for each nightly run that
+is red or amber, or fails: the nightly run calls it itself, with its verdict. If it cannot (its process was killed, it
+ended with an error, or it never started), a second automation calls the same webhook.
 
-`python -m flows.orchestration.notifications [COMMAND ...]` creates the automation and then executes COMMAND: one that a
-nightly run creates comes too late for a first run that is late, or whose process ends at its start.
+`python -m flows.orchestration.automations [COMMAND ...]` creates the second automation and then executes COMMAND. If a
+nightly run created it, that would be too late for a first run that is late, or whose process ends at its start.
 """
 
 import asyncio
@@ -13,9 +14,16 @@ import sys
 from contextlib import suppress
 from datetime import timedelta
 
-from flows.orchestration.crashed_runs import TAG
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
+
+from flows.orchestration.flow_runs import ENDED
 from tasks.core.errors import ConfigurationError, CrosscheckError
 
+TAG = "crosscheck"
+"""Tag of every deployed flow run: the automations ignore flow runs of other projects."""
+CRASH_NAME = "crosscheck: crash flow runs that nobody runs any more"
+SILENT_S = 90
+"""Seconds without a heartbeat: three are missed (`flows.orchestration.settings.DEPLOYED`)."""
 WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
 NAME = "crosscheck: notify about failed, crashed and late nightly runs"
@@ -32,6 +40,35 @@ TEXT = (
     '"state": {{ flow_run.state.name | tojson }}, "page": {{ flow_run | ui_url | tojson }}}'
 )
 """What is posted, as JSON: `text`, which Slack, Mattermost and Teams' workflows show, the state, and Prefect's page."""
+
+
+async def watch_over_flow_runs() -> None:
+    """Create the automation that marks deployed flow runs as crashed once their heartbeats stop, if there is none."""
+    from prefect.automations import Automation
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.objects import StateType
+    from prefect.events.actions import ChangeFlowRunState
+    from prefect.events.schemas.automations import EventTrigger, Posture
+    from prefect.events.schemas.events import ResourceSpecification
+
+    ended = {f"prefect.flow-run.{state.capitalize()}" for state in ENDED}
+    trigger = EventTrigger(
+        after={"prefect.flow-run.heartbeat"},
+        expect={"prefect.flow-run.heartbeat", *ended},
+        match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+        match_related=ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=timedelta(seconds=SILENT_S),
+    )
+    async with get_client() as client:
+        if await client.read_automations_by_name(CRASH_NAME):
+            return
+    crash = ChangeFlowRunState(
+        state=StateType.CRASHED, message="Its process is gone: no heartbeat. Its answers are kept."
+    )
+    await Automation(name=CRASH_NAME, trigger=trigger, actions=[crash]).acreate()
 
 
 def find_webhook() -> str:
@@ -63,19 +100,22 @@ async def notify(state: str, text: str, page: str) -> str:
     url = find_webhook()
     if not url:
         return ""
-    problem = ""
-    async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
-        for number in range(TRIES):
-            await asyncio.sleep(PAUSE_S * number)
-            try:
-                answer = await client.post(url, json={"text": text, "state": state, "page": page})
-            except httpx.ConnectError:
-                problem = "it cannot be reached"
-            except httpx.HTTPError as error:  # its text may have the address, which may hold a secret
-                return f"The webhook in {WEBHOOK} did not answer ({type(error).__name__})."
-            else:
-                return "" if answer.is_success else f"The webhook in {WEBHOOK} answered {answer.status_code}."
-    return f"The webhook in {WEBHOOK} was not called: {problem}."
+    attempts = AsyncRetrying(
+        retry=retry_if_exception_type(httpx.ConnectError),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_incrementing(PAUSE_S, PAUSE_S),
+        reraise=True,
+    )
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+            answer: httpx.Response = await attempts(
+                client.post, url, json={"text": text, "state": state, "page": page}
+            )
+    except httpx.ConnectError:
+        return f"The webhook in {WEBHOOK} was not called: it cannot be reached."
+    except httpx.HTTPError as error:  # its text may have the address, which may hold a secret
+        return f"The webhook in {WEBHOOK} did not answer ({type(error).__name__})."
+    return "" if answer.is_success else f"The webhook in {WEBHOOK} answered {answer.status_code}."
 
 
 async def notify_of_nights() -> None:

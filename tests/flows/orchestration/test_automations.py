@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.orchestration.notifications import WEBHOOK, notify_of_nights
+from flows.orchestration.automations import WEBHOOK, notify_of_nights
 from tasks.core.errors import ConfigurationError
 
 

@@ -15,8 +15,7 @@ from prefect.settings import PREFECT_SERVER_CORS_ALLOWED_ORIGINS, temporary_sett
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from flows.orchestration.empty_database import migrate
-from flows.runtime.browsers import prefect_app
+from flows.orchestration.prefect_app import migrate, prefect_app
 from tasks.settings.home import Home
 from tests.support.prefect_home import Served, prefect_api, prefect_home
 

@@ -11,15 +11,15 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run, task_run
 
-import tasks.stage_runs.task_runs
+import flows.orchestration.stage_task_runs
 from flows.orchestration.stage_results import open_results
+from flows.orchestration.stage_task_runs import TaskRuns, task_of
 from flows.orchestration.task_runs import count_finished_task_runs
 from tasks.core.errors import BackboneError, StoreError
 from tasks.core.records import Question
 from tasks.settings.home import Home
 from tasks.stage_runs.question_run import QuestionRun, current_question_run, in_question_run
 from tasks.stage_runs.stage import stage
-from tasks.stage_runs.task_runs import TaskRuns, task_of
 from tests.support.kept_results import kept_results
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 
@@ -40,9 +40,9 @@ async def asked(question: Question) -> str:
 def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have Prefect count as busy for the whole test, and repeat without long pauses."""
     ANSWERS.clear()
-    monkeypatch.setattr(tasks.stage_runs.task_runs, "BUSY_FACTOR", 1e6)
-    monkeypatch.setattr(tasks.stage_runs.task_runs, "LONGEST_BUSY_S", 1e6)
-    monkeypatch.setattr(tasks.stage_runs.task_runs, "TASK_RETRY_DELAYS_S", (0.05, 0.1))
+    monkeypatch.setattr(flows.orchestration.stage_task_runs, "BUSY_FACTOR", 1e6)
+    monkeypatch.setattr(flows.orchestration.stage_task_runs, "LONGEST_BUSY_S", 1e6)
+    monkeypatch.setattr(flows.orchestration.stage_task_runs, "TASK_RETRY_DELAYS_S", (0.05, 0.1))
     task_of.cache_clear()
     yield
     task_of.cache_clear()
@@ -226,7 +226,7 @@ async def test_when_prefect_itself_fails_the_calls_fail_and_do_not_wait(
     async def broken(run: Any) -> None:
         raise RuntimeError("no server")
 
-    monkeypatch.setattr(tasks.stage_runs.task_runs, "task_of", lambda stage: broken)
+    monkeypatch.setattr(flows.orchestration.stage_task_runs, "task_of", lambda stage: broken)
     task_runs = TaskRuns(open_results(prefect_home))
     ANSWERS["1"] = failing(0)
     with pytest.raises(RuntimeError, match="no server"):
@@ -236,7 +236,7 @@ async def test_when_prefect_itself_fails_the_calls_fail_and_do_not_wait(
 async def test_a_call_that_comes_when_prefect_is_idle_has_a_task_run_of_its_own(
     prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks.stage_runs.task_runs, "BUSY_FACTOR", 0.0)
+    monkeypatch.setattr(flows.orchestration.stage_task_runs, "BUSY_FACTOR", 0.0)
     begun, slow = asyncio.Event(), asyncio.Event()
 
     async def waits() -> str:
