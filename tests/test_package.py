@@ -114,6 +114,7 @@ def run(installed: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.slow
 def test_the_wheel_works_elsewhere_beside_modules_with_the_names_of_its_packages(
     installed: Path, elsewhere: Path
 ) -> None:

@@ -501,6 +501,7 @@ def test_the_golds_of_spider_are_right_as_predictions(shared_data: Path) -> None
     assert found["disagreements"] == []
 
 
+@pytest.mark.slow
 def test_links_are_scored_where_only_the_schema_is_at_hand(shared_data: Path) -> None:
     found = score(
         "--benchmark", "bird-dev", "--data", str(shared_data),

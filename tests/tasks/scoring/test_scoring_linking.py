@@ -68,6 +68,7 @@ def test_the_gold_definition_decides_what_must_be_linked() -> None:
     assert score_link("f", question, gold_elements="resolved").nsr == Ratio(1, 1)
 
 
+@pytest.mark.slow
 def test_the_published_figures_come_out_of_the_released_outputs(shared_data: Path) -> None:
     questions = json.loads((shared_data / "bird" / "dev.json").read_text())
     schemas = read_schemas(shared_data / "bird" / "dev_tables.json")

@@ -184,6 +184,7 @@ def test_a_failed_question_says_where_and_why_and_no_secret_is_written(store: St
     assert SECRET.encode() not in b"".join(file.read_bytes() for file in files)
 
 
+@pytest.mark.slow
 def test_a_text_that_nobody_kept_is_not_made_up(store: Store, report: Report) -> None:
     run_id = trace(store, report, choose(report, failed=0, sample=30))
     calls = [s for s in traces_of(store.client(), run_id)["2"].data.spans if s.span_type == "CHAT_MODEL"]
