@@ -38,9 +38,10 @@ def command(given: NightOptions) -> int:
     NAME is the name of a nightly run or its first characters, or `latest`, `latest~1`, ...; without NAME, all are
     listed.
     """
-    from flows.nights.display import print_night
-    from tasks.tracking.night.night_file import all_nights, as_object, find_night
-    from tasks.tracking.night.page import render
+    from tasks.documents.html import html
+    from tasks.documents.terminal import print_document
+    from tasks.tracking.night.document import night_document
+    from tasks.tracking.night.night_file import all_nights, as_json, find_night
     from tasks.tracking.warehouse.runs import Warehouse
 
     nights = all_nights(given.read_folder)
@@ -48,21 +49,24 @@ def command(given: NightOptions) -> int:
         _list(nights, given)
         return 0
     night = find_night(given.name or "latest", nights)
-    given.write_page(lambda: render(night, Warehouse(given.read_folder.warehouse)))
-    given.emit(as_object(night), lambda stream: print_night(night, stream))
+    given.write_page(lambda: html(night_document(night, Warehouse(given.read_folder.warehouse))))
+    given.emit(as_json(night), lambda stream: print_document(night_document(night), stream))
     given.name_page()
     return ExitCode.NEGATIVE if night.red else ExitCode.DONE
 
 
 def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
-    from flows.nights.display import print_nights
+    from tasks.documents.model import Document
+    from tasks.documents.terminal import print_document
+    from tasks.tracking.night.document import nights_table
+    from tasks.tracking.night.night_file import as_json
     from tasks.tracking.night.sentences import overdue
 
     late = overdue(nights[0], datetime.datetime.now(datetime.UTC)) if nights else ""
 
     def show(stream: TextIO) -> None:
         if nights:
-            print_nights(nights, stream)
+            print_document(Document("", (nights_table(nights),)), stream)
             if late:
                 click.echo(f"\n{late}", stream)
             return
@@ -72,16 +76,5 @@ def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
             stream,
         )
 
-    listed = [
-        {
-            "night": night.name,
-            "green": night.colour == "Green",
-            "colour": night.colour.lower(),
-            "verdict": night.verdict,
-            "started": night.started.isoformat(),
-            "evaluations": len(night.entries),
-            "missed": [moment.isoformat() for moment in night.missed],
-        }
-        for night in nights
-    ]
+    listed = [as_json(night, brief=True) for night in nights]
     given.emit({"nights": listed, "overdue": late or None}, show)

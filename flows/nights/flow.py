@@ -28,18 +28,19 @@ from flows.storage.folder import clean, open_folder
 from tasks.core.errors import CrosscheckError
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import percent_and_counts
-from tasks.scoring.report import Ratio
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
+from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import NIGHT
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
+from tasks.tracking.night.document import night_document
 from tasks.tracking.night.entry import Entry
-from tasks.tracking.night.markdown import markdown
 from tasks.tracking.night.night import Night, judge
 from tasks.tracking.night.night_file import all_nights, write
-from tasks.tracking.night.page import render
 from tasks.tracking.night.pins import current_pins, pin_history
 from tasks.tracking.warehouse.runs import Warehouse
 
@@ -186,14 +187,11 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_a
         problem=evaluated.fatal,
         continue_with=f"crosscheck rerun {summary['run_id']}" if report.retryable else "",
         run_id=summary["run_id"],
-        ex=Ratio(report.score.correct, report.score.total),
+        ex=Accuracy(report.score.correct, report.score.total),
+        variants=report.variants,
         unanswered=report.retryable,
         failures=report.failures,
-        calls=report.cost.calls,
-        cached_calls=report.cost.cached_calls,
-        cost_usd=report.cost.cost_usd,
-        p50_s=report.cost.p50_s,
-        p95_s=report.cost.p95_s,
+        cost=report.cost,
         seconds=summary["seconds"],
         efficiency=_efficiency(summary.get("efficiency") or {}),
         notes=evaluated.notes,
@@ -232,8 +230,8 @@ def _command(evaluation: EvaluationForm, epoch: str | None) -> str:
 async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
     file = await asyncio.to_thread(write, found, home)
     page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), home)
-    report = await asyncio.to_thread(markdown, found, warehouse, page)
-    await show_markdown(ARTIFACT, report, found.verdict)
+    document = await asyncio.to_thread(night_document, found, warehouse, page=str(page))
+    await show_markdown(ARTIFACT, markdown(document), found.verdict)
     log = get_run_logger()
     levels = {"Red": log.error, "Amber": log.warning}
     levels.get(found.colour, log.info)("%s The report is %s.", found.verdict, page)
@@ -244,7 +242,7 @@ def _write_page(found: Night, page: Path, home: Home) -> Path:
     warehouse = Warehouse(home.warehouse)
     board = write_leaderboard(leaderboard(warehouse), home)
     address = os.path.relpath(board, page.parent)
-    atomic_write_text(page, render(found, warehouse, address))
+    atomic_write_text(page, html(night_document(found, warehouse, address)))
     return page
 
 

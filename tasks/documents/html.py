@@ -127,13 +127,14 @@ def _draw(block: Block | Chart | Plot, *values: object) -> Markup:
     raise TypeError(f"There is no macro {name}.")
 
 
-def _cells(table: Table, row: Sequence[Cell]) -> Iterator[tuple[Column, Cell, list[Cell], bool]]:
+def _cells(table: Table, row: Sequence[Cell]) -> Iterator[tuple[Column, Cell, list[tuple[str, Cell]], bool]]:
     """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
     shown = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
     named = next((place for place, (column, _) in enumerate(shown) if column.kind == "text"), 0)
     for place, (column, cell) in enumerate(shown):
         if not column.under:
-            under = [each for _, each in takewhile(lambda pair: pair[0].under, shown[place + 1 :]) if each]
+            below = takewhile(lambda pair: pair[0].under, shown[place + 1 :])
+            under = [(each.help, inner) for each, inner in below if inner]
             yield column, cell, under, place == named
 
 

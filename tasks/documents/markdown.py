@@ -32,7 +32,7 @@ _MARKS = {"strong": "**", "bad": "**"}
 
 def markdown(document: Document) -> str:
     """Return a document; figures and cards are on pages only."""
-    head = [f"# {inline(document.title)}"] if document.title else []
+    head = [f"# {inline(document.name or document.title)}"] if document.title else []
     lines = [*head, *([inline(document.lead)] if document.lead else []), *_blocks(document.blocks, 2)]
     return "\n\n".join(lines) + "\n"
 

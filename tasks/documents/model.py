@@ -121,10 +121,9 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
-    """A list; one with a title stands out on a page."""
+    """A list."""
 
     items: tuple[Inline, ...]
-    title: str = ""
     level: Level = ""
 
 
@@ -179,12 +178,16 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks under a heading, to which links with `#id` lead; a page may fold them, "open" or "closed" at first."""
+    """Blocks under a heading, to which links with `#id` lead; a page may fold them, "open" or "closed" at first.
+
+    `notes`: a page sets them apart, since a reader must know them first.
+    """
 
     title: Inline
     blocks: tuple["Block", ...]
     id: str = ""
     fold: Literal["", "open", "closed"] = ""
+    notes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,8 +95,6 @@ def _print(console: Console, block: Block) -> None:
             mark, tone = _LEVELS.get(block.level, ("", ""))
             console.print(f"{mark}{markup(block.text, tone)}")
         case Bullets():
-            if block.title and block.level != "warning":
-                console.print(f"\n[bold]{literal(block.title)}[/]")
             for item in block.items:
                 _print(
                     console,

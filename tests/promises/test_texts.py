@@ -27,6 +27,7 @@ from tasks.core.records import ColumnName, Execution
 from tasks.core.wording import storable
 from tasks.database.database import open_database
 from tasks.documents.html import html
+from tasks.documents.markdown import markdown
 from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.build_report import build_report
 from tasks.scoring.significance import compare_runs
@@ -38,9 +39,8 @@ from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import check, find_store
 from tasks.tracking.mlflow.tracker import Tracker
-from tasks.tracking.night import page as night
+from tasks.tracking.night.document import night_document
 from tasks.tracking.night.entry import Entry
-from tasks.tracking.night.markdown import markdown
 from tasks.tracking.predictions import table
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
@@ -156,7 +156,7 @@ def of_night(text: str, folder: Path) -> str:
     a, b = hostile(text)
     other = Entry(text, text, text, problem=text, continue_with=text, not_ranked=text)
     found = a_night(store, [a, a, b], name=text, others=[other], notes=(text,), matrix={"overrides": [text]})
-    return night.render(found, store)
+    return html(night_document(found, store))
 
 
 def of_leaderboard(text: str, folder: Path) -> str:
@@ -226,7 +226,7 @@ def empty_mlflow() -> Path:
 def prefect_artifact(text: str, folder: Path) -> None:
     store = Warehouse(folder / "night.duckdb")
     a, b = hostile(text)
-    written = markdown(a_night(store, [a, a, b], notes=(text,)), store, folder / "night.html")
+    written = markdown(night_document(a_night(store, [a, a, b], notes=(text,)), store, page="night.html"))
     (folder / "night.md").write_text(written, encoding="utf-8")
     assert "<script" not in written and "](javascript" not in written and "\x1b" not in written
 

@@ -102,7 +102,8 @@ def _blocks(found: RunComparison, shown: int | None) -> Iterator[Block]:
                 yield Sentence(
                     f"{each.title}, the verdict differs in {side}: {score.differs.in_words()}", "note"
                 )
-    yield Bullets((*found.left_out, *found.warnings), "Before you trust these numbers", "warning")
+    if notes := (*found.left_out, *found.warnings):
+        yield Section("Before you trust these numbers", (Bullets(notes, "warning"),), notes=True)
     yield Columns(tuple(comparison_figures(found)))
     if found.variants:
         yield _variants(found)

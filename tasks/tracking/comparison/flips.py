@@ -20,7 +20,9 @@ def _setting(value: str | None) -> Span:
     return Span("not set", "quiet") if value is None else Span(value, "code")
 
 
-def question_item(flip: Flip, names: tuple[str, str], by: str = "", *, fold: bool = False) -> QuestionItem:
+def question_item(
+    flip: Flip, names: tuple[str, str], by: str = "", *, fold: bool = False, gold: bool = True
+) -> QuestionItem:
     """Return a flipped question with both answers and the gold.
 
     Args:
@@ -28,6 +30,7 @@ def question_item(flip: Flip, names: tuple[str, str], by: str = "", *, fold: boo
         names: of the two runs.
         by: end of the badge, which begins with what happened.
         fold: whether a page shows the gold only on demand.
+        gold: whether the gold is shown.
     """
 
     def answer(name: str, tone: Tone, one: Answered, other: Answered) -> Answer:
@@ -42,7 +45,7 @@ def question_item(flip: Flip, names: tuple[str, str], by: str = "", *, fold: boo
         (
             answer(names[0], "bad" if names[0] == "A" else "quiet", flip.a, flip.b),
             answer(names[1], "better", flip.b, flip.a),
-            Answer("gold", flip.gold_sql, fold=fold),
+            *([Answer("gold", flip.gold_sql, fold=fold)] if gold else ()),
         ),
         {"change": flip.change, "database": flip.database, "difficulty": flip.difficulty or ""},
     )

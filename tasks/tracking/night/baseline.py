@@ -3,12 +3,11 @@
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.scoring.degradation import find_degradation
-from tasks.scoring.metrics.corrected import corrected_ex, differing
-from tasks.scoring.report import Ratio, is_right
+from tasks.scoring.report import is_right
+from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.settings.evaluation import Gate
 from tasks.tracking.comparison.comparability import common_rule
@@ -73,7 +72,6 @@ def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gat
         trend=_trend(header, runs),
         degraded=degradation.share,
         degradation=degradation.sentences,
-        **_corrected(current),
     )
     if not entry.problem:
         entry = replace(entry, problem=_too_many_failures(current, gate))
@@ -90,15 +88,6 @@ def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gat
         return replace(entry, comparison=compare_with(baseline, current, gate.level))
     except CrosscheckError as error:
         return replace(entry, problem=f"{entry.problem}\n{error}".strip())
-
-
-def _corrected(current: StoredRun) -> dict[str, Any]:
-    """Return an entry's fields about corrected golds; {} where the run has none."""
-    if not current.run.golds_sha256:
-        return {}
-    rule = current.run.rule
-    differ = differing(current.rows, rule).in_words()
-    return {"corrected": corrected_ex(current.rows, rule), "corrected_differs": differ}
 
 
 def previous_run(
@@ -203,7 +192,7 @@ def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
 def _decline(trend: Sequence[Past], named: StoredRun | None, gate: Gate) -> Trend | None:
     """Test the last scores for a trend: those since the named baseline, which may have been lower for a reason."""
     since = named.run.started if named else datetime.datetime.min.replace(tzinfo=datetime.UTC)
-    scores = [past.ex.value or 0.0 for past in trend if past.started >= since.replace(microsecond=0)]
+    scores = [past.ex.ex or 0.0 for past in trend if past.started >= since.replace(microsecond=0)]
     return trend_of(scores[-gate.trend_nights :])
 
 
@@ -220,7 +209,7 @@ def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
         Past(
             run.run_id,
             run.started.replace(microsecond=0, tzinfo=datetime.UTC),
-            Ratio(run.ex_correct, run.ex_total),
+            Accuracy(int(run.ex_correct), int(run.ex_total)),
         )
         for run in reversed(alike[:TREND])
         if run.ex_correct is not None and run.ex_total

@@ -8,7 +8,7 @@ from tasks.core.errors import CrosscheckError
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.run_comparison import Flip, RunComparison
-from tasks.tracking.night.night import Judged
+from tasks.tracking.night.entry import Entry
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
 
@@ -53,7 +53,7 @@ class Detail:
     """Details of one entry.
 
     Attributes:
-        judged: the entry.
+        entry: the evaluation.
         missing: why there are no details, "" when there are.
         comparison: with the baseline, over all scored questions; None where there is none.
         broken, fixed: questions that the two runs answer differently, both having answered.
@@ -62,7 +62,7 @@ class Detail:
         unanswered: questions without an answer after a retryable failure.
     """
 
-    judged: Judged
+    entry: Entry
     missing: str = ""
     comparison: RunComparison | None = None
     broken: tuple[Flip, ...] = ()
@@ -72,26 +72,25 @@ class Detail:
     unanswered: tuple[QuestionScore, ...] = ()
 
 
-def details(entries: Iterable[Judged], warehouse: Warehouse) -> Iterator[Detail]:
+def details(entries: Iterable[Entry], warehouse: Warehouse) -> Iterator[Detail]:
     """Yield the details of each entry, in their order; one pair of runs is read at a time."""
-    for judged in entries:
+    for entry in entries:
         try:
-            yield _detail(judged, warehouse)
+            yield _detail(entry, warehouse)
         except CrosscheckError as error:  # its runs may have been removed from the warehouse since
-            yield Detail(judged, missing=str(error))
+            yield Detail(entry, missing=str(error))
 
 
-def _detail(judged: Judged, warehouse: Warehouse) -> Detail:
-    entry = judged.entry
+def _detail(entry: Entry, warehouse: Warehouse) -> Detail:
     if entry.run_id is None:
-        return Detail(judged)
+        return Detail(entry)
     current = warehouse.read_run(entry.run_id)
     before = warehouse.read_run(entry.baseline) if entry.baseline else None
     found = entry.comparison
     comparison = compare(before, current, confidence=found.confidence) if before and found else None
     flips = {flip.question_id: flip for flip in comparison.flips} if comparison else {}
     return Detail(
-        judged,
+        entry,
         comparison=comparison,
         broken=_named(found.broken if found else (), flips),
         fixed=_named(found.fixed if found else (), flips),

@@ -1,43 +1,44 @@
-"""One evaluation of a nightly run: its score, what it is compared with, and its trend."""
+"""One evaluation of a nightly run: its score, what it is compared with, its trend and its verdict."""
 
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from tasks.scoring.report import Ratio
-from tasks.scoring.significance import PairedTest, wilson
+from pydantic import computed_field
+
+from tasks.core.wording import points
+from tasks.scoring.cost import Cost
+from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.significance import PairedTest
 from tasks.tracking.night.trend import Trend
+
+NightVerdict = Literal[
+    "regression",
+    "infrastructure",
+    "possibly worse",
+    "declining",
+    "degraded",
+    "better",
+    "no worse",
+    "no baseline",
+    "not ranked",
+]
+Colour = Literal["Red", "Amber", "Green", "No baseline yet"]
+"""Result of an evaluation or of a nightly run; "No baseline yet": nothing was compared."""
+RED: tuple[NightVerdict, ...] = ("regression", "infrastructure")
+WORSE: tuple[NightVerdict, ...] = ("regression", "possibly worse", "declining")
+"""Verdicts on the answers: a run with one of them becomes no baseline by itself."""
+AMBER: tuple[NightVerdict, ...] = ("possibly worse", "declining", "degraded")
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The score of one run of the same combination.
-
-    Attributes:
-        run_id: the run.
-        started: when, in UTC.
-        ex: its execution accuracy.
-    """
+    """The score of one run of the same combination; `started` is in UTC."""
 
     run_id: str
     started: datetime.datetime
-    ex: Ratio
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's interval of the score, as shares."""
-        return wilson(self.ex.correct, self.ex.total)
-
-    @property
-    def percent(self) -> float:
-        """The score in percent, 0 of nothing."""
-        return 100 * (self.ex.value or 0.0)
-
-    @property
-    def interval_percent(self) -> tuple[float, float]:
-        """Wilson's interval of the score in percent."""
-        low, high = self.interval
-        return 100 * low, 100 * high
+    ex: Accuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +48,16 @@ class Entry:
     Attributes:
         benchmark, backbone, pipeline: their names.
         problem: why infrastructure failed, "" where it did not.
-        continue_with: command that evaluates again, or asks again what was not answered; "" where all was.
+        continue_with: command that evaluates again, or sends the unanswered questions again; "" where all are answered.
         run_id: of the run; None where the evaluation did not start.
         rule: by which its answers are right; "" likewise.
         ex: its execution accuracy; None likewise.
+        variants: its scores by score variants, by name. The gate does not see them.
         unanswered: questions without an answer after a retryable failure.
         failures: questions without an answer by the kind of their failure.
-        calls: paid calls; None likewise.
-        cached_calls: calls answered from a cache or an earlier run; None likewise.
-        cost_usd: of the paid ones; None where unknown.
-        p50_s, p95_s: seconds per paid call; None without one.
+        cost: calls, money and seconds per paid call; unknown where the evaluation did not start.
         seconds: how long it took.
         efficiency: VES, R-VES and `ves_steps` by these names; empty where run times were not measured.
-        corrected: execution accuracy on corrected golds; None where the benchmark has none. The gate does not see it.
-        corrected_differs: questions on which it differs from the official verdict, in words; "" where on none.
         degraded: share of the answered questions with a stage that fell back; 0 to 1.
         degradation: which stages fell back, in sentences.
         notes: further remarks, in sentences.
@@ -70,6 +67,9 @@ class Entry:
         comparison: with the baseline as A; None likewise.
         trend: scores of the same combination, the oldest first, this one last.
         decline: the test of the last scores for a trend; None of too few.
+        verdict: whether it is worse or better than its baseline, or why that is unknown; None before it is judged.
+        adjusted_p: of the comparison, adjusted for the number of comparisons of the nightly run; None without one.
+        trend_p: of the trend, adjusted for the number of trends that were tested; None likewise.
     """
 
     benchmark: str
@@ -79,18 +79,13 @@ class Entry:
     continue_with: str = ""
     run_id: str | None = None
     rule: str = ""
-    ex: Ratio | None = None
+    ex: Accuracy | None = None
+    variants: Mapping[str, Score] = field(default_factory=dict)
     unanswered: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
-    calls: int | None = None
-    cached_calls: int | None = None
-    cost_usd: float | None = None
-    p50_s: float | None = None
-    p95_s: float | None = None
+    cost: Cost = field(default_factory=Cost)
     seconds: float | None = None
     efficiency: Mapping[str, float] = field(default_factory=dict)
-    corrected: Ratio | None = None
-    corrected_differs: str = ""
     degraded: float = 0.0
     degradation: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -100,6 +95,9 @@ class Entry:
     comparison: PairedTest | None = None
     trend: tuple[Past, ...] = ()
     decline: Trend | None = None
+    verdict: NightVerdict | None = None
+    adjusted_p: float | None = None
+    trend_p: float | None = None
 
     @property
     def name(self) -> str:
@@ -112,12 +110,21 @@ class Entry:
         return f"{self.pipeline} with {self.backbone}"
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """Wilson's interval of the score; None without one."""
-        return wilson(self.ex.correct, self.ex.total) if self.ex and self.ex.total else None
-
-    @property
-    def before(self) -> Ratio | None:
+    def before(self) -> Accuracy | None:
         """The baseline's right answers, of the questions that are compared; None without a comparison."""
         found = self.comparison
-        return Ratio(found.right_a, found.questions) if found else None
+        return Accuracy(found.right_a, found.questions) if found else None
+
+    @computed_field
+    @property
+    def colour(self) -> Colour:
+        """Red where the nightly run fails for it."""
+        if self.verdict == "no baseline":
+            return "No baseline yet"
+        return "Red" if self.verdict in RED else "Amber" if self.verdict in AMBER else "Green"
+
+    @property
+    def named(self) -> str:
+        """Name of the evaluation, with the points that it lost or won against its baseline."""
+        found = self.comparison
+        return f"{self.name} ({points(found.difference)} points)" if found else self.name

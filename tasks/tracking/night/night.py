@@ -3,30 +3,16 @@
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
-from tasks.core.wording import counted, points
+from pydantic import computed_field
+
+from tasks.core.wording import counted
+from tasks.scoring.cost import Cost
 from tasks.scoring.significance import holm_of_known
 from tasks.settings.evaluation import Gate, Keep
-from tasks.tracking.night.entry import Entry
+from tasks.tracking.night.entry import WORSE, Colour, Entry, NightVerdict
 
-NightVerdict = Literal[
-    "regression",
-    "infrastructure",
-    "possibly worse",
-    "declining",
-    "degraded",
-    "better",
-    "no worse",
-    "no baseline",
-    "not ranked",
-]
-Colour = Literal["Red", "Amber", "Green", "No baseline yet"]
-"""Result of an evaluation or of a nightly run; "No baseline yet": nothing was compared."""
-RED: tuple[NightVerdict, ...] = ("regression", "infrastructure")
-WORSE: tuple[NightVerdict, ...] = ("regression", "possibly worse", "declining")
-"""Verdicts on the answers: a run with one of them becomes no baseline by itself."""
-AMBER: tuple[NightVerdict, ...] = ("possibly worse", "declining", "degraded")
 MISSED_SHOWN = 7
 
 
@@ -37,41 +23,6 @@ _CLAUSES: Mapping[NightVerdict, str] = {
     "declining": "{count} {be} declining over the last nights",
     "degraded": "stages fell back in {count}",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """An entry and its verdict.
-
-    Attributes:
-        entry: the evaluation.
-        verdict: whether it is worse or better than its baseline, or why that is unknown.
-        p_value: of the comparison, adjusted for the number of comparisons of the nightly run; None where there is none.
-        trend_p: of the trend, adjusted for the number of trends that were tested; None likewise.
-    """
-
-    entry: Entry
-    verdict: NightVerdict
-    p_value: float | None
-    trend_p: float | None = None
-
-    @property
-    def colour(self) -> Colour:
-        """Red where the nightly run fails for it."""
-        if self.verdict == "no baseline":
-            return "No baseline yet"
-        return "Red" if self.verdict in RED else "Amber" if self.verdict in AMBER else "Green"
-
-    @property
-    def named(self) -> str:
-        """Name of the evaluation, with the points that it lost or won against its baseline."""
-        found = self.entry.comparison
-        return f"{self.entry.name} ({points(found.difference)} points)" if found else self.entry.name
-
-    @property
-    def red(self) -> bool:
-        """Whether the nightly run fails for it."""
-        return self.colour == "Red"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +44,7 @@ class Night:
 
     name: str
     gate: Gate
-    entries: tuple[Judged, ...]
+    entries: tuple[Entry, ...]
     started: datetime.datetime
     finished: datetime.datetime
     matrix: Mapping[str, Any] = field(default_factory=dict)
@@ -104,26 +55,35 @@ class Night:
     expected: datetime.datetime | None = None
 
     @property
-    def red(self) -> tuple[Judged, ...]:
+    def red(self) -> tuple[Entry, ...]:
         """Entries that fail the nightly run."""
-        return tuple(each for each in self.entries if each.red)
+        return tuple(each for each in self.entries if each.colour == "Red")
 
     @property
     def worse(self) -> frozenset[str]:
         """Ids of the runs whose answers were found worse, those included in which infrastructure failed, too.
 
-        The scores of these count what was not answered as wrong, so the trend does not decide.
+        The scores of these count unanswered questions as wrong, so the trend does not decide.
         """
         answered = [
-            replace(each.entry, problem="", decline=None) if each.entry.problem else each.entry
-            for each in self.entries
+            replace(each, problem="", decline=None) if each.problem else each for each in self.entries
         ]
         return frozenset(
-            entry.run_id
-            for entry, each in zip(answered, self.entries, strict=True)
-            if entry.run_id and _verdict(entry, each.p_value, each.trend_p, self.gate) in WORSE
+            each.run_id for each in answered if each.run_id and _verdict(each, self.gate) in WORSE
         )
 
+    @property
+    def cost(self) -> Cost:
+        """Calls and money of all evaluations; money is unknown if that of one is."""
+        costs = [each.cost for each in self.entries if each.cost.calls is not None]
+        known = [cost.cost_usd for cost in costs if cost.cost_usd is not None]
+        return Cost(
+            sum(cost.calls or 0 for cost in costs),
+            sum(cost.cached_calls or 0 for cost in costs),
+            cost_usd=sum(known) if len(known) == len(costs) else None,
+        )
+
+    @computed_field
     @property
     def colour(self) -> Colour:
         """The worst colour of its entries; green if at least one was compared, or none has to be."""
@@ -131,6 +91,7 @@ class Night:
         order: tuple[Colour, ...] = ("Red", "Amber", "Green", "No baseline yet")
         return next((colour for colour in order if colour in colours), "Green")
 
+    @computed_field
     @property
     def verdict(self) -> str:
         """What was found, in one or two sentences."""
@@ -173,20 +134,22 @@ class Night:
         return f" ({', '.join(counts)})" if counts else ""
 
 
-def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Judged, ...]:
+def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Judge every entry; p-values of comparisons and of trends are adjusted for the number of each (Holm)."""
     compared = holm_of_known([entry.comparison.p_value if entry.comparison else None for entry in entries])
     trends = holm_of_known([entry.decline.p_value if entry.decline else None for entry in entries])
-    return tuple(
-        Judged(entry, _verdict(entry, p_value, trend_p, gate), p_value, trend_p)
+    adjusted = (
+        replace(entry, adjusted_p=p_value, trend_p=trend_p)
         for entry, p_value, trend_p in zip(entries, compared, trends, strict=True)
     )
+    return tuple(replace(entry, verdict=_verdict(entry, gate)) for entry in adjusted)
 
 
-def _verdict(entry: Entry, p_value: float | None, trend_p: float | None, gate: Gate) -> NightVerdict:
+def _verdict(entry: Entry, gate: Gate) -> NightVerdict:
     # A regression on the answered questions comes before an infrastructure failure.
     found, points = entry.comparison, 100 * entry.comparison.difference if entry.comparison else 0.0
-    proven, lost = p_value is not None and p_value < gate.level, points < 0 and -points >= gate.threshold
+    proven = entry.adjusted_p is not None and entry.adjusted_p < gate.level
+    lost = points < 0 and -points >= gate.threshold
     if proven and lost:
         return "regression"
     if entry.problem:
@@ -194,7 +157,7 @@ def _verdict(entry: Entry, p_value: float | None, trend_p: float | None, gate: G
     if found and lost and found.p_value < gate.doubt_level:
         return "possibly worse"
     declines = entry.decline is not None and -100 * entry.decline.change >= gate.threshold
-    if declines and trend_p is not None and trend_p < gate.trend_level:
+    if declines and entry.trend_p is not None and entry.trend_p < gate.trend_level:
         return "declining"
     if entry.degraded >= gate.degraded_share:
         return "degraded"

@@ -4,9 +4,9 @@ import datetime
 import shlex
 from collections.abc import Iterator
 
-from tasks.core.wording import DASH, counted, duration, p_value, points
+from tasks.core.wording import DASH, counted, counts, duration, p_value, percent, points
 from tasks.tracking.night.entry import Entry
-from tasks.tracking.night.night import Judged, Night
+from tasks.tracking.night.night import Night
 
 _PATIENCE = datetime.timedelta(hours=1)
 
@@ -83,9 +83,8 @@ def overdue(night: Night, now: datetime.datetime) -> str:
 
 def todo(night: Night) -> Iterator[tuple[str, str]]:
     """Yield what to do next, the most urgent first, and the command that does it; "" where there is none."""
-    for judged in sorted(night.entries, key=lambda each: each.verdict != "infrastructure"):
-        entry = judged.entry
-        if entry.continue_with and judged.verdict == "infrastructure":
+    for entry in sorted(night.entries, key=lambda each: each.verdict != "infrastructure"):
+        if entry.continue_with and entry.verdict == "infrastructure":
             name = entry.model_and_pipeline
             todo = (
                 f"Answer the remaining questions of {name}:"
@@ -93,20 +92,20 @@ def todo(night: Night) -> Iterator[tuple[str, str]]:
                 else f"Fix it, then evaluate {name}:"
             )
             yield todo, entry.continue_with
-        elif judged.verdict == "regression":
+        elif entry.verdict == "regression":
             yield f"See what {entry.model_and_pipeline} broke:", compare_command(entry)
             yield "Fix it, or accept the loss:", f"crosscheck baseline {entry.run_id} --reason TEXT"
-        elif judged.verdict == "possibly worse":
+        elif entry.verdict == "possibly worse":
             yield (
                 f"Not proven for {entry.model_and_pipeline}: the next night is compared with the same baseline.",
                 "",
             )
-        elif judged.verdict == "declining":
+        elif entry.verdict == "declining":
             yield (
                 f"See what {entry.model_and_pipeline} has lost:",
                 f"crosscheck compare {entry.trend[0].run_id} {entry.run_id}",
             )
-        elif judged.verdict == "degraded":
+        elif entry.verdict == "degraded":
             yield (
                 f"See which stages of {entry.model_and_pipeline} fell back:",
                 f"crosscheck show {entry.run_id}",
@@ -115,14 +114,14 @@ def todo(night: Night) -> Iterator[tuple[str, str]]:
         yield "Nothing.", ""
 
 
-def decline(judged: Judged) -> str:
+def decline(entry: Entry) -> str:
     """Describe the trend of an evaluation's last scores; "" where there are too few."""
-    found = judged.entry.decline
+    found = entry.decline
     if found is None:
         return ""
     return (
         f"{points(found.change)} points over the last {found.scores} scores (Sen's slope), "
-        f"p = {p_value(judged.trend_p)} that they do not decline (Mann-Kendall, Holm)"
+        f"p = {p_value(entry.trend_p)} that they do not decline (Mann-Kendall, Holm)"
     )
 
 
@@ -131,16 +130,12 @@ def compare_command(entry: Entry) -> str:
     return f"crosscheck compare {entry.baseline} {entry.run_id} --html comparison.html"
 
 
-def corrected(night: Night) -> Iterator[str]:
-    """Say on which questions corrected golds give another verdict, of each evaluation that has them."""
-    for judged in night.entries:
-        if entry := judged.entry if judged.entry.corrected else None:
-            differ = entry.corrected_differs
-            yield f"{entry.name}: " + (
-                f"corrected golds differ: {differ}"
-                if differ
-                else "corrected golds agree with the official ones"
-            )
+def variants(night: Night) -> Iterator[str]:
+    """Say on which questions the score variants of each evaluation give another verdict."""
+    for entry in night.entries:
+        for score in entry.variants.values():
+            differ = score.differs.in_words() or "nothing"
+            yield f"{entry.name}: {score.title} {percent(score)} ({counts(score)}); what differs: {differ}"
 
 
 def night_command(night: Night) -> str:

@@ -1,6 +1,6 @@
-"""The tables of a nightly run as plain cells: rendered by the terminal and in Markdown."""
+"""The tables of a nightly run: scores and costs."""
 
-from dataclasses import dataclass
+from math import ceil, floor
 
 from tasks.core.wording import (
     DASH,
@@ -14,95 +14,121 @@ from tasks.core.wording import (
     points,
     seconds,
 )
+from tasks.documents.charts import Points, Sparkline
+from tasks.documents.model import Column, Inline, Legend, Span, Table
 from tasks.scoring.significance import CONFIDENCE
+from tasks.tracking.comparison.figures import point
+from tasks.tracking.night import sentences as words
 from tasks.tracking.night.entry import Entry
-from tasks.tracking.night.night import Judged, Night
-from tasks.tracking.night.sentences import failures
+from tasks.tracking.night.evaluation import badge, kind, trend_in_words
+from tasks.tracking.night.night import Night
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One evaluation in a table, with the cells beside its name."""
-
-    judged: Judged
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Evaluations of a nightly run; `columns` name the cells of each row."""
-
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
-def scores(night: Night, *, with_baseline: bool = False) -> Table:
-    """Return the score of every evaluation and its comparison with the baseline; on request, the baseline's run id."""
-    corrected = any(judged.entry.corrected for judged in night.entries)
-    columns = (
-        "verdict", "EX", "right", f"{100 * CONFIDENCE:g} % interval", "difference",
-        f"{100 * (1 - night.gate.level):g} % interval", "fixed", "broken", "p (Holm)",
-        *(("EX, corrected golds", "right") if corrected else ()),
+def scores_table(night: Night) -> Table:
+    """Return the score of every evaluation and its comparison with the baseline."""
+    shares = [ex for each in night.entries for ex in (each.ex, each.before) if ex and ex.total]
+    ends = [100 * end for ex in shares for end in ex.interval or ()]
+    low = floor(min(ends, default=0) / 10) * 10
+    axis = (low, max(ceil(max(ends, default=100) / 10) * 10, low + 10))
+    titles = {name: score.title for each in night.entries for name, score in each.variants.items()}
+    headers = (
+        *_NAMES, Column("verdict", "text"), Column("EX"), Column("right", under=True),
+        Column(f"{100 * CONFIDENCE:g} % interval", under=True),
+        *(Column(title, under=True, help=title) for title in titles.values()),
+        Column("Baseline and this run", "plot", axis=axis), Column("difference"),
+        Column(f"{100 * (1 - night.gate.level):g} % interval", under=True), Column("broken"), Column("fixed"),
+        Column("p (Holm)", help="exact McNemar test, adjusted for the number of comparisons of the nightly run (Holm)"),
+        Column("trend", "plot"), Column("baseline", "text", text_only=True),
     )  # fmt: skip
     rows = tuple(
-        Row(judged, (*_score(judged), *(_corrected(judged.entry) if corrected else ())))
-        for judged in night.entries
-    )
-    if not with_baseline:
-        return Table(columns, rows)
-    named = tuple(Row(row.judged, (*row.cells, row.judged.entry.baseline or "none")) for row in rows)
-    return Table((*columns, "baseline"), named)
+        (
+            *_names(place, entry), badge(entry), percent(entry.ex), counts(entry.ex),
+            interval(*entry.ex.interval) if entry.ex and entry.ex.interval else "",
+            *(_share(entry, name) for name in titles), _plot(entry), *_difference(entry, night.gate.level),
+            _trend(entry), entry.baseline or "none",
+        )
+        for place, entry in enumerate(night.entries, 1)
+    )  # fmt: skip
+    return Table("Scores", headers, rows, keep=7, wide=True)
 
 
-def costs(night: Night) -> Table:
-    """Return the calls, the money and the time of every evaluation, and its efficiency where that was measured."""
-    columns = ("calls paid", "cached calls", "paid", "median", "p95", "took", "without an answer")
-    names = efficiencies(night)
-    rows = (
-        Row(judged, (*_cost(judged), *(measured(judged.entry, name) for name in names)))
-        for judged in night.entries
-    )
-    return Table((*columns, *names), tuple(rows))
+_NAMES = (
+    Column("pipeline", "text"),
+    Column("backbone", "text", under=True),
+    Column("benchmark", "text", under=True),
+)
 
 
-def efficiencies(night: Night) -> tuple[str, ...]:
-    """Return the names of the efficiencies that any evaluation measured."""
-    return tuple(dict.fromkeys(name for judged in night.entries for name in judged.entry.efficiency))
+def _names(place: int, entry: Entry) -> tuple[Span, str, str]:
+    return Span(entry.pipeline, link=f"#evaluation-{place}"), entry.backbone, entry.benchmark
 
 
-def measured(entry: Entry, name: str) -> str:
-    """Return an evaluation's efficiency; a dash where it was not measured."""
-    value = entry.efficiency.get(name)
-    return DASH if value is None else f"{value:.2f}"
+def _share(entry: Entry, name: str) -> str:
+    score = entry.variants.get(name)
+    return f"{percent(score)} ({counts(score)})" if score else ""
 
 
-def _score(judged: Judged) -> tuple[str, ...]:
-    entry, found = judged.entry, judged.entry.comparison
-    own = (
-        judged.verdict,
-        percent(entry.ex),
-        counts(entry.ex),
-        interval(*entry.interval) if entry.interval else "",
-    )
+def _plot(entry: Entry) -> Points:
+    shown = [
+        (words_, ex, shape)
+        for words_, ex, shape in (("baseline", entry.before, "before"), ("this run", entry.ex, kind(entry)))
+        if ex and ex.total
+    ]
+    label = ", ".join(f"{name} {percent(ex)} ({counts(ex)})" for name, ex, _ in shown)
+    return Points(tuple(point(ex, shape) for _, ex, shape in shown), label or "no score")
+
+
+def _difference(entry: Entry, level: float) -> tuple[Inline, ...]:
+    found = entry.comparison
     if not found:
-        return *own, "", "", "", "", ""
-    between = f"{points(found.low)} to {points(found.high)}"
-    flipped = (number(len(found.fixed)), number(len(found.broken)))
-    return *own, points(found.difference), between, *flipped, p_value(judged.p_value)
+        return DASH, "", DASH, DASH, DASH
+    flipped = number(len(found.broken)), number(len(found.fixed))
+    proven = entry.adjusted_p is not None and entry.adjusted_p < level
+    p = Span(p_value(entry.adjusted_p), "strong" if proven else "", help=f"{p_value(found.p_value)} alone")
+    return points(found.difference), f"{points(found.low)} to {points(found.high)}", *flipped, p
 
 
-def _corrected(entry: Entry) -> tuple[str, str]:
-    return percent(entry.corrected), counts(entry.corrected)
+def _trend(entry: Entry) -> Sparkline | str:
+    if len(entry.trend) < 2:
+        return ""
+    values = tuple(100 * (past.ex.ex or 0.0) for past in entry.trend)
+    return Sparkline(values, kind(entry), trend_in_words(entry.trend))
 
 
-def _cost(judged: Judged) -> tuple[str, ...]:
-    entry = judged.entry
-    return (
-        number(entry.calls, missing=DASH),
-        number(entry.cached_calls, missing=DASH),
-        DASH if entry.calls is None else money(entry.cost_usd),
-        seconds(entry.p50_s),
-        seconds(entry.p95_s),
-        duration(entry.seconds),
-        failures(entry),
-    )
+def scores_legend(night: Night) -> Legend:
+    """Return what the kinds of points mean."""
+    return Legend((
+        ("before", "baseline, on the questions that both runs have an answer to"),
+        ("now", "this run"),
+        ("doubt", "this run, amber"),
+        ("worse", "this run, a regression"),
+        ("", f"EX with {100 * CONFIDENCE:g} % intervals (Wilson); differences in points with "
+             f"{100 * (1 - night.gate.level):g} % intervals (paired bootstrap)"),
+    ))  # fmt: skip
+
+
+def costs_table(night: Night) -> Table:
+    """Return the calls, the money and the time of every evaluation, and its efficiency where that was measured."""
+    measured = tuple(dict.fromkeys(name for entry in night.entries for name in entry.efficiency))
+    headers = (
+        *_NAMES, Column("calls paid"), Column("cached calls"), Column("paid"),
+        Column("median", help="median seconds of a paid call"),
+        Column("p95", help="95 of 100 paid calls took no longer"),
+        Column("took"), Column("without an answer", "text"), *(Column(name) for name in measured),
+    )  # fmt: skip
+    rows: list[tuple[Inline, ...] | None] = [
+        (
+            entry.pipeline, entry.backbone, entry.benchmark,
+            *(number(calls, missing=DASH) for calls in (entry.cost.calls, entry.cost.cached_calls)),
+            DASH if entry.cost.calls is None else money(entry.cost.cost_usd),
+            seconds(entry.cost.p50_s), seconds(entry.cost.p95_s), duration(entry.seconds), words.failures(entry),
+            *(f"{entry.efficiency[name]:.2f}" if name in entry.efficiency else DASH for name in measured),
+        )
+        for entry in night.entries
+    ]  # fmt: skip
+    if len(rows) > 1:
+        cost = night.cost
+        total = ("all", "", "", number(cost.calls), number(cost.cached_calls), money(cost.cost_usd))
+        rows += [None, (*total, *[""] * (len(headers) - len(total)))]
+    remark = "Cached calls were answered by the cache or by an earlier run. Seconds are of paid calls."
+    return Table("Cost and failures", headers, tuple(rows), remark, keep=4, wide=True)

@@ -78,8 +78,8 @@ def _baselines(
     latest: dict[tuple[str, str], str] = {}
     for place, night in enumerate(nights):
         for each in night.entries:
-            if (baseline := each.entry.baseline) in known:
-                latest.setdefault((each.entry.name, known[baseline].asked), baseline)
+            if (baseline := each.baseline) in known:
+                latest.setdefault((each.name, known[baseline].asked), baseline)
                 if night.started >= cutoff:
                     yield baseline
         if place and night.started < cutoff:

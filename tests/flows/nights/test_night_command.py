@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tasks.documents.html import html
 from tasks.settings.home import Home
+from tasks.tracking.night.document import night_document
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Night
-from tasks.tracking.night.night_file import all_nights, as_object, write
-from tasks.tracking.night.page import render
+from tasks.tracking.night.night_file import all_nights, as_json, write
 from tasks.tracking.night.sentences import overdue
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.in_process import run
@@ -54,12 +55,12 @@ def test_a_red_night_ends_with_1_and_a_green_one_with_0(green: Night, red: Night
     for night, code in ((green, 0), (red, 1)):
         ran = run("night", night.name)
         assert (ran.code, ran.err) == (code, "")
-        assert ran.out.startswith(f"{night.colour}: {night.verdict}")
+        assert f"\n{night.colour}: {night.verdict}\n" in ran.out
 
 
 def test_a_night_is_told_with_its_numbers_and_what_mends_it(red: Night) -> None:
     ran = run("night", "latest")
-    entry = red.entries[0].entry
+    entry = red.entries[0]
     for part in (
         "42.00 %   42 of 100   32.8 to 51.8 %", "−17.00", "regression", "$25.0000", "0.50 s",
         "The ␛[31mkey was [red]refused[/].", "crosscheck evaluate --backbone closed",
@@ -73,7 +74,7 @@ def test_without_a_name_the_nights_are_listed(home: Home, green: Night, red: Nig
     assert ran.code == 0
     assert "Red" in ran.out and "Green" in ran.out
     listed = run("night", "--json").json["nights"]
-    assert {each["night"]: each["green"] for each in listed} == {red.name: False, green.name: True}
+    assert {each["name"]: each["colour"] for each in listed} == {red.name: "Red", green.name: "Green"}
     assert {each["verdict"] for each in listed} == {red.verdict, green.verdict}
 
 
@@ -91,14 +92,14 @@ def test_json_is_the_object_that_is_kept(home: Home, red: Night) -> None:
     ran = run("night", red.name, "--json")
     assert ran.code == 1
     kept = (home.nights / "2026-11-21T01-30Z.json").read_text(encoding="utf-8")
-    assert ran.json == as_object(red) == json.loads(kept)
+    assert ran.json == as_json(red) == json.loads(kept)
 
 
 def test_the_page_is_made_anew_from_what_is_kept(home: Home, red: Night, tmp_path: Path) -> None:
     file = tmp_path / "night.html"
     ran = run("night", "--html", str(file))
     assert ran.code == 1 and f"The page is {file}." in ran.out
-    assert file.read_text(encoding="utf-8") == render(red, Warehouse(home.warehouse))
+    assert file.read_text(encoding="utf-8") == html(night_document(red, Warehouse(home.warehouse)))
 
 
 def test_what_is_not_there_is_said_in_words(home: Home, tmp_path: Path) -> None:

@@ -105,10 +105,10 @@ async def test_a_run_that_cannot_be_compared_is_a_problem_of_its_own(
 
     monkeypatch.setattr(flow, "_evaluate", lose_the_first)
     state, night = await nights("broken", pipelines=["zero-shot", "few-shot"], limit=4)
-    first, second = night["evaluations"]
-    assert first["standing"] == "infrastructure"
+    first, second = night["entries"]
+    assert first["verdict"] == "infrastructure"
     assert f'There is no run "{lost[0]}"' in first["problem"]
-    assert (second["standing"], second["problem"]) == ("no baseline", None)
+    assert (second["verdict"], second["problem"]) == ("no baseline", "")
     assert state.is_failed() and "infrastructure failed in 1" in state.message
     assert nights.page("broken").exists()
 
@@ -127,8 +127,8 @@ async def test_a_night_whose_stages_fell_back_is_amber_and_names_them(nights: Ni
     nights.model.answer = only_sql
     overrides = ["backbone.unreadable_limit=0"]
     state, night = await nights("degraded", pipelines=["rsl-sql"], limit=4, overrides=overrides)
-    (entry,) = night["evaluations"]
-    assert (entry["standing"], entry["degraded"]) == ("degraded", 1.0)
+    (entry,) = night["entries"]
+    assert (entry["verdict"], entry["degraded"]) == ("degraded", 1.0)
     assert state.name == "Amber" and "stages fell back in 1" in state.message
     sentence = "forward_link: 4 of 4 replies could not be read: nothing was linked."
     assert sentence in entry["degradation"]
@@ -144,54 +144,58 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
 ) -> None:
     state, first = await nights("first")
     assert state.is_completed(), state.message
-    (entry,) = first["evaluations"]
-    assert entry["standing"] == "no baseline"
+    (entry,) = first["entries"]
+    assert entry["verdict"] == "no baseline"
     right = nights.right(entry["run_id"])
     assert len(right) >= 20
 
     nights.wrong_on(right[:3])
     state, second = await nights("second")
-    (entry,) = second["evaluations"]
+    (entry,) = second["entries"]
     assert state.is_completed(), state.message
-    assert entry["baseline"] == first["evaluations"][0]["run_id"]
-    assert (entry["standing"], len(entry["broken"]), entry["fixed"]) == ("no worse", 3, [])
-    assert entry["calls"] == QUESTIONS
+    assert entry["baseline"] == first["entries"][0]["run_id"]
+    assert (entry["verdict"], len(entry["comparison"]["broken"]), entry["comparison"]["fixed"]) == (
+        "no worse",
+        3,
+        [],
+    )
+    assert entry["cost"]["calls"] == QUESTIONS
 
     nights.wrong_on(right[3:8])
     state, third = await nights("third")
-    (entry,) = third["evaluations"]
+    (entry,) = third["entries"]
     assert state.is_completed(), state.message
-    assert (len(entry["broken"]), len(entry["fixed"])) == (5, 3)
+    assert (len(entry["comparison"]["broken"]), len(entry["comparison"]["fixed"])) == (5, 3)
 
     nights.wrong_on(right)
     with receiving() as webhook:
         monkeypatch.setenv(WEBHOOK, webhook.url)
         state, fourth = await nights("fourth")
-    (entry,) = fourth["evaluations"]
+    (entry,) = fourth["entries"]
     ((_, posted),) = [webhook.received.get_nowait() for _ in range(webhook.received.qsize())]
     assert posted["state"] == state.name == "Red"
     assert f"{entry['backbone']} | {entry['pipeline']} (−" in posted["text"] and "points" in posted["text"]
     assert "s3cret" not in json.dumps(posted)
     assert state.is_failed()
     assert "significantly worse" in state.message
-    assert entry["standing"] == "regression"
+    assert entry["verdict"] == "regression"
     assert entry["adjusted_p"] < 0.01
-    assert entry["baseline"] == third["evaluations"][0]["run_id"]
+    assert entry["baseline"] == third["entries"][0]["run_id"]
     told = await artifact(state.state_details.flow_run_id)
-    assert told.startswith("# Red: fourth")
+    assert told.startswith("# Red: nightly run fourth")
     assert "**regression**" in told
     assert f"crosscheck compare {entry['baseline']} {entry['run_id']}" in told
     assert str(nights.page("fourth")) in told
     assert [past["run_id"] for past in entry["trend"]] == [
-        night["evaluations"][0]["run_id"] for night in (first, second, third, fourth)
+        night["entries"][0]["run_id"] for night in (first, second, third, fourth)
     ]
     red = nights.page("fourth").read_text(encoding="utf-8")
-    assert '<h1 class="red">Red</h1>' in red and escape(fourth["verdict"]) in red
-    assert red.count('<li class="flip broken">') == min(20, len(entry["broken"]))
+    assert '<h1 class="bad">Red</h1>' in red and escape(fourth["verdict"]) in red
+    assert red.count('<li class="flip">') == min(20, len(entry["comparison"]["broken"]))
     assert "&#39;wrong&#39;" in red, "the SQL that was answered tonight is shown"
     green = nights.page("third").read_text(encoding="utf-8")
-    assert '<h1 class="green">Green</h1>' in green
-    assert green.count('<li class="flip broken">') == 5 and green.count('<li class="flip fixed">') == 3
+    assert '<h1 class="good">Green</h1>' in green
+    assert green.count('<li class="flip">') == 5 + 3
 
     tolerant, _ = await nights(
         "fifth", Gate(threshold=90), baselines={fourth_name(fourth): entry["baseline"]}
@@ -200,7 +204,7 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
 
 
 def fourth_name(night: dict) -> str:
-    entry = night["evaluations"][0]
+    entry = night["entries"][0]
     return f"{entry['benchmark']} | {entry['backbone']} | {entry['pipeline']}"
 
 
@@ -213,7 +217,7 @@ async def test_a_night_without_asking_again_pays_nothing_and_one_of_the_same_nam
     assert "epoch" not in json.dumps([request.body for request in nights.model.requests])
     _, again = await nights("a", limit=6)
     assert len(nights.model.requests) == asked
-    assert again["evaluations"][0]["standing"] == "no baseline", "it is not compared with itself"
+    assert again["entries"][0]["verdict"] == "no baseline", "it is not compared with itself"
     await nights("b", limit=6)
     assert len(nights.model.requests) == 2 * asked
     await nights("c", limit=6, ask_again=False)
@@ -225,10 +229,10 @@ async def test_failed_infrastructure_fails_the_night_but_not_its_other_evaluatio
     nights.model.always(unauthorized())
     state, night = await nights("refused", backbones=[nights.backbone, "offline"], limit=5)
     assert state.is_failed()
-    refused, offline = night["evaluations"]
-    assert refused["standing"] == "infrastructure"
+    refused, offline = night["entries"]
+    assert refused["verdict"] == "infrastructure"
     assert "key" in refused["problem"].lower()
-    assert offline["standing"] == "no baseline"
+    assert offline["verdict"] == "no baseline"
     assert offline["ex"]["total"] == 5
     assert refused["continue_with"] == (
         f"crosscheck evaluate --benchmark demo --backbone {nights.backbone} --pipeline zero-shot --limit 5 "
@@ -244,14 +248,14 @@ async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_
     plain = {"backbones": ["offline"], "pipelines": ["dac"], "limit": 6}
     _, before = await nights("before", ask_again=False, **plain)
     state, oracle = await nights("oracle", ask_again=False, overrides=["pipeline.dac.oracle=both"], **plain)
-    (entry,) = oracle["evaluations"]
+    (entry,) = oracle["entries"]
     assert state.is_completed(), state.message
-    assert (entry["standing"], entry["baseline"], entry["difference"]) == ("not ranked", None, None)
+    assert (entry["verdict"], entry["baseline"], entry["difference"]) == ("not ranked", None, None)
     assert "saw parts of the gold SQL" in nights.page("oracle").read_text(encoding="utf-8")
     _, after = await nights("after", ask_again=False, overrides=["benchmark.efficiency=true"], **plain)
-    (last,) = after["evaluations"]
-    assert last["baseline"] == before["evaluations"][0]["run_id"]
-    assert (list(last["efficiency"]), before["evaluations"][0]["efficiency"]) == (
+    (last,) = after["entries"]
+    assert last["baseline"] == before["entries"][0]["run_id"]
+    assert (list(last["efficiency"]), before["entries"][0]["efficiency"]) == (
         ["VES", "VES with fetching", "R-VES", "ves_steps"],
         {},
     )
@@ -276,7 +280,7 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     nights: Nights,
 ) -> None:
     _, before = await nights("before", limit=10)
-    lost = nights.right(before["evaluations"][0]["run_id"])[:2]
+    lost = nights.right(before["entries"][0]["run_id"])[:2]
 
     def drop(body: Body) -> str:
         if any(text in question_of(body) for text in lost):
@@ -285,12 +289,12 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
 
     nights.model.answer = drop
     state, night = await nights("lossy", Gate(tolerated_failures=0.1), limit=10, overrides=NO_RETRY)
-    (entry,) = night["evaluations"]
+    (entry,) = night["entries"]
     assert state.is_failed()
-    assert entry["standing"] == "infrastructure"
+    assert entry["verdict"] == "infrastructure"
     assert "10 % are tolerated" in entry["problem"]
     assert entry["unanswered"] >= 2
-    assert entry["broken"] == [], "what nobody answered says nothing about the model"
+    assert entry["comparison"]["broken"] == [], "what nobody answered says nothing about the model"
     assert entry["ex"]["total"] == 10
     assert entry["continue_with"] == f"crosscheck rerun {entry['run_id']}"
     found = Entry("demo", "local", "zero-shot", run_id=entry["run_id"], unanswered=entry["unanswered"])
@@ -298,7 +302,7 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     assert not judge(Gate(), [tolerant])[0].red
     nights.model.answer = nights.good
     _, after = await nights("after", Gate(tolerated_failures=0.1), limit=10)
-    assert after["evaluations"][0]["baseline"] == before["evaluations"][0]["run_id"]
+    assert after["entries"][0]["baseline"] == before["entries"][0]["run_id"]
 
 
 async def test_a_baseline_that_the_matrix_or_the_warehouse_does_not_know_is_refused_before_anything_is_paid(
@@ -345,6 +349,6 @@ async def test_a_night_writes_candidates_and_the_same_night_pays_for_none_again(
     for _ in range(2):
         _, night = await nights("several", limit=2, overrides=overrides)
         assert len(nights.model.requests) == 4
-        (entry,) = night["evaluations"]
+        (entry,) = night["entries"]
         stored = Warehouse(nights.home.warehouse).read_run(entry["run_id"])
         assert stored.summary["candidates"]["n"] == 2

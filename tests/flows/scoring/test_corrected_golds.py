@@ -11,13 +11,14 @@ from typing import Any
 import mlflow
 import pytest
 
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
 from tasks.tracking.night.baseline import Baselines, compared
-from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.document import night_document
 from tasks.tracking.night.night import Night, judge
-from tasks.tracking.night.night_file import as_object, read, write
-from tasks.tracking.night.page import render
+from tasks.tracking.night.night_file import as_json, read, write
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.in_process import run
 from tests.tasks.tracking.night_samples import START, entry_of
@@ -202,15 +203,20 @@ def test_a_night_shows_both_and_its_gate_sees_the_official_one(
 
     warehouse = Warehouse(home / "warehouse.duckdb")
     stored = warehouse.read_run(runs["corrected"]["run_id"])
-    report = build_report(stored.rows, rule=stored.run.rule, schemas={})
+    benchmark = stored.run.settings["benchmark"]
+    report = build_report(stored.rows, rule=stored.run.rule, schemas={}, benchmark=benchmark)
     entry = compared(replace(entry_of(stored, report), continue_with=""), Baselines(), warehouse, Gate())
     night = Night("n", Gate(), judge(Gate(), [entry]), START, START)
     assert read(write(night, Home(tmp_path))) == night
-    (evaluation,) = as_object(night)["evaluations"]
-    assert (evaluation["ex"]["correct"], evaluation["corrected"]["correct"]) == (18, 17)
+    (evaluation,) = as_json(night)["entries"]
+    corrected = evaluation["variants"]["corrected"]
+    assert (evaluation["ex"]["correct"], corrected["correct"]) == (18, 17)
+    assert flips(corrected["differs"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
     differ = "right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
-    assert evaluation["corrected_differs"] == differ
-    for text in (markdown(night, warehouse, tmp_path / "n.html"), render(night, warehouse)):
+    for text in (
+        markdown(night_document(night, warehouse, page="n.html")),
+        html(night_document(night, warehouse)),
+    ):
         assert differ in text and "17 of 19" in text
 
 

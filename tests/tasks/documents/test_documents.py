@@ -74,7 +74,7 @@ def blocks(text: str) -> tuple[Block, ...]:
     return (
         Sentence((text, Span(text, "code"), Span(text, "strong")), "warning"),
         Sentence(text, "message"),
-        Bullets((text,), text, "warning"),
+        Section(text, (Bullets((text,), "warning"),), notes=True),
         Facts(((text, text),)),
         Code(text),
         Code(text, "sql", "SELECT 1"),

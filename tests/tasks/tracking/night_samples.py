@@ -7,7 +7,8 @@ from typing import Any
 
 from tasks.core.outcome import Failure
 from tasks.scoring.build_report import build_report
-from tasks.scoring.report import Ratio, Report
+from tasks.scoring.report import Report
+from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.entry import Entry
@@ -52,14 +53,11 @@ def entry_of(stored: StoredRun, report: Report, **changes: Any) -> Entry:
         run.pipeline,
         continue_with=f"crosscheck rerun {run.run_id}" if report.retryable else "",
         run_id=run.run_id,
-        ex=Ratio(report.score.correct, report.score.total),
+        ex=Accuracy(report.score.correct, report.score.total),
+        variants=report.variants,
         unanswered=report.retryable,
         failures=report.failures,
-        calls=report.cost.calls,
-        cached_calls=report.cost.cached_calls,
-        cost_usd=report.cost.cost_usd,
-        p50_s=report.cost.p50_s,
-        p95_s=report.cost.p95_s,
+        cost=report.cost,
         seconds=75.0,
     )
     return replace(plain, **changes)

@@ -9,16 +9,17 @@ import pytest
 
 from tasks.core.errors import DataError
 from tasks.core.wording import duration
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
 from tasks.documents.text import visible
-from tasks.scoring.report import Ratio
+from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.page import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
-from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.document import night_document
 from tasks.tracking.night.night import Night, judge
-from tasks.tracking.night.night_file import all_nights, as_object, find_night, place, read, write
-from tasks.tracking.night.page import render
+from tasks.tracking.night.night_file import all_nights, as_json, find_night, place, read, write
 from tasks.tracking.night.pins import Pin, pin_history, pins_file, write_pin
 from tasks.tracking.night.sentences import decline, facts
 from tasks.tracking.night.trend import Trend
@@ -48,8 +49,8 @@ def test_a_night_on_other_databases_is_compared_with_nothing_and_says_so(warehou
     a = replace(a, run=replace(a.run, databases={"shop": "a1" * 32}))
     b = replace(b, run=replace(b.run, databases={"shop": "b2" * 32}))
     night = a_night(warehouse, [a, b])
-    assert night.entries[0].entry.comparison is None
-    assert "1 database changed between them (shop)" in night.entries[0].entry.problem
+    assert night.entries[0].comparison is None
+    assert "1 database changed between them (shop)" in night.entries[0].problem
 
 
 def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Warehouse) -> None:
@@ -61,20 +62,20 @@ def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Wareh
 def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -> None:
     (alone,) = a_night(warehouse, two_runs(1, 10, 100), Gate(level=0.02)).entries
     assert alone.verdict == "regression"
-    twice = judge(Gate(level=0.02), [alone.entry] * 2)
+    twice = judge(Gate(level=0.02), [alone] * 2)
     assert [each.verdict for each in twice] == ["possibly worse", "possibly worse"]
-    assert twice[0].p_value == pytest.approx(2 * (alone.p_value or 0))
+    assert twice[0].adjusted_p == pytest.approx(2 * (alone.adjusted_p or 0))
 
 
 def test_a_loss_that_is_not_proven_is_amber_and_no_failure(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(2, 10, 100))
     (judged,) = night.entries
-    assert judged.p_value is not None and 0.01 < judged.p_value < 0.05
+    assert judged.adjusted_p is not None and 0.01 < judged.adjusted_p < 0.05
     assert (night.colour, judged.verdict, night.red) == ("Amber", "possibly worse", ())
     assert "1 is worse than its baseline, which is not proven" in night.verdict
-    assert as_object(night)["colour"] == "amber" and not as_object(night)["green"]
+    assert as_json(night)["colour"] == "Amber"
     for gate in (Gate(doubt_level=0.03), Gate(threshold=8.1)):
-        assert judge(gate, [judged.entry])[0].colour == "Green"
+        assert judge(gate, [judged])[0].colour == "Green"
 
 
 def losing(nights: int, each: int = 2, questions: int = 100) -> list[StoredRun]:
@@ -89,11 +90,11 @@ def test_scores_that_decline_night_by_night_are_amber_although_no_night_is_worse
     warehouse: Warehouse,
 ) -> None:
     (judged,) = a_night(warehouse, losing(9, each=1)).entries
-    assert judged.entry.comparison is not None and len(judged.entry.comparison.broken) == 1
+    assert judged.comparison is not None and len(judged.comparison.broken) == 1
     assert judged.verdict == "declining" and judged.trend_p is not None and judged.trend_p < 0.001
     assert "−8.00 points over the last 9 scores (Sen's slope)" in decline(judged)
-    assert judge(Gate(threshold=8.5), [judged.entry])[0].colour == "Green"
-    assert judge(Gate(trend_level=1e-6), [judged.entry])[0].colour == "Green"
+    assert judge(Gate(threshold=8.5), [judged])[0].colour == "Green"
+    assert judge(Gate(trend_level=1e-6), [judged])[0].colour == "Green"
 
 
 def test_a_night_that_was_killed_and_continued_is_compared_with_the_night_before_and_counts_once(
@@ -107,12 +108,12 @@ def test_a_night_that_was_killed_and_continued_is_compared_with_the_night_before
     killed, continued = of("second", bad), of("second", bad)
     (judged,) = a_night(warehouse, [of("first", good), killed, continued]).entries
     runs = warehouse.runs()
-    assert (judged.verdict, judged.entry.baseline) == ("regression", runs[-1].run_id)
-    assert [past.run_id for past in judged.entry.trend] == [runs[-1].run_id, runs[0].run_id]
+    assert (judged.verdict, judged.baseline) == ("regression", runs[-1].run_id)
+    assert [past.run_id for past in judged.trend] == [runs[-1].run_id, runs[0].run_id]
     (judged,) = a_night(warehouse, [of("first", good), killed, continued, of("third", bad)]).entries
     runs = warehouse.runs()
-    assert judged.entry.baseline == runs[1].run_id, "the last run of the night before"
-    assert [past.run_id for past in judged.entry.trend] == [runs[each].run_id for each in (3, 1, 0)]
+    assert judged.baseline == runs[1].run_id, "the last run of the night before"
+    assert [past.run_id for past in judged.trend] == [runs[each].run_id for each in (3, 1, 0)]
 
 
 def test_a_run_that_was_worse_is_no_baseline_until_somebody_moves_it_there(warehouse: Warehouse) -> None:
@@ -134,7 +135,7 @@ def test_a_run_that_was_worse_is_no_baseline_until_somebody_moves_it_there(wareh
 def test_a_run_merged_from_one_that_was_worse_is_no_baseline_either(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
     red = a_night(warehouse, [good, bad])
-    parent = red.entries[0].entry.run_id
+    parent = red.entries[0].run_id
     merged = replace(bad, run=replace(bad.run, tags={"parent_run_id": str(parent)}))
     keep(warehouse, [good, bad, merged])
     assert found_worse([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
@@ -149,12 +150,12 @@ def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was
     for number in range(1, 41):
         lost = unanswered(lost, number, "The endpoint did not answer.")
     (judged,) = a_night(warehouse, [good, lost, bad]).entries
-    assert (judged.verdict, judged.entry.baseline) == ("regression", "20261120-013000-000000")
+    assert (judged.verdict, judged.baseline) == ("regression", "20261120-013000-000000")
     mended = replace(good, run=replace(good.run, tags={"parent_run_id": "20261121-013000-000001"}))
     (judged,) = a_night(warehouse, [good, lost, mended, bad]).entries
-    assert (judged.verdict, judged.entry.baseline) == ("regression", "20261122-013000-000002")
+    assert (judged.verdict, judged.baseline) == ("regression", "20261122-013000-000002")
     (judged,) = a_night(warehouse, [good, lost, bad], Gate(tolerated_failures=0.5)).entries
-    assert judged.entry.baseline == "20261121-013000-000001"
+    assert judged.baseline == "20261121-013000-000001"
 
 
 def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse) -> None:
@@ -202,8 +203,8 @@ def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -
     nightly = replace(good, run=replace(good.run, tags={"night": "last"}))
     tonight = replace(bad, run=replace(bad.run, tags={"night": "this"}))
     (judged,) = a_night(warehouse, [nightly, bad, tonight]).entries
-    assert judged.entry.baseline == warehouse.runs()[-1].run_id
-    assert [past.ex.correct for past in judged.entry.trend] == [60, 41]
+    assert judged.baseline == warehouse.runs()[-1].run_id
+    assert [past.ex.correct for past in judged.trend] == [60, 41]
 
 
 def test_nights_that_were_missed_are_said(warehouse: Warehouse) -> None:
@@ -213,7 +214,7 @@ def test_nights_that_were_missed_are_said(warehouse: Warehouse) -> None:
     assert (
         "9 nightly runs were missed since the one before: the last of them 2026-11-23 01:30" in many.verdict
     )
-    assert night.verdict in render(night, warehouse)
+    assert night.verdict in html(night_document(night, warehouse))
 
 
 def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> None:
@@ -227,8 +228,8 @@ def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) 
     before, tonight = two_runs(1, 20, 100)
     night = a_night(warehouse, [before, replace(tonight, run=replace(tonight.run, tags={"oracle": "both"}))])
     (judged,) = night.entries
-    assert (judged.verdict, judged.entry.comparison, judged.entry.baseline) == ("not ranked", None, None)
-    assert "saw parts of the gold" in judged.entry.not_ranked
+    assert (judged.verdict, judged.comparison, judged.baseline) == ("not ranked", None, None)
+    assert "saw parts of the gold" in judged.not_ranked
     assert "1 not ranked" in night.verdict
 
 
@@ -244,11 +245,11 @@ def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehou
         tonight = unanswered(tonight, number, "The endpoint did not answer.")
     night = a_night(warehouse, [before, tonight])
     (judged,) = night.entries
-    assert judged.entry.comparison is not None
-    assert (judged.verdict, judged.entry.comparison.broken) == ("infrastructure", ())
-    assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.entry.problem
-    assert judged.entry.ex == Ratio(47, 100)
-    assert judged.entry.failures == {"backbone_error": 3}
+    assert judged.comparison is not None
+    assert (judged.verdict, judged.comparison.broken) == ("infrastructure", ())
+    assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.problem
+    assert judged.ex == Accuracy(47, 100)
+    assert judged.failures == {"backbone_error": 3}
 
 
 def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_ranked(
@@ -261,9 +262,9 @@ def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_
     (judged,) = a_night(
         warehouse, [plain, plain, other, oracle, replace(plain, status="partial"), mended, plain]
     ).entries
-    hours = [past.started.hour for past in judged.entry.trend]
+    hours = [past.started.hour for past in judged.trend]
     assert hours == [1, 6, 7], "the second was mended by the sixth"
-    assert all(past.ex == Ratio(11, 20) for past in judged.entry.trend)
+    assert all(past.ex == Accuracy(11, 20) for past in judged.trend)
 
 
 @pytest.mark.parametrize("removed", [False, True])
@@ -287,19 +288,18 @@ def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Pa
     before, tonight = two_runs(1, 20, 100)
     tonight = unanswered(tonight, 99, "No.")
     night = a_night(warehouse, [before, tonight], others=[REFUSED], notes=("A note.",), matrix={"limit": 5})
-    trend = replace(night.entries[0].entry, decline=Trend(8, -0.01, 0.004), pinned="pinned by ann: why")
+    trend = replace(night.entries[0], decline=Trend(8, -0.01, 0.004), pinned="pinned by ann: why")
     night = replace(night, entries=judge(night.gate, [trend, REFUSED]), missed=(START,), expected=START)
     file = write(night, Home(tmp_path))
     assert file == tmp_path / "nights" / "2026-11-21T01-30Z.json"
     assert read(file) == night
     told = json.loads(file.read_text(encoding="utf-8"))
-    assert told == as_object(night)
-    (entry, refused) = told["evaluations"]
-    assert (
-        entry["ex"]["confidence"] == 0.95 and entry["ex"]["low"] < entry["ex"]["value"] < entry["ex"]["high"]
-    )
-    assert entry["interval"]["confidence"] == 0.99 and entry["interval"]["low"] < entry["difference"]
-    assert refused["ex"] is None and refused["calls"] is None and refused["cost_usd"] is None
+    assert told == as_json(night)
+    (entry, refused) = told["entries"]
+    assert entry["ex"]["low"] < entry["ex"]["ex"] < entry["ex"]["high"]
+    comparison = entry["comparison"]
+    assert comparison["confidence"] == 0.99 and comparison["low"] < comparison["difference"]
+    assert refused["ex"] is None and refused["cost"]["calls"] is None and refused["cost"]["cost_usd"] is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"night": "n"}', "null", "{"])
@@ -371,20 +371,20 @@ def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
 def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Warehouse) -> None:
     before, tonight = two_runs(3, 20, 100)
     night = a_night(warehouse, [before, unanswered(tonight, 99, "No.")], others=[REFUSED])
-    text = markdown(night, warehouse, Path("/home/nights/n.html"))
-    assert text.startswith("# Red: 2026-11-21T01:30Z\n")
-    entry = night.entries[0].entry
+    text = markdown(night_document(night, warehouse, page="/home/nights/n.html"))
+    assert text.startswith("# Red: nightly run 2026-11-21T01:30Z\n")
+    entry = night.entries[0]
     for part in (
         "**regression**", "**infrastructure**", "The key was refused.", "crosscheck evaluate --backbone closed",
         f"crosscheck rerun {entry.run_id}", f"crosscheck compare {entry.baseline} {entry.run_id} --html",
         "`/home/nights/n.html`", "crosscheck night 2026-11-21T01:30Z --html", "1 backbone error", "0.50 s",
     ):  # fmt: skip
         assert part in text
-    assert "**3** (db3) What is 3?\n\nbaseline\n```sql\nSELECT 3\n```" in text
-    assert "\nthis run\n```sql\nSELECT 3 FROM b\n```" in text
+    assert "**3** (db3 · simple) What is 3?\n\nbaseline right, 3 rows\n\n```sql\nSELECT 3\n```" in text
+    assert "\nthis run wrong, 3 rows\n\n```sql\nSELECT 3 FROM b\n```" in text
     assert text.count("```sql") == 2 * 5, "five of the 20"
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert [line.count("|") - line.count("\\|") for line in rows] == [14] * 4 + [11] * 4
+    assert [line.count("|") - line.count("\\|") for line in rows] == [14] * 4 + [11] * 5
 
 
 def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
@@ -395,7 +395,7 @@ def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
         warehouse, hostile, gate, name=trap, problem=f"```\n# {trap}", matrix={"backbones": [trap]}
     )
     assert night.entries[0].verdict == "regression"
-    text = markdown(night, warehouse, Path("/home/n.html"))
+    text = markdown(night_document(night, warehouse, page="/home/n.html"))
     outside = []
     fence = ""
     for line in text.splitlines():

@@ -8,17 +8,28 @@ from pathlib import Path
 
 import pytest
 
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
 from tasks.documents.text import visible
+from tasks.scoring.cost import Cost
 from tasks.tracking.night.detail import details
+from tasks.tracking.night.document import night_document
 from tasks.tracking.night.entry import Entry
-from tasks.tracking.night.markdown import markdown
+from tasks.tracking.night.evaluation import BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN
 from tasks.tracking.night.night import Night
-from tasks.tracking.night.page import BROKEN_SHOWN, FIXED_SHOWN, UNANSWERED_SHOWN, render
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs
 from tests.tasks.tracking.night_samples import REFUSED, a_night, unanswered
 from tests.tasks.tracking.page_parts import EVIL, Page, hostile_runs
+
+
+def render(night: Night, warehouse: Warehouse) -> str:
+    return html(night_document(night, warehouse))
+
+
+def in_markdown(night: Night, warehouse: Warehouse) -> str:
+    return markdown(night_document(night, warehouse, page="page"))
 
 
 def staged(letter: str, rights: tuple[int, int]) -> StoredRun:
@@ -49,18 +60,18 @@ def plain_night(warehouse: Warehouse) -> Night:
 
 def test_a_red_night_says_so_first_and_shows_what_was_broken_with_both_sqls(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(3, 20, 100))
-    html = render(night, warehouse)
-    page = Page(html)
-    assert '<h1 class="red">Red</h1>' in html
+    written = render(night, warehouse)
+    page = Page(written)
+    assert '<h1 class="bad">Red</h1>' in written
     assert night.verdict in page.text
-    assert html.index(night.verdict) < html.index("Scores")
-    entry = night.entries[0].entry
+    assert written.index(night.verdict) < written.index("Scores")
+    entry = night.entries[0]
     (detail,) = details(night.entries, warehouse)
     assert [flip.question_id for flip in detail.broken] == [str(number) for number in range(3, 23)]
     for flip in (*detail.broken, *detail.fixed):
         for text in (flip.question, flip.a.sql, flip.b.sql, flip.gold_sql):
             assert text is not None and text in page.text
-    assert '<details class="moved" open>\n    <summary>20 questions broken' in html
+    assert '<details class="moved" open>\n<summary>20 questions broken' in written
     for number in ("42.00 %", "42 of 100", "32.8 to 51.8 %", "−17.00", entry.run_id, entry.baseline):
         assert str(number) in page.text
     assert f"crosscheck compare {entry.baseline} {entry.run_id} --html comparison.html" in page.text
@@ -68,11 +79,11 @@ def test_a_red_night_says_so_first_and_shows_what_was_broken_with_both_sqls(ware
 
 def test_a_green_night_says_so_and_keeps_its_questions_folded(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(4, 7, 100))
-    html = render(night, warehouse)
-    assert '<h1 class="green">Green</h1>' in html
-    assert "none worse than its baseline beyond noise" in Page(html).text
-    assert "7 questions broken" in html and "4 questions fixed" in html
-    assert '<details class="moved" open>' not in html
+    written = render(night, warehouse)
+    assert '<h1 class="good">Green</h1>' in written
+    assert "none worse than its baseline beyond noise" in Page(written).text
+    assert "7 questions broken" in written and "4 questions fixed" in written
+    assert '<details class="moved" open>' not in written
 
 
 def test_long_lists_are_cut_and_say_how_many_more_there_are_and_how_to_see_them(warehouse: Warehouse) -> None:
@@ -110,7 +121,7 @@ def test_infrastructure_stands_with_the_command_that_mends_it(warehouse: Warehou
     page = Page(render(night, warehouse))
     for part in (
         "The key was refused.", "crosscheck evaluate --backbone closed", "no run came to be",
-        "1 of 20 questions have no answer", f"crosscheck rerun {night.entries[0].entry.run_id}",
+        "1 of 20 questions have no answer", f"crosscheck rerun {night.entries[0].run_id}",
         "The endpoint was gone.", "1 backbone error", "1 question without an answer",
     ):  # fmt: skip
         assert part in page.text
@@ -118,19 +129,22 @@ def test_infrastructure_stands_with_the_command_that_mends_it(warehouse: Warehou
 
 def test_cost_and_latency_are_of_paid_calls_and_unknown_is_not_zero(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(1, 1, 20), others=[REFUSED])
-    assert "$5.0000" in render(night, warehouse) and "0.50 s" in render(night, warehouse)
-    unpriced = a_night(warehouse, two_runs(1, 1, 20), others=[REFUSED], cost_usd=None)
+    assert "$5.0000" in render(night, warehouse) and "0.50 s" in html(night_document(night, warehouse))
+    unpriced = a_night(warehouse, two_runs(1, 1, 20), others=[REFUSED], cost=Cost(20, 0))
     text = Page(render(unpriced, warehouse)).text
     assert "unknown" in text and "$" not in text
 
 
 def test_efficiency_is_shown_where_any_evaluation_measured_it(warehouse: Warehouse) -> None:
     plain = a_night(warehouse, two_runs(4, 7, 100))
-    assert "R-VES" not in render(plain, warehouse) + markdown(plain, warehouse, Path("page"))
+    assert "R-VES" not in render(plain, warehouse) + in_markdown(plain, warehouse)
     night = a_night(
         warehouse, two_runs(4, 7, 100), efficiency={"VES": 64.361, "R-VES": 43.4, "ves_steps": 55.29}
     )
-    page, text = render(night, warehouse), markdown(night, warehouse, Path("page"))
+    page, text = (
+        render(night, warehouse),
+        in_markdown(night, warehouse),
+    )
     for name, value in (("VES", "64.36"), ("R-VES", "43.40"), ("ves_steps", "55.29")):
         assert f'data-label="{name}">{value}</td>' in page
         assert value in text and name.replace("_", "\\_") in text
@@ -138,9 +152,9 @@ def test_efficiency_is_shown_where_any_evaluation_measured_it(warehouse: Warehou
 
 def test_the_trend_is_drawn_with_every_score_it_has(warehouse: Warehouse) -> None:
     a, b = two_runs(4, 7, 100)
-    html = render(a_night(warehouse, [a, a, b, b]), warehouse)
-    assert "The last 4 complete runs" in html
-    assert "the last 4 scores: 21 Nov 52.00 %, 21 Nov 52.00 %, 21 Nov 49.00 %, 21 Nov 49.00 %" in html
+    written = render(a_night(warehouse, [a, a, b, b]), warehouse)
+    assert "The last 4 complete runs" in written
+    assert "the last 4 scores: 21 Nov 52.00 %, 21 Nov 52.00 %, 21 Nov 49.00 %, 21 Nov 49.00 %" in written
     assert "complete runs" not in render(a_night(warehouse, [a, b]), warehouse)
 
 
@@ -165,15 +179,15 @@ def test_every_night_has_a_page(warehouse: Warehouse, questions: int) -> None:
 
 
 def test_hostile_text_stays_text(warehouse: Warehouse) -> None:
-    html = render(hostile_night(warehouse), warehouse)
-    page = Page(html)
+    written = render(hostile_night(warehouse), warehouse)
+    page = Page(written)
     plain = Page(render(plain_night(warehouse), warehouse))
     assert "script" not in page.tags
     assert set(page.tags) == set(plain.tags)
     assert {name for name, _ in page.attributes} == {name for name, _ in plain.attributes}
     assert visible(EVIL) in page.text
     assert "{{ 7*7 }}" in page.text
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", html)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", written)
 
 
 def test_the_page_loads_nothing_and_its_policy_lets_nothing_run(warehouse: Warehouse) -> None:

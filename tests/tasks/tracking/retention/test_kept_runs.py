@@ -9,7 +9,7 @@ import pytest
 
 from tasks.settings.evaluation import Gate, Keep, age
 from tasks.tracking.night.entry import Entry
-from tasks.tracking.night.night import Judged, Night
+from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.retention.kept_runs import Retention, retention
 from tasks.tracking.warehouse.stored import RunHeader
@@ -25,7 +25,7 @@ def run(name: str, days: int, pipeline: str = "rsl-sql", status: str = "complete
 
 def night(days: int, baseline: str | None = None, baselines: Mapping[str, str] | None = None) -> Night:
     started = NOW - datetime.timedelta(days=days)
-    judged = Judged(Entry("demo", "weak-1", "rsl-sql", run_id="x", baseline=baseline), "no worse", None)
+    judged = Entry("demo", "weak-1", "rsl-sql", run_id="x", baseline=baseline, verdict="no worse")
     matrix: dict[str, Any] = {"baselines": dict(baselines or {})}
     return Night(f"night {days}", Gate(), (judged,), started, started, matrix)
 

@@ -1,0 +1,202 @@
+"""A nightly run as a document: the verdict, failures, scores, costs, and what changed in each evaluation."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from tasks.core.wording import (
+    counted,
+    duration,
+    money,
+    number,
+    percent,
+    points,
+    shorten,
+)
+from tasks.documents.model import (
+    Block,
+    Bullets,
+    Card,
+    Cards,
+    Code,
+    Column,
+    Document,
+    Facts,
+    Inline,
+    Only,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+    Tone,
+)
+from tasks.tracking.comparison.flips import question_item
+from tasks.tracking.night import sentences as words
+from tasks.tracking.night.detail import Detail, details
+from tasks.tracking.night.entry import Colour, Entry
+from tasks.tracking.night.evaluation import badge, evaluation_section
+from tasks.tracking.night.night import Night
+from tasks.tracking.night.tables import costs_table, scores_legend, scores_table
+from tasks.tracking.warehouse.runs import Warehouse
+
+GLANCE_SHOWN, BROKEN_SHOWN, IDS_SHOWN = 4, 5, 20
+"""Evaluations on the first screen of a page; broken questions and ids of an evaluation in Markdown."""
+TONES: dict[Colour, Tone] = {"Red": "bad", "Amber": "doubt", "Green": "good", "No baseline yet": "quiet"}
+_ORDER: tuple[Colour, ...] = ("Red", "Amber", "No baseline yet", "Green")
+_TEXT: tuple[Literal["terminal", "markdown"], ...] = ("terminal", "markdown")
+
+
+def night_document(
+    night: Night, warehouse: Warehouse | None = None, board: str = "", page: str = ""
+) -> Document:
+    """Return the document.
+
+    Args:
+        night: the nightly run.
+        warehouse: where its runs are; None for a terminal, which shows no questions.
+        board: address of the leaderboard, relative to the page; "" for none.
+        page: path of the page, which Markdown names; "" for none.
+    """
+    found = list(enumerate(details(night.entries, warehouse) if warehouse else map(Detail, night.entries), 1))
+    worst_first = sorted(found, key=lambda each: _ORDER.index(each[1].entry.colour))
+    parts = (
+        _glance(night, [(number, detail.entry) for number, detail in worst_first], board),
+        Only(_TEXT, (Facts(tuple(words.facts(night))),)),
+        *_failures(night),
+        scores_table(night),
+        scores_legend(night),
+        costs_table(night),
+        *_remarks(night),
+        *([Only(("page",), tuple(evaluation_section(*each) for each in worst_first))] if warehouse else ()),
+        *(block for _, detail in found for block in _moved(detail)),
+        *([Only(("markdown",), tuple(_where(night, page)))] if page else ()),
+    )
+    footer = (
+        Section("About this nightly run", (Facts(tuple(words.facts(night))),)),
+        Section(
+            "How to read this",
+            (
+                Facts(tuple(words.rules(night))),
+                Sentence(
+                    "Both runs are paired question by question. A question is fixed where the baseline is wrong and "
+                    "this run is right, and broken the other way round; marked in the SQL is what the other run does "
+                    "not have. p is how likely chance alone would split these questions this unevenly or more."
+                ),
+            ),
+        ),
+    )
+    return Document(
+        night.colour,
+        parts,
+        f"Crosscheck · nightly run {night.name}",
+        night.verdict,
+        TONES[night.colour],
+        footer,
+        f"{night.colour}: nightly run {night.name}",
+    )
+
+
+def nights_table(nights: Sequence[Night]) -> Table:
+    """Return the list of nightly runs."""
+    headers = (Column("night", "text"), Column("", "text"), Column("verdict", "text"))
+    return Table(
+        "",
+        headers,
+        tuple((each.name, Span(each.colour, TONES[each.colour]), each.verdict) for each in nights),
+    )
+
+
+def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) -> Cards:
+    better = [Sentence(_standing(place, entry)) for place, entry in worst_first[:GLANCE_SHOWN]]
+    if len(worst_first) > GLANCE_SHOWN:
+        better.append(Sentence(f"and {len(worst_first) - GLANCE_SHOWN} more", "note"))
+    if board:
+        better.append(Sentence(Span("Leaderboard", link=board)))
+    broken = [
+        Sentence((
+            Span(counted(len(entry.comparison.broken), "question"), link=f"#evaluation-{place}"),
+            f" of {entry.model_and_pipeline}, {number(len(entry.comparison.fixed))} fixed",
+        ))
+        for place, entry in worst_first
+        if entry.comparison and entry.comparison.broken
+    ]  # fmt: skip
+    broken = broken[:GLANCE_SHOWN] or [Sentence("No question that was right is wrong now.")]
+    if lost := sum(each.unanswered for each in night.entries):
+        broken.append(Sentence(f"{counted(lost, 'question')} without an answer"))
+    if night.missed:
+        broken.append(Sentence(f"{counted(len(night.missed), 'nightly run')} missed"))
+    cost = night.cost
+    took = duration((night.finished - night.started).total_seconds())
+    spent = (Span(money(cost.cost_usd), "strong"), f" for {counted(cost.calls or 0, 'paid call')}")
+    todo = tuple(
+        Sentence((line, *((" ", Span(code, "code")) if code else ()))) for line, code in words.todo(night)
+    )
+    return Cards((
+        Card("Is it better?", tuple(better)),
+        Card("What broke?", tuple(broken)),
+        Card(
+            "What did it cost?",
+            (Sentence(spent), Sentence(f"{number(cost.cached_calls)} answered by the cache; {took}", "note")),
+        ),
+        Card("What do I do?", todo),
+    ))  # fmt: skip
+
+
+def _standing(place: int, entry: Entry) -> Inline:
+    difference = f", {points(entry.comparison.difference)}" if entry.comparison else ""
+    name = Span(entry.model_and_pipeline, link=f"#evaluation-{place}")
+    return name, f" {percent(entry.ex)}{difference} ", badge(entry)
+
+
+def _failures(night: Night) -> Iterator[Section]:
+    blocks: list[Block] = []
+    for entry in night.entries:
+        if entry.problem or entry.continue_with:
+            blocks.append(Sentence(Span(entry.name, "strong"), "error"))
+        if entry.problem:
+            blocks.append(Sentence(entry.problem, "message"))
+        if entry.continue_with:
+            blocks += [Sentence(words.what_continues(entry)), Code(entry.continue_with)]
+    if blocks:
+        yield Section("Failures", tuple(blocks), notes=True)
+
+
+def _remarks(night: Night) -> Iterator[Block]:
+    lines = [f"{entry.name}: {sentence}" for entry in night.entries for sentence in entry.degradation]
+    if lines:
+        yield Only(_TEXT, (Bullets(tuple(lines), "warning"),))
+    yield Only(_TEXT, (Bullets(tuple(words.variants(night))),))
+    baselines = [
+        f"{entry.name}: {line}"
+        for entry in night.entries
+        for line in (
+            f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else "",
+            words.decline(entry) if entry.verdict == "declining" else "",
+        )
+        if line
+    ]
+    yield Only(_TEXT, (Bullets(tuple(baselines)),))
+    yield Only(("markdown",), (Facts(tuple(words.rules(night))),))
+
+
+def _moved(detail: Detail) -> Iterator[Block]:
+    """Yield which questions changed, for a terminal and Markdown."""
+    entry, found = detail.entry, detail.entry.comparison
+    if not found or not found.differing:
+        return
+    command = Code(words.compare_command(entry))
+    moved = (("broken", found.broken), ("fixed", found.fixed))
+    ids = tuple(f"{name}: {shorten(names, IDS_SHOWN)}" for name, names in moved if names)
+    broken = detail.broken if entry.verdict == "regression" else ()
+    items = tuple(question_item(flip, ("baseline", "this run"), gold=False) for flip in broken[:BROKEN_SHOWN])
+    questions = (Questions(items),) if items else ()
+    blocks = (Bullets(ids), *questions, Sentence("Both SQLs of each:"), command)
+    yield Only(("markdown",), (Section(entry.name, blocks),))
+    yield Only(("terminal",), (Sentence(f"Questions that changed in {entry.name}, with both SQLs:"), command))
+
+
+def _where(night: Night, page: str) -> Iterator[Block]:
+    yield Sentence(
+        ("Questions, SQL, stages and causes: ", Span(page, "code"), " on the machine that evaluated, or")
+    )
+    yield Code(words.night_command(night))
