@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from flows.orchestration.stage_results import StageDatabase
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.scoring.report import Ratio, Verdict
+from tasks.scoring.report import Verdict
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import EvaluationRun
@@ -95,7 +95,7 @@ def write_nights(home: Home, questions: int) -> None:
                 run.backbone,
                 pipeline,
                 run_id=run.run_id,
-                ex=Ratio(report.score.correct, report.score.total),
+                ex=Accuracy(report.score.correct, report.score.total),
                 seconds=60.0,
             )
             entries.append(compared(entry, Baselines(), warehouse, GATE))
@@ -117,10 +117,7 @@ def copy_nights(home: Home, nights: int) -> None:
     model = next(night for night in all_nights(home) if night.started == NOW - 3 * DAY)
     for days in range(4, nights + 1):
         started = NOW - days * DAY
-        entries = tuple(
-            replace(each, entry=replace(each.entry, run_id=run_of(days, each.entry.pipeline).run_id))
-            for each in model.entries
-        )
+        entries = tuple(replace(each, run_id=run_of(days, each.pipeline).run_id) for each in model.entries)
         name = f"{started:%Y-%m-%dT%H:%MZ}"
         write(replace(model, name=name, entries=entries, started=started, finished=started), home)
 

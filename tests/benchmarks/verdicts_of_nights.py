@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tasks.scoring.significance import compare_runs
 from tasks.settings.evaluation import Gate
-from tasks.tracking.night.entry import Entry
-from tasks.tracking.night.night import AMBER, WORSE, judge
+from tasks.tracking.night.entry import AMBER, WORSE, Entry
+from tasks.tracking.night.night import judge
 from tasks.tracking.night.trend import trend_of
 
 GATE = Gate()

@@ -250,7 +250,7 @@ async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_
     state, oracle = await nights("oracle", ask_again=False, overrides=["pipeline.dac.oracle=both"], **plain)
     (entry,) = oracle["entries"]
     assert state.is_completed(), state.message
-    assert (entry["verdict"], entry["baseline"], entry["difference"]) == ("not ranked", None, None)
+    assert (entry["verdict"], entry["baseline"], entry["comparison"]) == ("not ranked", None, None)
     assert "saw parts of the gold SQL" in nights.page("oracle").read_text(encoding="utf-8")
     _, after = await nights("after", ask_again=False, overrides=["benchmark.efficiency=true"], **plain)
     (last,) = after["entries"]
@@ -299,7 +299,7 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     assert entry["continue_with"] == f"crosscheck rerun {entry['run_id']}"
     found = Entry("demo", "local", "zero-shot", run_id=entry["run_id"], unanswered=entry["unanswered"])
     tolerant = compared(found, Baselines(), Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
-    assert not judge(Gate(), [tolerant])[0].red
+    assert judge(Gate(), [tolerant])[0].colour != "Red"
     nights.model.answer = nights.good
     _, after = await nights("after", Gate(tolerated_failures=0.1), limit=10)
     assert after["entries"][0]["baseline"] == before["entries"][0]["run_id"]
