@@ -35,6 +35,7 @@ from flows.orchestration.stage_results import StageDatabase
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict
+from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import EvaluationRun
