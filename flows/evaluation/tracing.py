@@ -3,7 +3,7 @@
 from flows.questions.preparation import Preparation
 from flows.show.exchanges import cached_exchange
 from tasks.backbone.cache.store import ReplyCache
-from tasks.backbone.recordings.observed import Exchange, ObservedBackbone
+from tasks.backbone.recordings.observed import Exchange, Observations
 from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.tracking.mlflow.tracker import Tracker
@@ -16,9 +16,7 @@ class Tracing:
     the backbone is observed; replies to a question are dropped when scoring shows that it is not traced.
     """
 
-    def __init__(
-        self, preparation: Preparation, replies: ReplyCache, observed: ObservedBackbone | None
-    ) -> None:
+    def __init__(self, preparation: Preparation, replies: ReplyCache, observed: Observations | None) -> None:
         self._settings = preparation.settings.tracking
         self._rule = preparation.settings.benchmark.rule
         self._replies = replies

@@ -51,8 +51,8 @@ def command(given: JudgeOptions) -> int:
     from flows.judging.display import print_judged
     from flows.judging.judged import keep
     from flows.judging.judging import JudgeSettings, answers_of, judge_run, judging_backbone
-    from flows.runtime.budget import Budget
     from flows.runtime.control import Control
+    from tasks.backbone.budget import Budget
 
     backbone = judging_backbone(given.backbone, given.overrides, budget=given.budget)
     (stored,) = given.read_runs(given.run)

@@ -8,14 +8,14 @@ from typing import Any
 
 from flows.judging.judged import Judged
 from flows.judging.opinion import ask_opinion
-from flows.runtime.budget import Budget, with_budget
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.signals import stopping_on_signals
+from tasks.backbone.budget import Budget
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.kinds.opening import open_backbone
+from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
 from tasks.benchmarks.databases import open_benchmark_database
@@ -136,10 +136,10 @@ async def _judge(
     with open_reply_cache(find_replies(settings.folders.home)) as cache:
         async with (
             SqlWorkers() as workers,
-            open_backbone(settings.backbone, cache=cache, stop_now=control.stop_now) as opened,
+            open_backbone(
+                settings.backbone, Layers(cache, settings.budget, stop_now=control.stop_now)
+            ) as backbone,
         ):
-            paid = with_budget(settings.budget, opened, settings.backbone)
-            backbone = MeteredBackbone.of(paid, settings.backbone)
 
             async def one(row: QuestionScore) -> None:
                 async with gate:

@@ -1,17 +1,14 @@
 """Writers: the backbones that write the candidates of a question, and what they need to differ."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from flows.questions.demonstrations import most_demonstrations
-from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.kinds.opening import open_backbone
+from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
-from tasks.backbone.protocol import Backbone
 from tasks.core.errors import ConfigurationError
 from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.settings.backbone import BackboneSettings
@@ -123,20 +120,11 @@ def _varied_prompts(pipeline: PipelineSettings) -> bool:
 
 @asynccontextmanager
 async def open_writers(
-    found: WriterSettings,
-    own: MeteredBackbone,
-    wrap: Callable[[Backbone, BackboneSettings], Backbone],
-    cache: ReplyCache | None,
-    stop_now: asyncio.Event | None = None,
+    found: WriterSettings, own: MeteredBackbone, layers: Layers
 ) -> AsyncIterator[tuple[MeteredBackbone, ...]]:
-    """Open the backbones that write candidates for one run, each once.
+    """Open the backbones that write candidates for one run, each once, in the layers of the run's backbones.
 
-    Args:
-        found: their settings.
-        own: the run's own, which is open.
-        wrap: adds what the run's own has too: its budget, its observer.
-        cache: where paid replies are kept; None to keep none.
-        stop_now: once this is set, calls in flight are given up.
+    The run's own, which is open, may be one of them.
 
     Raises:
         ConfigurationError: two of them are one model with one set of settings, whose replies are cached as the same.
@@ -145,10 +133,7 @@ async def open_writers(
     async with AsyncExitStack() as stack:
         for settings in found.writers:
             if settings.name not in opened:
-                backbone = await stack.enter_async_context(
-                    open_backbone(settings, cache=cache, stop_now=stop_now)
-                )
-                opened[settings.name] = MeteredBackbone.of(wrap(backbone, settings), settings)
+                opened[settings.name] = await stack.enter_async_context(open_backbone(settings, layers))
         writers = tuple(opened[settings.name] for settings in found.writers)
         _check_different(found.writers, writers)
         yield writers

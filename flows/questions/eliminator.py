@@ -1,14 +1,11 @@
 """The eliminator: SEA-SQL's second backbone, named by the pipeline and described in `conf/backbones`."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.kinds.opening import open_backbone
+from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.protocol import Backbone
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
@@ -39,20 +36,11 @@ def eliminator_settings(settings: EvaluationSettings, *, asked: bool = True) -> 
 
 @asynccontextmanager
 async def open_eliminator(
-    settings: EvaluationSettings,
-    own: MeteredBackbone,
-    wrap: Callable[[Backbone, BackboneSettings], Backbone],
-    cache: ReplyCache | None,
-    stop_now: asyncio.Event | None = None,
+    settings: EvaluationSettings, own: MeteredBackbone, layers: Layers
 ) -> AsyncIterator[MeteredBackbone | None]:
-    """Open a run's eliminator; None where it needs none.
+    """Open a run's eliminator in the layers of the run's backbones; None where it needs none.
 
-    Args:
-        settings: settings of the evaluation.
-        own: the run's own backbone, which is open; if it serves a recording, it is the eliminator too.
-        wrap: adds what the run's own has too: its budget, its observer.
-        cache: where paid replies are kept; None to keep none.
-        stop_now: once this is set, calls in flight are given up.
+    If the run's own backbone, which is open, serves a recording, it is the eliminator too.
 
     Raises:
         ConfigurationError: as `eliminator_settings`.
@@ -61,8 +49,8 @@ async def open_eliminator(
     if found is None:
         yield own if _eliminator(settings.pipeline) else None
         return
-    async with open_backbone(found, cache=cache, stop_now=stop_now) as backbone:
-        yield MeteredBackbone.of(wrap(backbone, found), found)
+    async with open_backbone(found, layers) as backbone:
+        yield backbone
 
 
 def _eliminator(pipeline: PipelineSettings) -> str | None:

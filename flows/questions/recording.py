@@ -15,7 +15,7 @@ from tasks.backbone.recordings.file import (
     read_recording,
     write_recording,
 )
-from tasks.backbone.recordings.observed import ObservedBackbone
+from tasks.backbone.recordings.observed import Observations
 from tasks.core.errors import ConfigurationError
 from tasks.core.files import file_digest
 from tasks.core.outcome import Call, Outcome
@@ -62,7 +62,7 @@ class Recorder:
     """
 
     path: Path
-    backbone: ObservedBackbone
+    backbone: Observations
     cache: ReplyCache
 
     def write(

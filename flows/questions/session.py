@@ -13,18 +13,14 @@ from flows.questions.candidate_backbones import open_writers, writer_settings
 from flows.questions.eliminator import open_eliminator
 from flows.questions.recording import Recorder
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, RerunSpec, Tools
-from flows.runtime.budget import with_budget
 from flows.runtime.control import Control
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kinds.kind import kind_of
-from tasks.backbone.kinds.opening import open_backbone
-from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.protocol import Backbone
-from tasks.backbone.recordings.observed import ObservedBackbone
+from tasks.backbone.kinds.opening import Layers, open_backbone, source_of
+from tasks.backbone.recordings.observed import Observations
 from tasks.backbone.recordings.replay import RecordedBackbone, Served
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_replies
 
@@ -41,7 +37,7 @@ class Session:
         verdicts: cache of comparisons of SQL with gold.
         results: persisted stage results; None where stages run without Prefect.
         task_runs: Prefect's task runs of stages; None where stages run without Prefect.
-        observed: the backbone's observer; None where neither a recording nor traces need one.
+        observed: requests and replies; None where neither a recording nor traces need them.
         served: counts of requests that a recording served; None for other backbones.
     """
 
@@ -52,7 +48,7 @@ class Session:
     verdicts: VerdictCache = field(repr=False)
     results: PersistedResults | None = field(default=None, repr=False)
     task_runs: TaskRuns | None = field(default=None, repr=False)
-    observed: ObservedBackbone | None = field(default=None, repr=False)
+    observed: Observations | None = field(default=None, repr=False)
     served: Served | None = None
 
     @classmethod
@@ -78,33 +74,26 @@ class Session:
             open_reply_cache(find_replies(home)) as replies,
             VerdictCache(home.verdicts) as verdicts,
         ):
+            observations = _observations(settings, traced=traced)
+            layers = Layers(replies, control.budget, observations, control.stop_now)
             async with (
                 SqlWorkers() as workers,
-                open_backbone(found.own, cache=replies, stop_now=control.stop_now) as backbone,
+                open_backbone(found.own, layers) as own,
+                open_eliminator(settings, own, layers) as eliminator,
+                open_writers(found, own, layers) as writers,
             ):
-                paid = with_budget(control.budget, backbone, found.own)
-                observed = _observer(settings, paid, traced=traced)
-                own = MeteredBackbone.of(observed or paid, found.own)
-
-                def wrapped(other: Backbone, of: BackboneSettings) -> Backbone:
-                    paid = with_budget(control.budget, other, of)
-                    return observed.beside(paid) if observed else paid
-
-                async with (
-                    open_eliminator(settings, own, wrapped, replies, control.stop_now) as eliminator,
-                    open_writers(found, own, wrapped, replies, control.stop_now) as writers,
-                ):
-                    yield cls(
-                        settings=settings,
-                        control=control,
-                        tools=Tools(own, workers, eliminator, writers, found.temperature),
-                        replies=replies,
-                        verdicts=verdicts,
-                        results=results,
-                        task_runs=TaskRuns(results) if results else None,
-                        observed=observed,
-                        served=backbone.served if isinstance(backbone, RecordedBackbone) else None,
-                    )
+                source = source_of(own)
+                yield cls(
+                    settings=settings,
+                    control=control,
+                    tools=Tools(own, workers, eliminator, writers, found.temperature),
+                    replies=replies,
+                    verdicts=verdicts,
+                    results=results,
+                    task_runs=TaskRuns(results) if results else None,
+                    observed=observations,
+                    served=source.served if isinstance(source, RecordedBackbone) else None,
+                )
 
     @property
     def recorder(self) -> Recorder | None:
@@ -134,9 +123,9 @@ class Session:
         return await wait_until_recorded(flow_run_id(), task_runs, self.control)
 
 
-def _observer(settings: EvaluationSettings, backbone: Backbone, *, traced: bool) -> ObservedBackbone | None:
-    """Return an observer if a recording needs replies, or traces need replies that are not cached; else None."""
+def _observations(settings: EvaluationSettings, *, traced: bool) -> Observations | None:
+    """Return where replies are kept for a recording, or for traces of replies that are not cached; else None."""
     wanted = settings.tracking.failed_traces or settings.tracking.sample_traces
     traced = traced and bool(wanted) and not kind_of(settings.backbone).paid
     recorded = settings.record is not None
-    return ObservedBackbone(backbone, recorded=recorded, traced=traced) if recorded or traced else None
+    return Observations(recorded=recorded, traced=traced) if recorded or traced else None

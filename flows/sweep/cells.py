@@ -11,12 +11,12 @@ from flows.evaluation.run import run_evaluation
 from flows.orchestration.server import LocalServer
 from flows.report.exit_codes import ExitCode
 from flows.report.result import EvaluationResult
-from flows.runtime.budget import Budget
 from flows.runtime.control import Control, Interrupted, Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.logs import logging_to
 from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
+from tasks.backbone.budget import Budget
 from tasks.backbone.kinds.kind import kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted

@@ -17,9 +17,9 @@ from flows.questions.candidate_backbones import writer_settings
 from flows.questions.eliminator import asks_eliminator
 from flows.questions.preparation import Preparation, prepare
 from flows.questions.runner import QuestionRunner, Tools
-from flows.runtime.budget import tokens
 from flows.runtime.control import Progress
 from flows.sweep.plan import Cell
+from tasks.backbone.budget import tokens
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.pricing import cost, prices_for

@@ -59,7 +59,7 @@ class MeteredBackbone:
         candidate: int = 0,
         guard: UnreadableReplies | None = None,
     ) -> None:
-        self._inner = inner
+        self.inner = inner
         self._formats = formats
         self._origin = origin
         self._attempt = attempt
@@ -80,7 +80,7 @@ class MeteredBackbone:
 
         So the stages of a candidate that ask a model have keys of their own, and those that ask none are shared.
         """
-        identity = {**self._inner.identity, **self._formats.identity(self._stage)}
+        identity = {**self.inner.identity, **self._formats.identity(self._stage)}
         if self._candidate:
             identity["candidate"] = self._candidate
         if self._origin and identity.get("kind") == "replay":
@@ -93,7 +93,7 @@ class MeteredBackbone:
         Each sampling of the question, by its index `attempt`, gets replies of its own.
         """
         return MeteredBackbone(
-            self._inner,
+            self.inner,
             self._formats,
             origin=origin,
             attempt=attempt,
@@ -103,7 +103,7 @@ class MeteredBackbone:
 
     def for_candidate(self, index: int) -> "MeteredBackbone":
         """Return a view of the same backbone that writes a candidate; 0 gets the replies of a run without any."""
-        return MeteredBackbone(self._inner, self._formats, candidate=index, guard=self._guard)
+        return MeteredBackbone(self.inner, self._formats, candidate=index, guard=self._guard)
 
     def again(self) -> None:
         """Begin a repetition of the stage: number its requests from the first, and remove its notes and counts.
@@ -251,7 +251,7 @@ class MeteredBackbone:
 
     async def _send(self, request: Request) -> Reply:
         self._guard.check()
-        return await self._inner.complete(request)
+        return await self.inner.complete(request)
 
     def _count(self, *, readable: bool) -> None:
         self.replies += 1

@@ -32,7 +32,7 @@ class CachedBackbone:
 
     def __init__(self, inner: Backbone, cache: ReplyCache, name: str = "") -> None:
         """Wrap the backbone that is paid. The cache stays open when this is closed; its entries have the name."""
-        self._inner = inner
+        self.inner = inner
         self._cache = cache
         self._name = name
         self._in_flight: dict[str, asyncio.Task[Reply]] = {}
@@ -41,7 +41,7 @@ class CachedBackbone:
     @property
     def identity(self) -> Mapping[str, Any]:
         """The inner backbone's."""
-        return self._inner.identity
+        return self.inner.identity
 
     async def complete(self, request: Request) -> Reply:
         """Answer from the cache, from a call in flight, or by a call.
@@ -87,7 +87,7 @@ class CachedBackbone:
             return _as_cached(kept)
         self._cache.check_room()
         try:
-            reply = await self._inner.complete(request)
+            reply = await self.inner.complete(request)
         except BackboneError:
             self._cache.check_room()  # it was not sent, since another reply could not be stored meanwhile
             raise
@@ -95,7 +95,7 @@ class CachedBackbone:
         return reply
 
     def _wind_down(self) -> None:
-        if wind_down := getattr(self._inner, "wind_down", None):
+        if wind_down := getattr(self.inner, "wind_down", None):
             wind_down()
 
     def _landed(self, key: str, call: asyncio.Task[Reply]) -> None:

@@ -1,31 +1,41 @@
-"""Open a backbone for one run."""
+"""Opens the backbones of a run, each in its layers."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
+from tasks.backbone.budget import Budget, BudgetedBackbone
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.pricing import prices_for
 from tasks.backbone.protocol import Backbone
+from tasks.backbone.recordings.observed import Observations, ObservedBackbone
 from tasks.settings.backbone import BackboneSettings
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What the backbones of one run share; None leaves a layer out."""
+
+    cache: ReplyCache | None = None
+    """Where paid replies are kept. Free ones come faster than from a file, and would hide the paid ones there."""
+    budget: Budget | None = None
+    observations: Observations | None = None
+    stop_now: asyncio.Event | None = None
+    """Once this is set, calls in flight are given up."""
 
 
 @asynccontextmanager
 async def open_backbone(
-    settings: BackboneSettings,
-    *,
-    cache: ReplyCache | None,
-    stop_now: asyncio.Event | None = None,
-) -> AsyncIterator[Backbone]:
-    """Open a backbone for one run, in the running event loop.
+    settings: BackboneSettings, layers: Layers = Layers()
+) -> AsyncIterator[MeteredBackbone]:
+    """Open a backbone for one run, in the running event loop; yield what stages see of it.
 
     On exit, also by Ctrl-C, nothing more is sent, calls in flight get `GRACE_S` seconds to reach the
     cache, and the connections are closed. The cache stays open.
-
-    Replies that cost nothing are not cached: they come faster than from a file, and would only hide the paid ones in
-    the cache's listing. Paid replies are kept in `cache`, if there is one. Once `stop_now` is set, calls in flight are
-    given up.
 
     Raises:
         ConfigurationError, DataError: as `check_backbone`.
@@ -35,11 +45,19 @@ async def open_backbone(
         backbone = kind.make(settings)
         if isinstance(backbone, AbstractAsyncContextManager):
             await stack.enter_async_context(backbone)
-        if cache is None or not kind.paid:
-            yield backbone
-            return
-        cached = CachedBackbone(backbone, cache, settings.name)
-        try:
-            yield cached
-        finally:
-            await cached.drain(stop_now=stop_now)
+        if layers.cache and kind.paid:
+            backbone = cached = CachedBackbone(backbone, layers.cache, settings.name)
+            stack.push_async_callback(cached.drain, stop_now=layers.stop_now)
+        if layers.budget:
+            backbone = BudgetedBackbone(backbone, layers.budget, prices_for(settings))
+        if layers.observations:
+            backbone = ObservedBackbone(backbone, layers.observations)
+        yield MeteredBackbone.of(backbone, settings)
+
+
+def source_of(backbone: Backbone | MeteredBackbone) -> Backbone:
+    """Return the backbone inside of all layers: the endpoint, the recording or the offline model."""
+    while inner := getattr(backbone, "inner", None):
+        backbone = inner
+    assert not isinstance(backbone, MeteredBackbone)
+    return backbone

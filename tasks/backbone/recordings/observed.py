@@ -36,35 +36,21 @@ class Observation:
     truncated: bool
 
 
-class ObservedBackbone:
-    """Backbone that passes requests and replies on and keeps them by question.
+class Observations:
+    """Requests and replies of a run's backbones, by question.
 
     Args:
-        inner: the backbone that answers.
         recorded: replies are kept until the end, for a recording.
         traced: messages and replies are kept until their question is dropped, for traces.
     """
 
-    def __init__(self, inner: Backbone, *, recorded: bool = False, traced: bool = False) -> None:
-        self._inner = inner
+    def __init__(self, *, recorded: bool = False, traced: bool = False) -> None:
         self._recorded = recorded
         self._traced = traced
         self._observed: dict[str, list[Observation]] = {}
 
-    def beside(self, inner: Backbone) -> "ObservedBackbone":
-        """Return an observer of another backbone that keeps its requests with those of this one."""
-        other = ObservedBackbone(inner, recorded=self._recorded, traced=self._traced)
-        other._observed = self._observed
-        return other
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's."""
-        return self._inner.identity
-
-    async def complete(self, request: Request) -> Reply:
-        """Answer one request as the inner backbone does."""
-        reply = await self._inner.complete(request)
+    def add(self, request: Request, reply: Reply) -> None:
+        """Keep a request and its reply."""
         origin = request.origin
         observation = Observation(
             place=ReplyPosition(origin.question, origin.stage, origin.round) if origin else None,
@@ -74,7 +60,6 @@ class ObservedBackbone:
             truncated=reply.truncated,
         )
         self._observed.setdefault(origin.question if origin else "", []).append(observation)
-        return reply
 
     def exchange(self, question: str, key: str) -> Exchange | None:
         """Return the messages and the reply of a question's request by its key; None if they are not kept."""
@@ -94,3 +79,22 @@ class ObservedBackbone:
             self._observed[question] = [
                 replace(each, exchange=replace(each.exchange, messages=())) for each in dropped
             ]
+
+
+class ObservedBackbone:
+    """Backbone whose requests and replies are kept; several may share their observations."""
+
+    def __init__(self, inner: Backbone, observations: Observations) -> None:
+        self.inner = inner
+        self._observations = observations
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The inner backbone's."""
+        return self.inner.identity
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request as the inner backbone does."""
+        reply = await self.inner.complete(request)
+        self._observations.add(request, reply)
+        return reply

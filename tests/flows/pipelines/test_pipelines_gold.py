@@ -13,7 +13,7 @@ from flows.questions.demonstrations import demonstrations_for
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, Tools
 from flows.runtime.control import Progress
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.kinds.opening import open_backbone
+from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.core.outcome import Outcome
@@ -147,7 +147,7 @@ async def evaluated(
     async def work() -> tuple[list[Outcome], int]:
         results = open_results(home)
         with open_reply_cache(home.replies) as cache:
-            async with SqlWorkers(1) as workers, open_backbone(settings.backbone, cache=cache) as backbone:
+            async with SqlWorkers(1) as workers, open_backbone(settings.backbone, Layers(cache)) as backbone:
                 runner = QuestionRunner(
                     settings,
                     QuestionInputs(databases, demonstrations),

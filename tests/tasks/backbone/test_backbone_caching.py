@@ -254,7 +254,7 @@ async def test_a_cache_that_cannot_be_read_stops_before_buying_again(
 RUN = """
 import asyncio, sys
 from pathlib import Path
-from tasks.backbone.kinds.opening import open_backbone
+from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.cache.room import NoRoomError
 from tasks.backbone.cache.store import open_reply_cache
@@ -263,7 +263,7 @@ from tasks.settings.backbone import BackboneSettings
 async def main():
     settings = BackboneSettings(name="fake", model="m", base_url=sys.argv[1], concurrency=4)
     with open_reply_cache(Path(sys.argv[2])) as cache:
-        async with open_backbone(settings, cache=cache) as backbone:
+        async with open_backbone(settings, Layers(cache)) as backbone:
             asks = (backbone.complete(Request((Message("user", f"q{n}"),))) for n in range(20))
             replies = await asyncio.gather(*asks)
             print(sum(reply.call.cached for reply in replies), len(replies))

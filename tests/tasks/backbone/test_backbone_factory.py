@@ -10,7 +10,7 @@ from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.kinds.kind import check_backbone
-from tasks.backbone.kinds.opening import open_backbone
+from tasks.backbone.kinds.opening import Layers, open_backbone, source_of
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
@@ -29,8 +29,8 @@ async def test_replies_are_kept_across_openings(
 ) -> None:
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         for expected in (False, True):
-            async with open_backbone(settings, cache=cache) as backbone:
-                assert isinstance(backbone, CachedBackbone)
+            async with open_backbone(settings, Layers(cache)) as backbone:
+                assert isinstance(backbone.inner, CachedBackbone)
                 assert (await backbone.complete(ASK)).call.cached is expected
         assert [entry.backbone for entry in cache.entries()] == ["fake"]
     assert len(fake_openai.requests) == 1
@@ -39,15 +39,15 @@ async def test_replies_are_kept_across_openings(
 async def test_without_a_cache_every_reply_is_paid(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
-    async with open_backbone(settings, cache=None) as backbone:
-        assert isinstance(backbone, OpenAIBackbone)
+    async with open_backbone(settings) as backbone:
+        assert isinstance(source_of(backbone), OpenAIBackbone)
         await backbone.complete(ASK)
         await backbone.complete(ASK)
     assert len(fake_openai.requests) == 2
 
 
 async def test_a_closed_backbone_sends_nothing(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
-    async with open_backbone(settings, cache=None) as backbone:
+    async with open_backbone(settings) as backbone:
         pass
     with pytest.raises(BackboneError, match="closing"):
         await backbone.complete(ASK)
@@ -60,7 +60,7 @@ async def test_leaving_by_an_error_still_keeps_what_was_under_way(
     fake_openai.latency = 0.1
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         with pytest.raises(RuntimeError, match="elsewhere"):
-            async with open_backbone(settings, cache=cache) as backbone:
+            async with open_backbone(settings, Layers(cache)) as backbone:
                 call = asyncio.create_task(backbone.complete(ASK))
                 await asyncio.to_thread(fake_openai.wait_for, 1)
                 call.cancel()
@@ -72,7 +72,7 @@ async def test_the_offline_backbone_needs_no_key_and_fills_no_cache(tmp_path: Pa
     pytest.importorskip("tasks.backbone.offline", reason="the offline backbone is not there yet")
     settings = load_backbone_settings(CONF, "offline")
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
-        async with open_backbone(settings, cache=cache) as backbone:
+        async with open_backbone(settings, Layers(cache)) as backbone:
             reply = await backbone.complete(ASK)
         assert isinstance(reply.text, str) and not reply.call.cached
         assert cache.stats().entries == 0
@@ -86,7 +86,7 @@ async def test_a_missing_key_is_found_before_anything_is_sent(
     with pytest.raises(ConfigurationError, match="FAKE_API_KEY"):
         check_backbone(settings)
     with pytest.raises(ConfigurationError, match="FAKE_API_KEY"):
-        async with open_backbone(settings, cache=None):
+        async with open_backbone(settings):
             pass
     assert fake_openai.requests == []
 

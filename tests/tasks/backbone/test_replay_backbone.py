@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from tasks.backbone.kinds.kind import check_backbone
-from tasks.backbone.kinds.opening import open_backbone
+from tasks.backbone.kinds.opening import open_backbone, source_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import (
@@ -22,7 +22,7 @@ from tasks.backbone.protocol import (
     request_key,
 )
 from tasks.backbone.recordings.file import RecordedReply, Recording, ReplyPosition, write_recording
-from tasks.backbone.recordings.observed import ObservedBackbone
+from tasks.backbone.recordings.observed import Observations, ObservedBackbone
 from tasks.backbone.recordings.replay import Match, RecordedBackbone
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Call, Usage
@@ -167,27 +167,29 @@ class Counting:
 
 
 async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
-    backbone = ObservedBackbone(Counting(), recorded=True)
+    kept = Observations(recorded=True)
+    backbone = ObservedBackbone(Counting(), kept)
     first = await backbone.complete(ASK)
     await backbone.complete(replace(ASK, origin=replace(ORIGIN, question="718")))
-    backbone.drop("717")
-    seen = {observation.place: observation for observation in backbone}
+    kept.drop("717")
+    seen = {observation.place: observation for observation in kept}
     assert set(seen) == {ReplyPosition("717", "forward_link", 0), ReplyPosition("718", "forward_link", 0)}
     own = seen[ReplyPosition("717", "forward_link", 0)]
     assert (own.exchange.reply, own.digest, own.key) == ("1", request_digest(ASK), first.call.request)
-    assert backbone.exchange("717", own.key) is None, "messages are for traces"
+    assert kept.exchange("717", own.key) is None, "messages are for traces"
 
 
 @pytest.mark.parametrize("recorded", [False, True])
 async def test_an_observed_backbone_keeps_messages_until_their_question_is_dropped(recorded: bool) -> None:
-    backbone = ObservedBackbone(Counting(), recorded=recorded, traced=True)
+    kept = Observations(recorded=recorded, traced=True)
+    backbone = ObservedBackbone(Counting(), kept)
     key = (await backbone.complete(ASK)).call.request
-    exchange = backbone.exchange("717", key)
+    exchange = kept.exchange("717", key)
     assert exchange is not None and (exchange.messages, exchange.reply) == (ASK.messages, "1")
-    assert backbone.exchange("718", key) is None
-    backbone.drop("717")
-    assert backbone.exchange("717", key) is None
-    assert len(list(backbone)) == recorded
+    assert kept.exchange("718", key) is None
+    kept.drop("717")
+    assert kept.exchange("717", key) is None
+    assert len(list(kept)) == recorded
 
 
 async def test_settings_open_a_recording_and_say_what_is_missing(tmp_path: Path) -> None:
@@ -199,7 +201,8 @@ async def test_settings_open_a_recording_and_say_what_is_missing(tmp_path: Path)
         check_backbone(settings)
     write_recording(path, [RECORDED])
     check_backbone(settings)
-    async with open_backbone(settings, cache=None) as backbone:
-        assert isinstance(backbone, RecordedBackbone)
-        assert backbone.match == "request"
+    async with open_backbone(settings) as backbone:
+        source = source_of(backbone)
+        assert isinstance(source, RecordedBackbone)
+        assert source.match == "request"
         assert (await backbone.complete(ASK)).text == "first"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.pricing import cost
 from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Usage
-from tasks.settings.backbone import BackboneSettings, Prices
+from tasks.settings.backbone import Prices
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -36,14 +36,14 @@ class BudgetedBackbone:
     """
 
     def __init__(self, inner: Backbone, budget: Budget, prices: Prices | None) -> None:
-        self._inner = inner
+        self.inner = inner
         self._budget = budget
         self._prices = prices
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """The inner backbone's: a budget changes no answer."""
-        return self._inner.identity
+        return self.inner.identity
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request.
@@ -60,7 +60,7 @@ class BudgetedBackbone:
                 transient=False,
                 fatal=True,
             )
-        reply = await self._inner.complete(request)
+        reply = await self.inner.complete(request)
         if not reply.call.cached:
             budget.spent_usd += self._price(request, reply)
         return reply
@@ -68,14 +68,9 @@ class BudgetedBackbone:
     def _price(self, request: Request, reply: Reply) -> float:
         if reply.call.cost_usd is not None:
             return reply.call.cost_usd
-        asked = sum(len(message.content) for message in request.messages)
-        guessed = Usage(input=tokens(asked), output=tokens(len(reply.text)))
+        sent = sum(len(message.content) for message in request.messages)
+        guessed = Usage(input=tokens(sent), output=tokens(len(reply.text)))
         return cost(guessed, self._prices) or 0.0
-
-
-def with_budget(budget: Budget | None, backbone: Backbone, settings: BackboneSettings) -> Backbone:
-    """Return a backbone limited by the budget; the backbone itself if there is none."""
-    return backbone if budget is None else BudgetedBackbone(backbone, budget, prices_for(settings))
 
 
 def tokens(characters: int) -> int:
