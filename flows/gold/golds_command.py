@@ -58,15 +58,18 @@ def suggest(given: SuggestOptions) -> None:
     """
     from flows.gold.suggestions import check_runs
     from flows.gold.suggestions import suggest as find
-    from flows.gold.suggestions_output import as_object, print_suggestions, render, write_draft
+    from flows.gold.suggestions_output import as_object, suggestions_document, write_draft
+    from tasks.documents.html import html
+    from tasks.documents.terminal import print_document
 
     runs = list({each.run.run_id: each for each in given.read_runs(*given.runs)}.values())
     least = check_runs(runs, given.agree)
     with given.progress() as progress:
         found = find(runs, least, given.folders, progress, rows=given.rows)
-    given.write_page(lambda: render(found))
+    document = suggestions_document(found, given.limit)
+    given.write_page(lambda: html(document))
     if given.draft is not None:
         write_draft(found, given.draft)
-    given.emit(as_object(found), lambda stream: print_suggestions(found, given.limit, stream))
+    given.emit(as_object(found), lambda stream: print_document(document, stream))
     for file in filter(None, (given.html, given.draft)):
         click.echo(f"Written: {file}", err=given.as_json)

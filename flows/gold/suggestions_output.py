@@ -1,8 +1,9 @@
-"""Suggestions as JSON, as text, as a page and as a draft of corrections in which nothing is decided."""
+"""Suggestions as JSON, as a document and as a draft of corrections in which nothing is decided."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from flows.cli.output import result_as_object
 from flows.gold.suggestions import Suggestion, Suggestions
@@ -10,9 +11,19 @@ from tasks.benchmarks.overlay import UNDECIDED
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Execution
 from tasks.core.wording import counted, storable
-from tasks.documents.terminal import literal, open_console
-from tasks.documents.text import visible
-from tasks.tracking.pages.template import fill
+from tasks.documents.model import (
+    Answer,
+    Bullets,
+    Code,
+    Column,
+    Document,
+    QuestionItem,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+)
 
 
 def as_object(found: Suggestions) -> dict[str, Any]:
@@ -45,36 +56,80 @@ def as_object(found: Suggestions) -> dict[str, Any]:
     }
 
 
-def print_suggestions(found: Suggestions, limit: int, stream: TextIO) -> None:
-    """Print the first questions, each with its two SQLs."""
-    console = open_console(stream)
-    first = found.runs[0].run
-    console.print(
-        f"\n[bold]{literal(first.benchmark)}[/] · {counted(len(found.runs), 'run')} of "
-        f"{literal(', '.join(found.backbones))}"
+def suggestions_document(found: Suggestions, limit: int) -> Document:
+    """Return the questions, each with both SQLs and, on a page, with both results; a terminal shows the first ones."""
+    first, count = found.runs[0].run, counted(len(found.suggestions), "gold")
+    questions = Questions(
+        tuple(map(_item, found.suggestions)),
+        first=limit,
+        rest="; --limit shows more, --html writes a page with both results",
     )
-    console.print(
+    runs = tuple(
+        (Span(each.run.backbone, "strong"), f" {each.run.pipeline}, run ", Span(each.run.run_id, "code"))
+        for each in found.runs
+    )
+    return Document(
+        f"{count} to look at",
+        (
+            Bullets(runs),
+            *(Sentence(f"A database cannot be read: {name}", "warning") for name in found.not_read),
+            questions if questions.items else Sentence("There is none."),
+        ),
+        (Span(first.benchmark, "strong"), f", revision {first.revision} · rule {found.rule}"),
         f"On {len(found.suggestions):,} of {counted(found.compared, 'question')}, at least {found.least} backbones "
-        f"agree with each other and not with the gold (rule {found.rule}). Nothing changes a score until a person "
-        "decides."
+        "agree with each other and not with the gold. Models can be wrong together: nothing changes a score until a "
+        "person decides.",
+        footer=(
+            Section(
+                "How to decide",
+                (
+                    Sentence(
+                        "In a file of corrections, an entry replaces the gold by other SQL, adds SQL whose result is "
+                        "as right, or withdraws a question that has no single right answer, each with a reason and a "
+                        "source."
+                    ),
+                    Sentence("This writes the questions as undecided entries, and checks the file:"),
+                    Code("crosscheck golds suggest RUN RUN --draft corrections.json"),
+                    Code("crosscheck verify-gold --overlay corrections.json"),
+                ),
+            ),
+        ),
+        name=f"{count} to look at: {first.benchmark}",
     )
-    if found.not_read:
-        console.print(f"[yellow]![/] Databases that cannot be read: {literal(', '.join(found.not_read))}")
-    for each in found.suggestions[:limit]:
-        console.print(
-            f"\n[bold]{literal(each.question.id)}[/]  {literal(each.question.database_id)}  {literal(who(each))}"
-        )
-        console.print(f"  {literal(each.question.text)}")
-        if each.question.evidence:
-            console.print(f"  [dim]evidence: {literal(each.question.evidence)}[/]")
-        sides = (("they", next(iter(each.sqls.values())), each.agreed), ("gold", each.gold_sql, each.gold))
-        for name, sql, result in sides:
-            console.print(f"  {name} [dim]({rows_in_words(result)})[/]")
-            console.print(f"    {visible(' '.join(sql.split()))}", markup=False)
-    if len(found.suggestions) > limit:
-        console.print(
-            f"\n[dim]the first {limit:,}; --limit shows more, --html writes a page with both results[/]"
-        )
+
+
+def _item(each: Suggestion) -> QuestionItem:
+    question = each.question
+    (_, agreed), *more = each.sqls.items()
+    others = tuple(
+        block for name, sql in more for block in (Sentence(name, "note"), Code(sql, "sql", each.gold_sql))
+    )
+    about = (question.database_id, question.difficulty, who(each))
+    return QuestionItem(
+        question.id,
+        None,
+        " · ".join(part for part in about if part),
+        question.text,
+        question.evidence,
+        (
+            Answer(
+                f"what they agree on ({rows_in_words(each.agreed)})",
+                agreed,
+                each.gold_sql,
+                blocks=(*others, *_rows(each.agreed)),
+            ),
+            Answer(f"gold ({rows_in_words(each.gold)})", each.gold_sql, blocks=tuple(_rows(each.gold))),
+        ),
+    )
+
+
+def _rows(found: Execution) -> Iterator[Table]:
+    if not found.ok:
+        return
+    headers = tuple(Column(name, "text") for name in found.columns)
+    rows = tuple(tuple("NULL" if cell is None else str(cell) for cell in row) for row in found.rows)
+    left = (found.row_count or 0) - len(rows)
+    yield Table("", headers, rows, f"and {counted(left, 'more row')}" if left > 0 else "")
 
 
 def who(each: Suggestion) -> str:
@@ -90,18 +145,6 @@ def who(each: Suggestion) -> str:
 def rows_in_words(found: Execution) -> str:
     """Say how many rows a result has, or why there is none."""
     return counted(found.row_count or 0, "row") if found.ok else f"{found.status}: {found.error}"
-
-
-def render(found: Suggestions) -> str:
-    """Return the page: both SQLs and both results of each question side by side."""
-    return fill(
-        "suggestions.html.jinja",
-        ["page.css"],
-        found=found,
-        run=found.runs[0].run,
-        who=who,
-        rows_in_words=rows_in_words,
-    )
 
 
 def write_draft(found: Suggestions, file: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.gold import suggestions_output
 from flows.gold.suggestions import Suggestion, Suggestions
+from flows.gold.suggestions_output import suggestions_document
 from flows.show.exchanges import Exchanges
 from flows.show.page import Before, Links, render_run
 from flows.show.question_view import QuestionView
@@ -170,7 +170,7 @@ def of_golds(text: str, folder: Path) -> str:
     found, broken = Execution("ok", (text,), ((text,),), 1), Execution("error", error=text)
     question = runs[0].rows[4].question
     suggestion = Suggestion(question, text, {text: text, "b": text}, (text,), (text,), broken, found)
-    return suggestions_output.render(Suggestions(runs, "bird", 2, 6, (suggestion,), (text,)))
+    return html(suggestions_document(Suggestions(runs, "bird", 2, 6, (suggestion,), (text,)), 20))
 
 
 PAGES = (of_comparison, of_run, of_night, of_leaderboard, of_golds)
