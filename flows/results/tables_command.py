@@ -25,6 +25,7 @@ class TablesOptions(options.Files):
         help="Paper whose tables are printed.",
     )
     as_markdown: bool = options.flag("--markdown", "Print Markdown.")
+    as_latex: bool = options.flag("--latex", "Print LaTeX (package booktabs).")
     as_csv: bool = options.flag("--csv", "Print CSV: table, row, column, value, text, unknown.")
 
 
@@ -46,29 +47,29 @@ def command(given: TablesOptions) -> None:
     cannot be computed says "unknown" and why.
     """
     from flows.results.paper_runs import paper_runs
-    from tasks.documents.terminal import open_console, show_all
-    from tasks.documents.text import visible
+    from tasks.documents.latex import latex
+    from tasks.documents.markdown import markdown
+    from tasks.documents.model import Bullets, Document
+    from tasks.documents.terminal import print_document
     from tasks.scoring.papers.tables import paper_tables
 
-    if sum((given.as_json, given.as_markdown, given.as_csv)) > 1:
-        raise ConfigurationError("--json, --markdown and --csv cannot be used together.")
+    if sum((given.as_json, given.as_markdown, given.as_latex, given.as_csv)) > 1:
+        raise ConfigurationError("--json, --markdown, --latex and --csv cannot be used together.")
     runs = paper_runs(given.read_runs(*given.runs), given.folders)
     tables = paper_tables(runs, cast("Paper", given.paper))
+    titles = Bullets(tuple(f"{run.name}: {run.title}" for run in runs))
+    blocks = (block for one in tables for block in (one.as_table(), Bullets(one.remarks, "note")))
+    document = Document("", (titles, *blocks))
 
     def show(stream: TextIO) -> None:
         if given.as_markdown:
-            stream.write("".join(f"- {run.name}: {run.title}\n" for run in runs) + "\n")
-            _markdown(tables, stream)
+            stream.write(markdown(document))
+        elif given.as_latex:
+            stream.write("\n".join(latex(one.as_table()) for one in tables))
         elif given.as_csv:
             _csv(tables, stream)
         else:
-            console = open_console(stream)
-            for run in runs:
-                console.print(visible(f"{run.name}  {run.title}"), markup=False)
-            for one in tables:
-                show_all(console, [one.as_text()])
-                for remark in one.remarks:
-                    console.print(visible(f"  {remark}"), markup=False, style="dim", soft_wrap=False)
+            print_document(document, stream)
 
     found = {
         "paper": given.paper,
@@ -76,21 +77,6 @@ def command(given: TablesOptions) -> None:
         "tables": [t.as_object() for t in tables],
     }
     given.emit(found, show)
-
-
-def _markdown(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:
-    from tasks.documents.markdown import table_lines
-
-    for one in tables:
-        lines = (
-            f"### {one.title}",
-            "",
-            *table_lines(one.as_text()),
-            "",
-            *(f"- {r}" for r in one.remarks),
-            "",
-        )
-        stream.write("\n".join(lines) + "\n")
 
 
 def _csv(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:

@@ -59,7 +59,7 @@ class PaperTable:
         """The notes, and the reasons by the letter that the cells show."""
         return (*self.notes, *(f"({_letter(n)}) {why}" for n, why in enumerate(self.reasons)))
 
-    def as_text(self) -> Table:
+    def as_table(self) -> Table:
         """Return it with texts as cells; an unknown one has the letter of its reason."""
         rows = tuple((name, *(self._text(cell) for cell in cells)) for name, cells in self.rows)
         return Table(self.title, self.columns, rows)

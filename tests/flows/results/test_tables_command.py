@@ -32,7 +32,7 @@ def scored(tmp_path: Path, built_demo: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_tables_are_printed_as_text_json_markdown_and_csv(scored: str) -> None:
+def test_tables_are_printed_as_text_json_markdown_latex_and_csv(scored: str) -> None:
     shown = run("tables", "latest", "--paper", "rsl-sql")
     assert shown.code == 0, shown.err
     assert "80.00 (4/5)" in shown.out and "run " + scored in shown.out
@@ -45,7 +45,9 @@ def test_tables_are_printed_as_text_json_markdown_and_csv(scored: str) -> None:
     (total,) = (row for row in rows if row["row"] == "A: ves_steps" and row["column"] == "total")
     assert float(total["value"]) == 80 and total["unknown"] == ""
     markdown = run("tables", scored, scored, "--paper", "dac", "--markdown").out
-    assert "### Ablations" in markdown and "- (a) no question of the run was corrected" in markdown
+    assert "## Ablations" in markdown and "- (a) no question of the run was corrected" in markdown
+    latex = run("tables", scored, "--paper", "rsl-sql", "--latex").out
+    assert latex.startswith("\\begin{table}") and "80.00 (4/5)" in latex
 
 
 def test_what_is_wrong_is_said_in_words(scored: str) -> None:

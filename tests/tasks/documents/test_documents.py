@@ -17,6 +17,7 @@ from tasks.documents.charts import (
     TwoSided,
 )
 from tasks.documents.html import html
+from tasks.documents.latex import latex
 from tasks.documents.markdown import markdown
 from tasks.documents.model import (
     Answer,
@@ -150,3 +151,12 @@ def test_a_page_without_a_search_has_no_script() -> None:
     assert "script" not in page.tags
     policy = next(value for name, value in page.attributes if name == "content" and "default-src" in value)
     assert "script-src" not in policy
+
+
+def test_a_table_in_latex_has_its_sections_and_no_text_acts() -> None:
+    table = Table("100 % & more", ("", "a_b"), (("x{y}", "1"), None, ("all~", Span("2", "strong"))))
+    lines = latex(table).splitlines()
+    assert lines[2:4] == [r"\caption{100 \% \& more}", r"\begin{tabular}{lr}"]
+    assert lines[4:10] == [
+        r"\toprule", r" & a\_b \\", r"\midrule", r"x\{y\} & 1 \\", r"\midrule", r"all\textasciitilde{} & 2 \\",
+    ]  # fmt: skip

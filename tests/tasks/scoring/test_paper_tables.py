@@ -127,7 +127,7 @@ def test_reasons_are_lettered_once_and_texts_point_to_them() -> None:
         ("", "x", "y"),
         [("r", [unknown("gone"), figure(1.5)]), ("s", [unknown("gone"), share(Ratio(0, 0))])],
     )
-    assert made.as_text().rows == (("r", "unknown (a)", "1.50"), ("s", "unknown (a)", "unknown (b)"))
+    assert made.as_table().rows == (("r", "unknown (a)", "1.50"), ("s", "unknown (a)", "unknown (b)"))
     assert made.remarks == ("(a) gone", "(b) no question of this kind")
     assert made.as_object()["rows"][0] == {
         "name": "r",

@@ -1,0 +1,37 @@
+r"""Tables in LaTeX, with the rules of the package booktabs (`\usepackage{booktabs}`)."""
+
+import re
+from collections.abc import Iterator
+
+from tasks.documents.model import Span, Table, plain
+from tasks.documents.text import visible
+
+_ACTING = re.compile(r"[\\&%$#_{}~^]")
+_WORDS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+
+def latex(table: Table) -> str:
+    """Return a table with its title as the caption; nothing in a text acts."""
+    columns = [table.columns[place] for place in table.text_places]
+    align = "".join("l" if column.kind == "text" else "r" for column in columns)
+    return "\n".join((
+        r"\begin{table}", r"\centering", rf"\caption{{{_text(table.title)}}}", rf"\begin{{tabular}}{{{align}}}",
+        r"\toprule", _row(column.name for column in columns), *_sections(table), r"\bottomrule", r"\end{tabular}",
+        r"\end{table}",
+    )) + "\n"  # fmt: skip
+
+
+def _sections(table: Table) -> Iterator[str]:
+    for section in table.sections:
+        yield r"\midrule"
+        for row in section:
+            cells = (row[place] for place in table.text_places)
+            yield _row(plain(cell) if isinstance(cell, str | tuple | Span) else "" for cell in cells)
+
+
+def _row(cells: Iterator[str]) -> str:
+    return " & ".join(map(_text, cells)) + r" \\"
+
+
+def _text(text: str) -> str:
+    return _ACTING.sub(lambda match: _WORDS.get(match[0], f"\\{match[0]}"), visible(text))
