@@ -48,11 +48,12 @@ def command(given: JudgeOptions) -> int:
     An opinion is a column of its own beside the verdict, with its agreement with EX and what it cost: no score and no
     ranking depends on it. The model judges after all questions are answered, so no stage sees its opinion.
     """
-    from flows.judging.display import print_judged
+    from flows.judging.display import judged_document
     from flows.judging.judged import keep
     from flows.judging.judging import JudgeSettings, answers_of, judge_run, judging_backbone
     from flows.runtime.control import Control
     from tasks.backbone.budget import Budget
+    from tasks.documents.terminal import print_document
 
     backbone = judging_backbone(given.backbone, given.overrides, budget=given.budget)
     (stored,) = given.read_runs(given.run)
@@ -65,6 +66,6 @@ def command(given: JudgeOptions) -> int:
 
     given.emit(
         judged.as_object() | {"mlflow": problem or "logged"},
-        lambda stream: print_judged(judged, problem, stream),
+        lambda stream: print_document(judged_document(judged, problem), stream),
     )
     return ExitCode.TRY_AGAIN if judged.failures else ExitCode.DONE

@@ -15,7 +15,7 @@ from flows.gold.overlay import CheckedEntry, CheckedOverlay, CheckedSql
 from flows.gold.overlay_display import print_overlay
 from flows.gold.verification import Verified
 from flows.gold.verification_display import print_gold
-from flows.judging.display import print_judged
+from flows.judging.display import judged_document
 from flows.judging.judged import Judged
 from flows.report.result import EvaluationResult, Ui
 from flows.report.summary import print_summary
@@ -30,6 +30,7 @@ from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.benchmarks.overlay import Entry, Overlay
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
+from tasks.documents.terminal import print_document
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.scoring.report import Verdict
@@ -87,7 +88,8 @@ def sweep(stream: TextIO) -> None:
 
 def judged(stream: TextIO) -> None:
     stored = two_runs(3, 2, 6)[0]
-    print_judged(Judged(stored, EVIL, stored.rows, failures={EVIL: EVIL}), EVIL, stream)
+    found = Judged(stored, EVIL, stored.rows, failures={EVIL: EVIL})
+    print_document(judged_document(found, EVIL), stream)
 
 
 def listed(stream: TextIO) -> None:
