@@ -82,8 +82,9 @@ def command(given: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings."""
     from flows.cli.progress import open_progress
     from flows.sweep.cells import CellResult, Sweep, SweepOptions, estimate_sweep, run_sweep
-    from flows.sweep.display import print_estimate, print_sweep
+    from flows.sweep.display import estimate_document, sweep_document
     from flows.sweep.plan import check_budget, names, plan_sweep, read_grid
+    from tasks.documents.terminal import print_document
     from tasks.tracking.evaluation import new_run_id
 
     labels = given.labels
@@ -94,7 +95,7 @@ def command(given: SweepOptions) -> int:
     stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:
         estimates = estimate_sweep(cells, progress)
-    print_estimate(cells, estimates, given.budget, stream)
+    print_document(estimate_document(cells, estimates, given.budget), stream)
     if given.dry_run:
         if given.as_json:
             planned = Sweep("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True)))
@@ -102,7 +103,9 @@ def command(given: SweepOptions) -> int:
         return 0
     sweep = run_sweep(SweepOptions(new_run_id(), labels, given.budget), cells, estimates, _control)
     given.emit(
-        sweep.as_object() | {"dry_run": False}, lambda stream: print_sweep(sweep, stream), text_too=True
+        sweep.as_object() | {"dry_run": False},
+        lambda stream: print_document(sweep_document(sweep), stream),
+        text_too=True,
     )
     return sweep.exit_code
 

@@ -24,7 +24,7 @@ from flows.results.runs_display import print_runs
 from flows.show.run_display import print_lists
 from flows.show.run_view import RunView
 from flows.sweep.cells import CellResult, Sweep
-from flows.sweep.display import print_sweep
+from flows.sweep.display import sweep_document
 from flows.sweep.estimate import Estimate
 from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.benchmarks.overlay import Entry, Overlay
@@ -83,7 +83,7 @@ def overlay(stream: TextIO) -> None:
 def sweep(stream: TextIO) -> None:
     cell = SimpleNamespace(name=EVIL, free=True, unranked="")
     done = CellResult(cell, Estimate(1, None, None, None, None), evaluated(), EVIL)  # type: ignore[arg-type]
-    print_sweep(Sweep("s", (done,), page=EVIL), stream)
+    print_document(sweep_document(Sweep("s", (done,), page=EVIL)), stream)
 
 
 def judged(stream: TextIO) -> None:

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from flows.sweep.cells import CellResult, Sweep, ranks
-from flows.sweep.display import print_sweep
+from flows.sweep.display import sweep_document
 from flows.sweep.estimate import Estimate
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
+from tasks.documents.terminal import print_document
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Report, Verdict
 
@@ -55,7 +56,7 @@ def test_nothing_is_best_where_everything_is_noise() -> None:
 
 def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> None:
     stream = io.StringIO()
-    print_sweep(Sweep("s1", (done("a", 80, free=True),)), stream)
+    print_document(sweep_document(Sweep("s1", (done("a", 80, free=True),))), stream)
     assert re.search(
         r"^a +80\.00 % +80 of 100 +71\.1 to 86\.7 % +\$0\.0000 +\$0\.0000 +run-a$",
         stream.getvalue(),
