@@ -34,36 +34,22 @@ NO_MODEL = (
 
 @dataclass(frozen=True)
 class Asked:
-    """Question on a user's database.
-
-    Attributes:
-        text: the question.
-        evidence: a hint, "" for none.
-        database: its path or URL.
-        rows: rows of the result to return.
-    """
+    """Question on a user's database."""
 
     text: str
-    evidence: str
-    database: str
-    rows: int
+    evidence: str  # a hint, "" for none
+    database: str  # its path or URL
+    rows: int  # rows of the result to return
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Answer to a question.
-
-    Attributes:
-        question: the question.
-        outcome: results of the pipeline's stages, with the final SQL.
-        execution: result of the SQL; None if there is no SQL.
-        remark: warning about the answer; "" if there is none.
-    """
+    """Answer to a question."""
 
     question: Question
-    outcome: Outcome
-    execution: Execution | None
-    remark: str = ""
+    outcome: Outcome  # results of the pipeline's stages, with the final SQL
+    execution: Execution | None  # result of the SQL; None if there is no SQL
+    remark: str = ""  # warning about the answer; "" if there is none
 
     @property
     def exit_code(self) -> int:

@@ -4,15 +4,10 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command."""
 
-    Attributes:
-        module: dotted name of the module with the click command, in the variable `command`.
-        help: description in the list of commands.
-    """
-
-    module: str
-    help: str
+    module: str  # dotted name of the module with the click command, in the variable `command`
+    help: str  # description in the list of commands
 
 
 GROUPS = {

@@ -21,17 +21,12 @@ ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 @dataclass(frozen=True, slots=True)
 class FlowRunState:
-    """Last known state of a flow run.
+    """Last known state of a flow run."""
 
-    Attributes:
-        state: type of its state: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLED, CANCELLING.
-        message: of the state.
-        percent: progress, from its progress artifact; 0 if it has none.
-    """
-
+    # type of its state: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLED, CANCELLING
     state: str
-    message: str = ""
-    percent: float = 0.0
+    message: str = ""  # of the state
+    percent: float = 0.0  # progress, from its progress artifact; 0 if it has none
 
     @property
     def ended(self) -> bool:

@@ -23,27 +23,16 @@ log = logging.getLogger(__name__)
 
 
 class RunIds(BaseModel):
-    """What a process notes of its runs.
+    """What a process notes of its runs."""
 
-    Attributes:
-        host: name of its machine.
-        pid: its id there.
-        flow_run: Prefect's id of the innermost flow run.
-        parent: of the deployed flow run around it.
-        nightly: of the nightly flow run around it.
-        run: the run in the warehouse.
-        mlflow_run: the run in MLflow.
-        tracking_uri: MLflow's store.
-    """
-
-    host: str
-    pid: Annotated[int, Field(gt=0, lt=2**31)]
-    flow_run: UUID | None = None
-    parent: UUID | None = None
-    nightly: UUID | None = None
-    run: str | None = None
-    mlflow_run: str | None = None
-    tracking_uri: str | None = None
+    host: str  # name of its machine
+    pid: Annotated[int, Field(gt=0, lt=2**31)]  # its id there
+    flow_run: UUID | None = None  # Prefect's id of the innermost flow run
+    parent: UUID | None = None  # of the deployed flow run around it
+    nightly: UUID | None = None  # of the nightly flow run around it
+    run: str | None = None  # the run in the warehouse
+    mlflow_run: str | None = None  # the run in MLflow
+    tracking_uri: str | None = None  # MLflow's store
 
 
 class RunFile:

@@ -19,15 +19,11 @@ _SCHEDULE: TypeAdapter[SCHEDULE_TYPES] = TypeAdapter(SCHEDULE_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """Nightly runs of the schedule around the present one.
+    """Nightly runs of the schedule around the present one."""
 
-    Attributes:
-        missed: those since the last one that ended here, without it and the present one; in UTC.
-        expected: the next one; None without a schedule.
-    """
-
+    # those since the last one that ended here, without it and the present one; in UTC
     missed: tuple[datetime.datetime, ...] = ()
-    expected: datetime.datetime | None = None
+    expected: datetime.datetime | None = None  # the next one; None without a schedule
 
 
 def name_of(scheduled: datetime.datetime) -> str:

@@ -20,17 +20,13 @@ from tasks.settings.pipeline import PipelineSettings
 
 @dataclass(frozen=True)
 class WriterSettings:
-    """Settings of the backbones of a run.
+    """Settings of the backbones of a run."""
 
-    Attributes:
-        own: the run's backbone as it is opened: at the temperature of candidates, if it writes them.
-        writers: those that write candidates, in their turns; a recording stands for all of them.
-        temperature: at which the run's backbone is to select; None: its own.
-    """
-
+    # the run's backbone as it is opened: at the temperature of candidates, if it writes them
     own: BackboneSettings
+    # those that write candidates, in their turns; a recording stands for all of them
     writers: tuple[BackboneSettings, ...]
-    temperature: float | None = None
+    temperature: float | None = None  # at which the run's backbone is to select; None: its own
 
 
 def writer_settings(settings: EvaluationSettings) -> WriterSettings:

@@ -24,19 +24,14 @@ SPIDER = "spider-dev"
 
 @dataclass(frozen=True)
 class QuestionExtras:
-    """Demonstrations and oracle of one question.
+    """Demonstrations and oracle of one question."""
 
-    Attributes:
-        demonstrations: as many as the pipeline asks for, most similar first.
-        grounded: demonstrations with their schemas for DAC's stages; () for pipelines without DAC.
-        aligned: those that entity linking is shown; () for pipelines without DAC.
-        oracle: gold answers to DAC's sub-tasks, for analysis; None in ranked runs.
-    """
-
-    demonstrations: tuple[Demonstration, ...] = ()
+    demonstrations: tuple[Demonstration, ...] = ()  # as many as the pipeline asks for, most similar first
+    # demonstrations with their schemas for DAC's stages; () for pipelines without DAC
     grounded: tuple[GroundedDemonstration, ...] = ()
+    # those that entity linking is shown; () for pipelines without DAC
     aligned: tuple[GroundedDemonstration, ...] = ()
-    oracle: Oracle | None = None
+    oracle: Oracle | None = None  # gold answers to DAC's sub-tasks, for analysis; None in ranked runs
 
 
 def check_demonstrations(settings: EvaluationSettings) -> None:
@@ -102,17 +97,11 @@ def demonstrations_for(
 
 @dataclass(frozen=True)
 class _Pool:
-    """Training questions of a benchmark, leaks removed.
+    """Training questions of a benchmark, leaks removed."""
 
-    Attributes:
-        benchmark: whose they are.
-        guarded: what may be shown.
-        note: a sentence for the user.
-    """
-
-    benchmark: Benchmark
-    guarded: tuple[Demonstration, ...]
-    note: str
+    benchmark: Benchmark  # whose they are
+    guarded: tuple[Demonstration, ...]  # what may be shown
+    note: str  # a sentence for the user
 
 
 class _Search:

@@ -27,14 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Launched:
-    """Prepared evaluation, and an event loop for its flow.
+    """Prepared evaluation, and an event loop for its flow."""
 
-    Attributes:
-        preparation: the prepared evaluation.
-        loop: `loop.run(evaluation_flow(...)(settings))` runs a flow to its end and returns its result.
-    """
-
-    preparation: "Preparation"
+    preparation: "Preparation"  # the prepared evaluation
+    # `loop.run(evaluation_flow(...)(settings))` runs a flow to its end and returns its result
     loop: asyncio.Runner
 
 

@@ -28,19 +28,13 @@ SCORERS = 4
 
 @dataclass
 class Answers:
-    """Outcomes of a pool.
+    """Outcomes of a pool."""
 
-    Attributes:
-        outcomes: outcomes by question id; those given at the beginning are not asked again.
-        restored: questions answered completely from persisted results.
-        task_runs: Prefect task runs that this took.
-        fatal: error message that ended asking, "" if all questions were asked.
-    """
-
+    # outcomes by question id; those given at the beginning are not asked again
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    restored: int = 0
-    task_runs: int = 0
-    fatal: str = ""
+    restored: int = 0  # questions answered completely from persisted results
+    task_runs: int = 0  # Prefect task runs that this took
+    fatal: str = ""  # error message that ended asking, "" if all questions were asked
 
 
 Score = Callable[[Question, Outcome], Awaitable[None]]

@@ -37,27 +37,20 @@ ORACLE_NOTE = "An analysis, not a score: parts of the gold SQL were given to the
 
 @dataclass(frozen=True)
 class Preparation:
-    """An evaluation that is ready to start.
+    """An evaluation that is ready to start."""
 
-    Attributes:
-        settings: settings of the evaluation.
-        benchmark: the whole split.
-        questions: the selected questions, in the benchmark's order, also those without a database.
-        databases: the opened databases, by id.
-        extras: what each question is given besides its database, by question id.
-        notes: remarks for the summary.
-        generated: column descriptions in prompts that a backbone wrote, as `generated_descriptions` names them.
-        schema_only: missing databases whose schema is known, by id. Their questions run only in a replay, through the
-            stages that execute no SQL, since paid answers could not be scored.
-    """
-
-    settings: EvaluationSettings
-    benchmark: Benchmark
+    settings: EvaluationSettings  # settings of the evaluation
+    benchmark: Benchmark  # the whole split
+    # the selected questions, in the benchmark's order, also those without a database
     questions: tuple[Question, ...]
-    databases: Mapping[str, Database] = field(repr=False)
+    databases: Mapping[str, Database] = field(repr=False)  # the opened databases, by id
+    # what each question is given besides its database, by question id
     extras: Mapping[str, QuestionExtras] = field(repr=False)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # remarks for the summary
+    # column descriptions in prompts that a backbone wrote, as `generated_descriptions` names them
     generated: str = ""
+    # missing databases whose schema is known, by id. Their questions run only in a replay, through the stages that
+    # execute no SQL, since paid answers could not be scored.
     schema_only: Mapping[str, Database] = field(default_factory=dict, repr=False)
 
     @property

@@ -37,15 +37,11 @@ class _RecordedText:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recording that was written.
+    """A recording that was written."""
 
-    Attributes:
-        facts: what the run's summary has of it, by which a repetition of the evaluation knows its own recording.
-        message: a sentence on it.
-    """
-
+    # what the run's summary has of it, by which a repetition of the evaluation knows its own recording
     facts: Mapping[str, Any]
-    message: str
+    message: str  # a sentence on it
 
 
 @dataclass(frozen=True)
@@ -54,16 +50,11 @@ class Recorder:
 
     Replies of this run come from the observed backbone, those of restored stages from the reply cache. Backbones
     without cached replies are free, and are asked again for all replies.
-
-    Attributes:
-        path: the recording.
-        backbone: the observed backbone.
-        cache: cache of paid replies.
     """
 
-    path: Path
-    backbone: Observations
-    cache: ReplyCache
+    path: Path  # the recording
+    backbone: Observations  # the observed backbone
+    cache: ReplyCache  # cache of paid replies
 
     def write(
         self,

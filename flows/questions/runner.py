@@ -48,69 +48,44 @@ class MissingGold(Exception):  # noqa: N818 - a signal, not an error
 
 @dataclass(frozen=True, slots=True)
 class RerunSpec:
-    """Specification of asking a question again; the default is that of the first time.
+    """Specification of asking a question again; the default is that of the first time."""
 
-    Attributes:
-        attempt: index of the sampling of the model, 0 for the first.
-        earlier: samplings whose persisted results are kept, the latest first.
-        from_stage: first stage whose results are not kept; "" for none.
-        refresh: from that stage on, this sampling's own persisted results are not restored either.
-    """
-
-    attempt: int = 0
-    earlier: tuple[int, ...] = ()
-    from_stage: str = ""
-    refresh: bool = False
+    attempt: int = 0  # index of the sampling of the model, 0 for the first
+    earlier: tuple[int, ...] = ()  # samplings whose persisted results are kept, the latest first
+    from_stage: str = ""  # first stage whose results are not kept; "" for none
+    refresh: bool = False  # from that stage on, this sampling's own persisted results are not restored either
 
 
 @dataclass(frozen=True)
 class QuestionInputs:
-    """Databases and demonstrations of questions.
+    """Databases and demonstrations of questions."""
 
-    Attributes:
-        databases: opened databases by id, or only their schema.
-        extras: demonstrations and the like, by question id.
-    """
-
-    databases: Mapping[str, Database]
-    extras: Mapping[str, QuestionExtras]
+    databases: Mapping[str, Database]  # opened databases by id, or only their schema
+    extras: Mapping[str, QuestionExtras]  # demonstrations and the like, by question id
 
 
 @dataclass(frozen=True)
 class Tools:
-    """Models and SQL workers of pipelines.
+    """Models and SQL workers of pipelines."""
 
-    Attributes:
-        backbone: the language model.
-        workers: processes that run SQL.
-        eliminator: the second model, which eliminates bias (SEA-SQL); None where none is configured.
-        writers: models that write candidates in turns; () for `backbone`.
-        temperature: at which `backbone` selects among candidates; None for its own.
-    """
-
-    backbone: MeteredBackbone
-    workers: SqlWorkers
+    backbone: MeteredBackbone  # the language model
+    workers: SqlWorkers  # processes that run SQL
+    # the second model, which eliminates bias (SEA-SQL); None where none is configured
     eliminator: MeteredBackbone | None = None
-    writers: tuple[MeteredBackbone, ...] = ()
-    temperature: float | None = None
+    writers: tuple[MeteredBackbone, ...] = ()  # models that write candidates in turns; () for `backbone`
+    temperature: float | None = None  # at which `backbone` selects among candidates; None for its own
 
 
 @dataclass(frozen=True)
 class Persistence:
-    """Settings of persisting and restoring the stages of a run.
+    """Settings of persisting and restoring the stages of a run."""
 
-    Attributes:
-        store: persisted stage results; None restores nothing.
-        task_runs: Prefect's task runs, which persist results; None runs stages in place.
-        run: id of the evaluation that the questions belong to, shared by its shards; "" for none.
-        stopped: called before each stage that is not restored; True ends the question with `Stopped`.
-        reruns: how questions are asked again, by question id.
-    """
-
-    store: StageStore | None = None
-    task_runs: TaskRuns | None = None
-    run: str = ""
+    store: StageStore | None = None  # persisted stage results; None restores nothing
+    task_runs: TaskRuns | None = None  # Prefect's task runs, which persist results; None runs stages in place
+    run: str = ""  # id of the evaluation that the questions belong to, shared by its shards; "" for none
+    # called before each stage that is not restored; True ends the question with `Stopped`
     stopped: Callable[[], bool] = bool
+    # how questions are asked again, by question id
     reruns: Mapping[str, RerunSpec] = field(default_factory=dict)
 
     def question_run(self, question: Question, *, only_restores: bool = False) -> QuestionRun:
@@ -132,19 +107,12 @@ class Persistence:
 
 @dataclass(frozen=True)
 class QuestionRunner:
-    """Runs questions through a pipeline.
+    """Runs questions through a pipeline."""
 
-    Attributes:
-        settings: the pipeline, and the time limit of a query.
-        inputs: databases and demonstrations.
-        tools: models and SQL workers.
-        persistence: how stage results are persisted and restored.
-    """
-
-    settings: EvaluationSettings
-    inputs: QuestionInputs
-    tools: Tools
-    persistence: Persistence = Persistence()
+    settings: EvaluationSettings  # the pipeline, and the time limit of a query
+    inputs: QuestionInputs  # databases and demonstrations
+    tools: Tools  # models and SQL workers
+    persistence: Persistence = Persistence()  # how stage results are persisted and restored
 
     async def restore(self, question: Question) -> Outcome | None:
         """Return the outcome if every stage has a persisted result, else None.

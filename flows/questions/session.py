@@ -27,29 +27,20 @@ from tasks.settings.home import Home, find_replies
 
 @dataclass(frozen=True)
 class Session:
-    """Open resources of a run of questions.
+    """Open resources of a run of questions."""
 
-    Attributes:
-        settings: settings of the evaluation.
-        control: progress, stop requests and budget.
-        tools: models and SQL workers.
-        replies: cache of model replies.
-        verdicts: cache of comparisons of SQL with gold.
-        results: persisted stage results; None where stages run without Prefect.
-        task_runs: Prefect's task runs of stages; None where stages run without Prefect.
-        observed: requests and replies; None where neither a recording nor traces need them.
-        served: counts of requests that a recording served; None for other backbones.
-    """
-
-    settings: EvaluationSettings
-    control: Control
-    tools: Tools
-    replies: ReplyCache = field(repr=False)
-    verdicts: VerdictCache = field(repr=False)
+    settings: EvaluationSettings  # settings of the evaluation
+    control: Control  # progress, stop requests and budget
+    tools: Tools  # models and SQL workers
+    replies: ReplyCache = field(repr=False)  # cache of model replies
+    verdicts: VerdictCache = field(repr=False)  # cache of comparisons of SQL with gold
+    # persisted stage results; None where stages run without Prefect
     results: PersistedResults | None = field(default=None, repr=False)
+    # Prefect's task runs of stages; None where stages run without Prefect
     task_runs: TaskRuns | None = field(default=None, repr=False)
+    # requests and replies; None where neither a recording nor traces need them
     observed: Observations | None = field(default=None, repr=False)
-    served: Served | None = None
+    served: Served | None = None  # counts of requests that a recording served; None for other backbones
 
     @classmethod
     @asynccontextmanager

@@ -49,28 +49,18 @@ class Progress:
 
 @dataclass
 class Control:
-    """Context of the flow runs of one command or deployment.
+    """Context of the flow runs of one command or deployment."""
 
-    Attributes:
-        progress: display of the progress.
-        stop: set when no further stage may begin; calls in flight may finish.
-        stop_now: set when calls in flight are cancelled.
-        tags: further MLflow tags of the run.
-        budget: limit on the cost; None without a limit.
-        loop: the event loop of the flow runs, once it runs.
-        own_server: whether this command has started Prefect's server, which then ends with it.
-        take_signals: lets Ctrl-C and SIGTERM set `stop` and `stop_now`.
-        register: adds ids to the file from which later commands clean up after a killed process.
-    """
-
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress = field(default_factory=Progress)  # display of the progress
+    # set when no further stage may begin; calls in flight may finish
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    stop_now: asyncio.Event = field(default_factory=asyncio.Event)
-    tags: Mapping[str, str] = field(default_factory=dict)
-    budget: Budget | None = None
-    loop: asyncio.AbstractEventLoop | None = None
-    own_server: bool = False
-    take_signals: Callable[[], None] = lambda: None
+    stop_now: asyncio.Event = field(default_factory=asyncio.Event)  # set when calls in flight are cancelled
+    tags: Mapping[str, str] = field(default_factory=dict)  # further MLflow tags of the run
+    budget: Budget | None = None  # limit on the cost; None without a limit
+    loop: asyncio.AbstractEventLoop | None = None  # the event loop of the flow runs, once it runs
+    own_server: bool = False  # whether this command has started Prefect's server, which then ends with it
+    take_signals: Callable[[], None] = lambda: None  # lets Ctrl-C and SIGTERM set `stop` and `stop_now`
+    # adds ids to the file from which later commands clean up after a killed process
     register: Callable[..., None] = lambda **ids: None
 
     def ask_to_stop(self) -> None:

@@ -14,15 +14,10 @@ from tasks.tracking.warehouse.stored import StoredRun
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The folders of a command.
+    """The folders of a command."""
 
-    Attributes:
-        data: the benchmarks' files.
-        home: caches, stores and results.
-    """
-
-    data: Path
-    home: Home
+    data: Path  # the benchmarks' files
+    home: Home  # caches, stores and results
 
     @classmethod
     def of(cls, settings: EvaluationSettings) -> "Folders":

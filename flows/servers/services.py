@@ -29,25 +29,16 @@ WORKER = {
 
 @dataclass(frozen=True)
 class Service:
-    """Process that `crosscheck up` keeps running.
+    """Process that `crosscheck up` keeps running."""
 
-    Attributes:
-        name: shown to users: "Prefect", "MLflow", "worker".
-        command: program and arguments.
-        environment: the whole environment of the process.
-        log: file for its output.
-        is_healthy: health check.
-        after: name of the service that must be healthy before this one starts; "": none.
-        shutdown_delay_s: seconds that it continues after `crosscheck up` was killed, so that the other services
-            can report their end to it.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str] = field(repr=False)
-    log: Path
-    is_healthy: Callable[[], bool] = field(repr=False)
-    after: str = ""
+    name: str  # shown to users: "Prefect", "MLflow", "worker"
+    command: tuple[str, ...]  # program and arguments
+    environment: Mapping[str, str] = field(repr=False)  # the whole environment of the process
+    log: Path  # file for its output
+    is_healthy: Callable[[], bool] = field(repr=False)  # health check
+    after: str = ""  # name of the service that must be healthy before this one starts; "": none
+    # seconds that it continues after `crosscheck up` was killed, so that the other services can report their end to
+    # it
     shutdown_delay_s: float = 0.0
 
 

@@ -17,32 +17,20 @@ UPDATE_INTERVAL_S = 0.2
 
 @dataclass(frozen=True)
 class ServiceStatus:
-    """Status of one service.
+    """Status of one service."""
 
-    Attributes:
-        name: name of the service.
-        up: whether it is healthy.
-        url: address of its web page; "" if it has none.
-    """
-
-    name: str
-    up: bool
-    url: str = ""
+    name: str  # name of the service
+    up: bool  # whether it is healthy
+    url: str = ""  # address of its web page; "" if it has none
 
 
 @dataclass(frozen=True)
 class ServersStatus:
-    """Status of all services of a working folder.
+    """Status of all services of a working folder."""
 
-    Attributes:
-        running: the `crosscheck up` of the working folder; None if none is running.
-        addresses: the addresses that were checked.
-        services: in the order in which they start.
-    """
-
-    running: RunningServers | None
-    addresses: Addresses
-    services: tuple[ServiceStatus, ...]
+    running: RunningServers | None  # the `crosscheck up` of the working folder; None if none is running
+    addresses: Addresses  # the addresses that were checked
+    services: tuple[ServiceStatus, ...]  # in the order in which they start
 
     @property
     def all_up(self) -> bool:

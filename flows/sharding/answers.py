@@ -17,21 +17,14 @@ from tasks.settings.evaluation import Shard
 
 @dataclass(frozen=True)
 class ShardAnswers:
-    """Result of a shard, except its answers, which are restored from persisted stage results.
+    """Result of a shard, except its answers, which are restored from persisted stage results."""
 
-    Attributes:
-        failed: outcomes of the questions that have no answer, by question id: failures are never persisted.
-        task_runs: Prefect task runs that the shard took.
-        recorded: those of them that Prefect has recorded.
-        launches: task runs of the evaluation itself, for launching the shards.
-        fatal: why no further question was asked, "" when all were.
-    """
-
+    # outcomes of the questions that have no answer, by question id: failures are never persisted
     failed: Mapping[str, Outcome] = field(default_factory=dict)
-    task_runs: int = 0
-    recorded: int = 0
-    launches: int = 0
-    fatal: str = ""
+    task_runs: int = 0  # Prefect task runs that the shard took
+    recorded: int = 0  # those of them that Prefect has recorded
+    launches: int = 0  # task runs of the evaluation itself, for launching the shards
+    fatal: str = ""  # why no further question was asked, "" when all were
 
     @property
     def as_answers(self) -> Answers:

@@ -37,25 +37,16 @@ NO_WORKER_S = 180.0
 
 @dataclass
 class _Launched:
-    """Shard that was launched on the pool.
+    """Shard that was launched on the pool."""
 
-    Attributes:
-        shard: the shard.
-        flow_run: Prefect's id of its latest flow run.
-        lost: number of workers that crashed on it.
-        state: type of its state, as last seen.
-        since: time at which that state was first seen, by `time.monotonic`.
-        percent: progress, as last seen.
-        ended: whether it has ended or was left to the evaluation.
-    """
-
-    shard: Shard
-    flow_run: UUID
-    lost: int = 0
-    state: str = "SCHEDULED"
+    shard: Shard  # the shard
+    flow_run: UUID  # Prefect's id of its latest flow run
+    lost: int = 0  # number of workers that crashed on it
+    state: str = "SCHEDULED"  # type of its state, as last seen
+    # time at which that state was first seen, by `time.monotonic`
     since: float = field(default_factory=time.monotonic)
-    percent: float = 0.0
-    ended: bool = False
+    percent: float = 0.0  # progress, as last seen
+    ended: bool = False  # whether it has ended or was left to the evaluation
 
     def see(self, state: "FlowRunState") -> None:
         """Update the state of its flow run."""

@@ -29,17 +29,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A working folder at one moment.
+    """A working folder at one moment."""
 
-    Attributes:
-        home: the folder.
-        retention: what of it is kept.
-        stores: in the order in which they are listed and cleaned.
-    """
-
-    home: Home
-    retention: Retention
-    stores: tuple[Store, ...]
+    home: Home  # the folder
+    retention: Retention  # what of it is kept
+    stores: tuple[Store, ...]  # in the order in which they are listed and cleaned
 
     def holdings(self) -> tuple[Holding, ...]:
         """Count everything, the nights, the recordings and the rest of the folder included."""
@@ -64,18 +58,13 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a cleaning did.
+    """What a cleaning did."""
 
-    Attributes:
-        before, after: bytes of the folder.
-        problems: what could not be removed and why, in sentences.
-        shrunk: whether the files were shrunk: no other process used the folder.
-    """
-
+    # before, after: bytes of the folder
     before: int
     after: int
-    problems: tuple[str, ...] = ()
-    shrunk: bool = True
+    problems: tuple[str, ...] = ()  # what could not be removed and why, in sentences
+    shrunk: bool = True  # whether the files were shrunk: no other process used the folder
 
 
 def open_folder(home: Home, keep: Keep, *, replies: bool = False) -> Folder:

@@ -15,17 +15,11 @@ CHARACTERS_PER_TOKEN = 4
 
 @dataclass
 class Budget:
-    """Limit on the cost of requests, and the cost so far.
+    """Limit on the cost of requests, and the cost so far."""
 
-    Attributes:
-        limit_usd: limit on the cost.
-        spent_usd: cost so far.
-        refused: whether a request was refused because the budget was spent.
-    """
-
-    limit_usd: float
-    spent_usd: float = 0.0
-    refused: bool = False
+    limit_usd: float  # limit on the cost
+    spent_usd: float = 0.0  # cost so far
+    refused: bool = False  # whether a request was refused because the budget was spent
 
 
 class BudgetedBackbone:

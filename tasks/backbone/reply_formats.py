@@ -19,15 +19,10 @@ HEADING = "### Reply"
 
 @dataclass(frozen=True, slots=True)
 class ReplyFormats:
-    """Names of the reply formats of a backbone.
+    """Names of the reply formats of a backbone."""
 
-    Attributes:
-        default: the format of every stage that is not named.
-        by_stage: other formats, by the stage's name.
-    """
-
-    default: str = JSON
-    by_stage: Mapping[str, str] = field(default_factory=dict)
+    default: str = JSON  # the format of every stage that is not named
+    by_stage: Mapping[str, str] = field(default_factory=dict)  # other formats, by the stage's name
 
     @classmethod
     def of(cls, settings: BackboneSettings) -> "ReplyFormats":

@@ -71,35 +71,27 @@ class StageTaskRuns(Protocol):
 
 @dataclass
 class QuestionRun:
-    """QuestionRun of one question: how its stages are restored or run, and the records that they leave.
-
-    Attributes:
-        question: the question.
-        store: persisted results, which are restored; None runs every stage.
-        task_runs: Prefect's task runs, which hold the calls of stages and persist their results; None runs stages
-            without Prefect (for a single interactive question).
-        only_restores: whether persisted results are all that is taken, and the first miss raises NotCached.
-        attempt: 0, or which re-roll of the question this is.
-        earlier: attempts whose persisted results may be restored where this attempt has none, the latest first.
-        rerun_from_stage: name or label of the stage from which on earlier results do not count; "" is none.
-        refresh: from that stage on, results of this attempt itself do not count either.
-        stopped: asked before each stage that is not restored; True ends the question with `Stopped`.
-        run: id of the evaluation that it belongs to, shared by all of its shards; "" for none.
-        candidate: number of the candidate that the stages write, from 1; None outside of candidates.
-        records: one per finished stage, in the order in which they finished.
-    """
+    """QuestionRun of one question: how its stages are restored or run, and the records that they leave."""
 
     question: Question
-    store: StageStore | None = None
+    store: StageStore | None = None  # persisted results, which are restored; None runs every stage
+    # Prefect's task runs, which hold the calls of stages and persist their results; None runs stages without Prefect
+    # (for a single interactive question)
     task_runs: StageTaskRuns | None = None
+    # whether persisted results are all that is taken, and the first miss raises NotCached
     only_restores: bool = False
-    attempt: int = 0
+    attempt: int = 0  # 0, or which re-roll of the question this is
+    # attempts whose persisted results may be restored where this attempt has none, the latest first
     earlier: tuple[int, ...] = ()
+    # name or label of the stage from which on earlier results do not count; "" is none
     rerun_from_stage: str = ""
-    refresh: bool = False
+    refresh: bool = False  # from that stage on, results of this attempt itself do not count either
+    # asked before each stage that is not restored; True ends the question with `Stopped`
     stopped: Callable[[], bool] = bool
-    run: str = ""
+    run: str = ""  # id of the evaluation that it belongs to, shared by all of its shards; "" for none
+    # number of the candidate that the stages write, from 1; None outside of candidates
     candidate: int | None = None
+    # one per finished stage, in the order in which they finished
     records: list[StageRecord] = field(default_factory=list)
     _begun: dict[str, None] = field(default_factory=dict)
     _calls: Counter[str] = field(default_factory=Counter)

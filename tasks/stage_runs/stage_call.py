@@ -18,22 +18,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StageResult(Generic[T]):
-    """The result of one stage call; as plain JSON it is what is persisted.
+    """The result of one stage call; as plain JSON it is what is persisted."""
 
-    Attributes:
-        value: what the stage returned.
-        calls: its model calls.
-        notes: what was less than ideal.
-        seconds: wall time of the stage.
-        made_by: the evaluation and the question that it ran for.
-        replies, unreadable, fallback: as in `StageRecord`.
-    """
-
-    value: T
-    calls: tuple[Call, ...]
-    notes: tuple[str, ...]
-    seconds: float
-    made_by: str = ""
+    value: T  # what the stage returned
+    calls: tuple[Call, ...]  # its model calls
+    notes: tuple[str, ...]  # what was less than ideal
+    seconds: float  # wall time of the stage
+    made_by: str = ""  # the evaluation and the question that it ran for
+    # replies, unreadable, fallback: as in `StageRecord`
     replies: int = 0
     unreadable: int = 0
     fallback: str = ""

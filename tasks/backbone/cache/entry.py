@@ -18,46 +18,27 @@ from tasks.core.wording import shorten
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One stored reply.
+    """One stored reply."""
 
-    Attributes:
-        key: sha256 of the canonical request.
-        model: the model that answered.
-        backbone: name of the backbone that asked.
-        created_at: when it came, UTC, ISO 8601.
-        usage: tokens, as reported then.
-        text: the reply.
-        finish: "length" when the model stopped at its token limit, else "stop".
-        seconds: how long it took, retries included.
-        retries: attempts beyond the first.
-        cost_usd: what was paid, at the price of that day; None when that was unknown.
-        request: the canonical request, plain JSON.
-    """
-
-    key: str
-    model: str
-    backbone: str
-    created_at: str
-    usage: Usage
-    text: str
-    finish: str
-    seconds: float
-    retries: int
-    cost_usd: float | None
-    request: Mapping[str, Any]
+    key: str  # sha256 of the canonical request
+    model: str  # the model that answered
+    backbone: str  # name of the backbone that asked
+    created_at: str  # when it came, UTC, ISO 8601
+    usage: Usage  # tokens, as reported then
+    text: str  # the reply
+    finish: str  # "length" when the model stopped at its token limit, else "stop"
+    seconds: float  # how long it took, retries included
+    retries: int  # attempts beyond the first
+    cost_usd: float | None  # what was paid, at the price of that day; None when that was unknown
+    request: Mapping[str, Any]  # the canonical request, plain JSON
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedEntry:
-    """A stored reply that cannot be read.
+    """A stored reply that cannot be read."""
 
-    Attributes:
-        key: sha256 of the canonical request.
-        what: what is wrong with it.
-    """
-
-    key: str
-    what: str
+    key: str  # sha256 of the canonical request
+    what: str  # what is wrong with it
 
 
 class DamagedEntriesError(StoreError):
@@ -73,40 +54,24 @@ class DamagedEntriesError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class ModelStats:
-    """The replies of one model.
+    """The replies of one model."""
 
-    Attributes:
-        model: the model.
-        entries: how many replies.
-        cost_usd: what those with a known cost cost together; None when none has.
-        unpriced: how many have no known cost.
-    """
-
-    model: str
-    entries: int
-    cost_usd: float | None
-    unpriced: int
+    model: str  # the model
+    entries: int  # how many replies
+    cost_usd: float | None  # what those with a known cost cost together; None when none has
+    unpriced: int  # how many have no known cost
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """Statistics of a reply cache.
+    """Statistics of a reply cache."""
 
-    Attributes:
-        place: its file, or the address of its database without a password.
-        bytes: its size there.
-        entries: how many replies.
-        oldest: when the first of them came, None when empty.
-        newest: when the last of them came, None when empty.
-        models: the same by model, most entries first.
-    """
-
-    place: str
-    bytes: int
-    entries: int
-    oldest: str | None
-    newest: str | None
-    models: tuple[ModelStats, ...]
+    place: str  # its file, or the address of its database without a password
+    bytes: int  # its size there
+    entries: int  # how many replies
+    oldest: str | None  # when the first of them came, None when empty
+    newest: str | None  # when the last of them came, None when empty
+    models: tuple[ModelStats, ...]  # the same by model, most entries first
 
 
 _USAGE = tuple(field.name for field in fields(Usage) if field.name != "cache_write")

@@ -24,17 +24,12 @@ _OURS = frozenset(
 
 @dataclass(frozen=True)
 class Access:
-    """What is needed to send a request to an endpoint.
+    """What is needed to send a request to an endpoint."""
 
-    Attributes:
-        base: the base URL; the paths of requests are below its path, its query belongs to all of them.
-        headers: headers of every request, with the values of the environment.
-        secrets: these values, which no message may hold.
-    """
-
+    # the base URL; the paths of requests are below its path, its query belongs to all of them
     base: SplitResult
-    headers: Mapping[str, str]
-    secrets: tuple[str, ...]
+    headers: Mapping[str, str]  # headers of every request, with the values of the environment
+    secrets: tuple[str, ...]  # these values, which no message may hold
 
     @classmethod
     def of(cls, settings: BackboneSettings) -> Self:

@@ -28,17 +28,11 @@ class TooLongAnswerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP answer with any status.
+    """An HTTP answer with any status."""
 
-    Attributes:
-        status: the HTTP status.
-        headers: names in lower case.
-        text: the body.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    text: str
+    status: int  # the HTTP status
+    headers: Mapping[str, str]  # names in lower case
+    text: str  # the body
 
 
 class Connections:

@@ -67,21 +67,13 @@ _REFUSED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Failure of one attempt.
+    """Failure of one attempt."""
 
-    Attributes:
-        kind: class of the failure; retryable if in `TRANSIENT`, fatal for the run if in `FATAL`.
-        message: error message of the endpoint or the network, one line.
-        advice: what the user can do, "" when only waiting helps.
-        retry_after_s: seconds that the endpoint asks to wait; None if it gives none.
-        target: where a redirect leads; None if it is none that may be followed.
-    """
-
-    kind: Kind
-    message: str
-    advice: str = ""
-    retry_after_s: float | None = None
-    target: Target | None = None
+    kind: Kind  # class of the failure; retryable if in `TRANSIENT`, fatal for the run if in `FATAL`
+    message: str  # error message of the endpoint or the network, one line
+    advice: str = ""  # what the user can do, "" when only waiting helps
+    retry_after_s: float | None = None  # seconds that the endpoint asks to wait; None if it gives none
+    target: Target | None = None  # where a redirect leads; None if it is none that may be followed
 
     @property
     def transient(self) -> bool:

@@ -43,17 +43,11 @@ def longest_call(settings: BackboneSettings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows a failed request.
+    """What follows a failed request."""
 
-    Attributes:
-        pause_s: seconds until the next request of the call; None: there is none.
-        advice: what the user can do; only without another request.
-        fatal: whether the run ends.
-    """
-
-    pause_s: float | None
-    advice: str = ""
-    fatal: bool = False
+    pause_s: float | None  # seconds until the next request of the call; None: there is none
+    advice: str = ""  # what the user can do; only without another request
+    fatal: bool = False  # whether the run ends
 
 
 class RetryPolicy:

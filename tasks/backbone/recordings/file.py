@@ -19,17 +19,11 @@ QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is in
 
 @dataclass(frozen=True, slots=True)
 class ReplyPosition:
-    """Position of a reply in a run.
+    """Position of a reply in a run."""
 
-    Attributes:
-        question: id of the question.
-        stage: label of the stage.
-        round: index of the request within the stage's run, 0 for the first.
-    """
-
-    question: str
-    stage: str
-    round: int
+    question: str  # id of the question
+    stage: str  # label of the stage
+    round: int  # index of the request within the stage's run, 0 for the first
 
     def __str__(self) -> str:
         return f"question {self.question}, stage {self.stage}, round {self.round}"
@@ -37,29 +31,18 @@ class ReplyPosition:
 
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
-    """One reply: a line of a recording.
+    """One reply: a line of a recording."""
 
-    Attributes:
-        question: id of the question it was given for.
-        database: the benchmark's name of the question's database.
-        stage: label of the stage that asked.
-        round: index of the request within the stage's run, 0 for the first.
-        reply: its text.
-        request: `tasks.backbone.protocol.request_digest` of what was asked; None where that is not known.
-        model: the model that answered, "" when unknown.
-        usage: tokens as they were reported, each None when unknown.
-        truncated: whether the model stopped at its token limit.
-    """
-
-    question: QuestionId
-    database: str
-    stage: str
-    round: Annotated[int, Field(ge=0)]
-    reply: str
+    question: QuestionId  # id of the question it was given for
+    database: str  # the benchmark's name of the question's database
+    stage: str  # label of the stage that asked
+    round: Annotated[int, Field(ge=0)]  # index of the request within the stage's run, 0 for the first
+    reply: str  # its text
+    # `tasks.backbone.protocol.request_digest` of what was asked; None where that is not known
     request: str | None = None
-    model: str = ""
-    usage: Usage = field(default_factory=Usage)
-    truncated: bool = False
+    model: str = ""  # the model that answered, "" when unknown
+    usage: Usage = field(default_factory=Usage)  # tokens as they were reported, each None when unknown
+    truncated: bool = False  # whether the model stopped at its token limit
 
     @property
     def place(self) -> ReplyPosition:
@@ -69,17 +52,11 @@ class RecordedReply:
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording as read.
+    """A recording as read."""
 
-    Attributes:
-        path: its file.
-        digest: sha256 of the file.
-        replies: its lines, in order, no two for one place.
-    """
-
-    path: Path
-    digest: str
-    replies: tuple[RecordedReply, ...]
+    path: Path  # its file
+    digest: str  # sha256 of the file
+    replies: tuple[RecordedReply, ...]  # its lines, in order, no two for one place
 
 
 _line: TypeAdapter[RecordedReply] = TypeAdapter(RecordedReply)

@@ -19,21 +19,13 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One request and its reply.
+    """One request and its reply."""
 
-    Attributes:
-        place: where in the run it was asked; None outside of a question's path.
-        key: the request's key in the reply cache (`Call.request`).
-        digest: the request's `request_digest`, by which recordings know it.
-        exchange: messages and reply; without messages where only replies are kept.
-        truncated: whether the model stopped at its token limit.
-    """
-
-    place: ReplyPosition | None
-    key: str
-    digest: str
-    exchange: Exchange
-    truncated: bool
+    place: ReplyPosition | None  # where in the run it was asked; None outside of a question's path
+    key: str  # the request's key in the reply cache (`Call.request`)
+    digest: str  # the request's `request_digest`, by which recordings know it
+    exchange: Exchange  # messages and reply; without messages where only replies are kept
+    truncated: bool  # whether the model stopped at its token limit
 
 
 class Observations:

@@ -16,17 +16,12 @@ Match = Literal["request", "stage"]
 
 @dataclass
 class Served:
-    """Counts of requests by how they were answered.
+    """Counts of requests by how they were answered."""
 
-    Attributes:
-        by_request: the recording has a reply to exactly this request.
-        by_stage: it has one for this question, stage and round, to another request or to an unknown one.
-        missing: it has none; the question failed.
-    """
-
-    by_request: int = 0
+    by_request: int = 0  # the recording has a reply to exactly this request
+    # it has one for this question, stage and round, to another request or to an unknown one
     by_stage: int = 0
-    missing: int = 0
+    missing: int = 0  # it has none; the question failed
 
     def __str__(self) -> str:
         return (

@@ -23,15 +23,11 @@ _CLOSING = {"{": "}", "[": "]"}
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """What was read in a reply.
+    """What was read in a reply."""
 
-    Attributes:
-        value: the object or list; None when nothing could be read.
-        path: how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose;
-            "repaired" it was broken; "failed" there is none.
-    """
-
-    value: Value | None
+    value: Value | None  # the object or list; None when nothing could be read
+    # how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose; "repaired" it was
+    # broken; "failed" there is none
     path: Path
 
 
