@@ -13,9 +13,7 @@ import click
 
 from flows.cli.commands import COMMANDS, GROUPS
 from flows.report.exit_codes import ExitCode
-from flows.runtime.core_dumps import forbid_core_dumps
-from flows.runtime.fast_exit import FastExit
-from flows.runtime.garbage import collect_garbage_seldom
+from flows.runtime.process import FastExit, collect_garbage_seldom, forbid_core_dumps
 from tasks.core.errors import CrosscheckError
 
 LOOP = "Symlink loop"

@@ -18,10 +18,9 @@ from flows.orchestration.settings import DEPLOYED, apply, local_settings
 from flows.orchestration.storage import use_stage_storage
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
-from flows.runtime.core_dumps import forbid_core_dumps
 from flows.runtime.folder_use import watched
-from flows.runtime.garbage import collect_garbage_seldom
 from flows.runtime.logs import logging_to
+from flows.runtime.process import collect_garbage_seldom, forbid_core_dumps
 from flows.runtime.signals import stopping_on_signals
 from tasks.core.errors import BackboneError, CrosscheckError
 from tasks.core.wording import counted, percent_and_counts

@@ -15,7 +15,7 @@ from flows.questions.preparation import Preparation
 from flows.questions.session import Session
 from flows.report.result import EvaluationResult, Ui
 from flows.runtime.control import Interrupted
-from flows.runtime.imports import import_in_background
+from flows.runtime.process import import_in_background
 from flows.scoring.tracking import mlflow_ui
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import size

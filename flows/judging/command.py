@@ -52,7 +52,7 @@ def command(given: JudgeOptions) -> int:
     from flows.judging.judged import keep
     from flows.judging.judging import JudgeSettings, answers_of, judge_run, judging_backbone
     from flows.runtime.control import Control
-    from tasks.backbone.budget import Budget
+    from tasks.backbone.pricing import Budget
     from tasks.documents.terminal import print_document
 
     backbone = judging_backbone(given.backbone, given.overrides, budget=given.budget)

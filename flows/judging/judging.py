@@ -12,12 +12,11 @@ from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.signals import stopping_on_signals
-from tasks.backbone.budget import Budget
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.pricing import prices_for
+from tasks.backbone.pricing import Budget, prices_for
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.selection import select
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, DataError

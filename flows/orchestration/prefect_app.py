@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flows.runtime.addresses import LOCALHOST
+from flows.runtime.running_servers import LOCALHOST
 from tasks.core.files import atomic_create
 from tasks.database.sqlite.template import Template
 

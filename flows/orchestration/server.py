@@ -24,7 +24,7 @@ from urllib.request import urlopen
 from flows.orchestration.prefect_app import create_database, local_origins, migrate, prefect_app
 from flows.orchestration.settings import OWN_SERVER, apply, local_settings
 from flows.runtime.folder_use import FolderUse
-from flows.runtime.garbage import collect_garbage_seldom, importing
+from flows.runtime.process import collect_garbage_seldom, importing
 from flows.runtime.running_servers import find_running_servers
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.database.sqlite.damage import renew_if_damaged

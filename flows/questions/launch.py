@@ -14,8 +14,8 @@ from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
 from flows.runtime.control import Control
 from flows.runtime.folder_use import watched
-from flows.runtime.garbage import importing
 from flows.runtime.logs import logging_to
+from flows.runtime.process import importing
 from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.settings.evaluation import EvaluationSettings

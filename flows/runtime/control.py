@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flows.report.exit_codes import ExitCode
-from tasks.backbone.budget import Budget
+from tasks.backbone.pricing import Budget
 from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Call
 

@@ -1,4 +1,7 @@
-"""Record of the `crosscheck up` that runs for a working folder: at most one, by a lock that ends with its process."""
+"""Addresses of the servers of `crosscheck up`, and the record of which one runs for a working folder.
+
+At most one runs for a folder, by a lock that ends with its process.
+"""
 
 import os
 from collections.abc import Iterator
@@ -9,11 +12,40 @@ from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from flows.runtime.addresses import Addresses
 from flows.runtime.folder_use import FolderUse
 from tasks.core.errors import ConfigurationError
 from tasks.core.files import atomic_write_text
 from tasks.settings.home import Home
+
+LOCALHOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Addresses of the servers, which accept connections from this machine only."""
+
+    prefect_port: int
+    mlflow_port: int
+
+    @property
+    def prefect(self) -> str:
+        """URL of Prefect's UI."""
+        return f"http://{LOCALHOST}:{self.prefect_port}"
+
+    @property
+    def prefect_api(self) -> str:
+        """URL of Prefect's API."""
+        return f"{self.prefect}/api"
+
+    @property
+    def mlflow(self) -> str:
+        """URL of MLflow's UI and API."""
+        return f"http://{LOCALHOST}:{self.mlflow_port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables that make an evaluation use these servers."""
+        return {"PREFECT_API_URL": self.prefect_api, "MLFLOW_TRACKING_URI": self.mlflow}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Progress
 from flows.runtime.folder_use import watched
-from flows.runtime.imports import import_in_background
+from flows.runtime.process import import_in_background
 from flows.scoring.corrections import check_corrections
 from flows.scoring.remarks import about_same_failure
 from flows.scoring.scorer import Scorable, Scorer

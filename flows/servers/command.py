@@ -10,7 +10,7 @@ from flows.cli import options
 from flows.report.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from flows.runtime.addresses import Addresses
+    from flows.runtime.running_servers import Addresses
     from flows.servers.status import ServersStatus
     from tasks.settings.home import Home
 
@@ -48,7 +48,7 @@ def command(given: UpOptions) -> int:
     Their data is in the working folder. The servers accept connections from this machine only, because they have no
     passwords. A service that ends unexpectedly is started again. The worker takes runs from the work pool "nightly".
     """
-    from flows.runtime.addresses import Addresses
+    from flows.runtime.running_servers import Addresses
     from flows.servers.status import run_servers, servers_status
 
     folder, addresses = given.folder, Addresses(given.prefect_port, given.mlflow_port)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flows.orchestration.prefect_app import local_origins
 from flows.orchestration.settings import SERVER, local_settings
-from flows.runtime.addresses import LOCALHOST, Addresses
+from flows.runtime.running_servers import LOCALHOST, Addresses
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.settings.home import Home
 from tasks.tracking.mlflow import store

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flows.orchestration.automations import find_webhook
-from flows.runtime.addresses import Addresses
 from flows.runtime.folder_use import require_room
-from flows.runtime.running_servers import RunningServers, exclusive_servers, find_running_servers
+from flows.runtime.running_servers import Addresses, RunningServers, exclusive_servers, find_running_servers
 from flows.runtime.signals import stopped_by_signals
 from flows.servers.services import answers, check_ports, services, worker_is_online
 from flows.servers.supervisor import Supervisor

@@ -16,8 +16,8 @@ from flows.runtime.folder_use import watched
 from flows.runtime.logs import logging_to
 from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
-from tasks.backbone.budget import Budget
 from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.pricing import Budget
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted
 from tasks.core.wording import p_value as in_words

@@ -19,10 +19,9 @@ from flows.questions.preparation import Preparation, prepare
 from flows.questions.runner import QuestionRunner, Tools
 from flows.runtime.control import Progress
 from flows.sweep.plan import Cell
-from tasks.backbone.budget import tokens
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
-from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.pricing import cost, prices_for, tokens
 from tasks.backbone.protocol import Reply, Request
 from tasks.backbone.replies.format import ReplyFormat
 from tasks.backbone.reply_formats import ReplyFormats

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 SLEEPS = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a'), flush=True); time.sleep(3600)"
 PROGRAM = """
 import os, pathlib, sys
-from flows.runtime.addresses import Addresses
+from flows.runtime.running_servers import Addresses
 from flows.servers import status
 from flows.servers.services import Service
 from tasks.settings.home import Home

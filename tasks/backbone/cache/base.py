@@ -21,9 +21,9 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry, reply_of, row_of
+from tasks.backbone.cache.entry import reply as table
 from tasks.backbone.cache.room import NoRoomError, lost
 from tasks.backbone.cache.stored import StoredReplies
-from tasks.backbone.cache.table import reply as table
 from tasks.backbone.protocol import Reply, Request
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted

@@ -1,4 +1,4 @@
-"""Records of stored replies, their database rows, and statistics of a reply cache."""
+"""Table of stored replies, the same in SQLite and PostgreSQL, its rows and records, and statistics of a reply cache."""
 
 import datetime
 import json
@@ -9,11 +9,71 @@ from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Column, Dialect, Double, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy.dialects.postgresql import BYTEA
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from tasks.backbone.protocol import Reply, Request, canonical_request
 from tasks.core.errors import StoreError, first_problem
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import shorten
+
+LAYOUT = 1
+"""Version of the table's layout: SQLite's `user_version`, in PostgreSQL the end of the table's comment."""
+COMMENT = "Crosscheck's replies, layout "
+
+
+class ReplyText(TypeDecorator[str]):
+    """Column type for any text of a model: text in SQLite, bytes in PostgreSQL.
+
+    PostgreSQL's text type rejects NUL, and both databases reject lone surrogates (SQLite then stores bytes).
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the column's type."""
+        return dialect.type_descriptor(BYTEA() if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | bytes | None:
+        """Return the stored form of a text."""
+        if value is None:
+            return None
+        content = value.encode("utf-8", "surrogatepass")
+        readable = dialect.name == "sqlite" and content == value.encode("utf-8", "replace")
+        return value if readable else content
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Return the text of a stored value; its bytes where they are damaged."""
+        if not isinstance(value, bytes | memoryview):
+            return value
+        try:
+            return bytes(value).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return bytes(value)
+
+
+reply = Table(
+    "reply",
+    MetaData(),
+    Column("key", Text, primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("backbone", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("input_tokens", Integer),
+    Column("cached_input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("text", ReplyText, nullable=False),
+    Column("finish", Text, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("retries", Integer, nullable=False),
+    Column("cost_usd", Double),
+    Column("request", LargeBinary, nullable=False),
+    comment=f"{COMMENT}{LAYOUT}",
+)
+"""One row per paid reply; the request is compressed."""
 
 
 @dataclass(frozen=True, slots=True)

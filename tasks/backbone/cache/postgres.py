@@ -12,8 +12,8 @@ from sqlalchemy.schema import CreateTable, SetTableComment
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from tasks.backbone.cache.base import ReplyCache
-from tasks.backbone.cache.table import COMMENT, LAYOUT
-from tasks.backbone.cache.table import reply as table
+from tasks.backbone.cache.entry import COMMENT, LAYOUT
+from tasks.backbone.cache.entry import reply as table
 from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
 from tasks.settings.home import REPLIES
 

@@ -13,9 +13,9 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.schema import CreateTable
 
 from tasks.backbone.cache.base import ReplyCache
+from tasks.backbone.cache.entry import LAYOUT
+from tasks.backbone.cache.entry import reply as table
 from tasks.backbone.cache.room import Reserve, no_room
-from tasks.backbone.cache.table import LAYOUT
-from tasks.backbone.cache.table import reply as table
 from tasks.core.errors import CrosscheckError, StoreError
 from tasks.core.files import file_size
 from tasks.database.sqlite.damage import file_id

@@ -22,7 +22,7 @@ from tasks.backbone.cache.entry import (
     entry_of,
     timestamp,
 )
-from tasks.backbone.cache.table import reply as table
+from tasks.backbone.cache.entry import reply as table
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.files import atomic_write
 

@@ -18,11 +18,9 @@ from tasks.backbone.endpoint.chat import (
     changes_of,
     identity_of,
 )
-from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError
-from tasks.backbone.endpoint.deadline import deadline
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, deadline
 from tasks.backbone.endpoint.failures import Refusal, refusal_of
-from tasks.backbone.endpoint.limiter import AdaptiveLimit
-from tasks.backbone.endpoint.pilots import Pilots, kind_of_request
+from tasks.backbone.endpoint.limiter import AdaptiveLimit, Pilots, kind_of_request
 from tasks.backbone.endpoint.probe import Probe, SilentError
 from tasks.backbone.endpoint.redirects import Target
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_AFTER_S, RetryPolicy

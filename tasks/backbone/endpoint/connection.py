@@ -1,7 +1,9 @@
-"""HTTP connections to an endpoint: the SDK's client, with a limit on what it reads."""
+"""HTTP connections to an endpoint: the SDK's client with a limit on what it reads, and a time limit."""
 
+import asyncio
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -155,3 +157,30 @@ def _cause_of(error: Exception) -> BaseException:
             return cause
         cause = cause.__cause__
     return aiohttp.ClientConnectionError(str(error.__cause__ or error))
+
+
+HELD_UP_S = 0.2
+"""Seconds after a limit from which on it is this process that stood still (stopped with Ctrl-Z, for instance), and
+those in which what the endpoint sent meanwhile is received."""
+
+
+@asynccontextmanager
+async def deadline(seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    """End the block after so many seconds with TimeoutError, as `asyncio.timeout` does.
+
+    Where the process stood still at that time, replies that have come meanwhile are paid for, and are received first.
+    """
+    loop = asyncio.get_running_loop()
+    due = loop.time() + seconds
+    async with asyncio.timeout(None) as limit:
+
+        def end() -> None:
+            if limit.when() is None:
+                now = loop.time()
+                limit.reschedule(now + HELD_UP_S if now > due + HELD_UP_S else now)
+
+        alarm = loop.call_at(due, end)
+        try:
+            yield limit
+        finally:
+            alarm.cancel()

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from tasks.backbone.endpoint.deadline import deadline
+from tasks.backbone.endpoint.connection import deadline
 
 PROBE_S = 25.0
 """Seconds within which an endpoint has to answer GET /models, with any status."""

@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from tasks.backbone.budget import Budget, BudgetedBackbone
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.pricing import prices_for
+from tasks.backbone.pricing import Budget, BudgetedBackbone, prices_for
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings.observed import Observations, ObservedBackbone
 from tasks.settings.backbone import BackboneSettings

@@ -9,13 +9,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from tasks.backbone.offline.english.lexicon import STOP
-from tasks.backbone.offline.english.words import Token, stem, stems, tokenize
+from tasks.backbone.offline.prompt.english import STOP, Token, stem, stems, tokenize
 from tasks.backbone.offline.prompt.reading import Example
 from tasks.backbone.offline.prompt.schema import PromptSchema
+from tasks.backbone.offline.question.query import BacktickedSQLite, Expression, text_literal, written
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.values import Value
-from tasks.backbone.offline.sql.query import BacktickedSQLite, Expression, text_literal, written
 
 _VALUE = "<v>"
 _LIGHT = frozenset(map(stem, STOP)) | frozenset(stems("whose record name shown on so far ever"))

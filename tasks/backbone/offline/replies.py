@@ -5,12 +5,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tasks.backbone.offline.english.lexicon import STOP
-from tasks.backbone.offline.english.words import split_identifier
+from tasks.backbone.offline.prompt.english import STOP, split_identifier
 from tasks.backbone.offline.prompt.reading import Attempt, Prompt
 from tasks.backbone.offline.question.mentions import TableMention
 from tasks.backbone.offline.question.naming import key_column
-from tasks.backbone.offline.sql.query import Query
+from tasks.backbone.offline.question.query import Query
 from tasks.backbone.offline.writing import own_sql, question_of, read_query
 from tasks.core.records import ColumnName
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from tasks.backbone.offline.adapting import adapt
 from tasks.backbone.offline.clauses.reader import read_question
-from tasks.backbone.offline.english.words import Token, tokenize
+from tasks.backbone.offline.prompt.english import Token, tokenize
 from tasks.backbone.offline.prompt.reading import Prompt
 from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.question.evidence import read_evidence
 from tasks.backbone.offline.question.mentions import ColumnMention, column_mentions, table_mentions
+from tasks.backbone.offline.question.query import Query
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.values import find_values
-from tasks.backbone.offline.sql.query import Query
 from tasks.core.records import ColumnName
 
 LIKE_ENOUGH = 0.5

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 BEGIN = (
-    "import sys; from flows.runtime.fast_exit import FastExit; fast_exit = FastExit()\n"
+    "import sys; from flows.runtime.process import FastExit; fast_exit = FastExit()\n"
     "class Late:\n"
     "    def __del__(self): print('removed', flush=True)\n"
     "late = Late()\n"

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 IMPORTING = """
 import gc
-from flows.runtime.garbage import collect_garbage_seldom, importing
+from flows.runtime.process import collect_garbage_seldom, importing
 
 {first}
 before = gc.isenabled(), gc.get_threshold()
@@ -54,8 +54,8 @@ def test_a_users_program_searches_as_always() -> None:
 def test_mlflow_is_imported_without_a_search_in_a_command() -> None:
     code = (
         "import gc, threading\n"
-        "from flows.runtime.garbage import collect_garbage_seldom\n"
-        "from flows.runtime.imports import import_in_background\n"
+        "from flows.runtime.process import collect_garbage_seldom\n"
+        "from flows.runtime.process import import_in_background\n"
         "collect_garbage_seldom()\n"
         "before = sum(each['collections'] for each in gc.get_stats())\n"
         "import_in_background()\n"
@@ -70,7 +70,7 @@ def test_mlflow_is_imported_without_a_search_in_a_command() -> None:
 
 def test_a_process_that_ends_as_usual_prints_no_leaks_of_duckdb() -> None:
     script = (
-        "from flows.runtime.garbage import collect_garbage_seldom, importing\n"
+        "from flows.runtime.process import collect_garbage_seldom, importing\n"
         "collect_garbage_seldom()\n"
         "with importing():\n"
         "    import duckdb\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.runtime.addresses import Addresses
+from flows.runtime.running_servers import Addresses
 from flows.servers.services import mlflow_page
 from tasks.settings.home import Home
 from tasks.tracking.summary import Tracked, summary

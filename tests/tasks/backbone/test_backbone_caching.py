@@ -17,7 +17,7 @@ import pytest
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.room import NoRoomError
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
-from tasks.backbone.endpoint import pilots
+from tasks.backbone.endpoint import limiter
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request
 from tasks.core.errors import BackboneError, StoreError
@@ -141,7 +141,7 @@ async def asking_ten(
 async def test_nothing_is_sent_once_the_file_of_replies_is_full(
     fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     with mounted(tmp_path / "disk", 16384) as disk, open_reply_cache(disk.folder / "r.sqlite") as cache:
         cache.check_room()
         with disk.full():
@@ -162,7 +162,7 @@ async def test_nothing_is_sent_once_the_database_of_replies_takes_none(
     how: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     with new_database() as url:
         open_reply_cache(url).close()
         role = url.rpartition("/")[2] + "_writer"
@@ -194,7 +194,7 @@ async def test_nothing_is_sent_once_the_disk_of_that_database_is_full(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     fake_openai.answer = lambda body: body["messages"][-1]["content"] + os.urandom(300_000).hex()
     with TemporaryDirectory() as folder, new_database() as url:
         Path(folder).chmod(0o755)
@@ -221,7 +221,7 @@ async def test_nothing_is_sent_once_the_disk_of_that_database_is_full(
 async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
     fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     fake_openai.script(reply("in time", delay=1.0), hang())
     async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2, "timeout_s": 3600.0})) as client:
         backbone = CachedBackbone(client, cache)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tasks.backbone.endpoint import pilots, retry_policy
+from tasks.backbone.endpoint import limiter, retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError, ConfigurationError
@@ -478,7 +478,7 @@ async def test_a_content_filter_fails_one_question_only(
 async def test_after_winding_down_nothing_is_sent_but_what_is_in_flight_comes_back(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     fake_openai.latency = 1.0
     async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(10)]
@@ -493,7 +493,7 @@ async def test_after_winding_down_nothing_is_sent_but_what_is_in_flight_comes_ba
 async def test_a_cancelled_request_gives_its_place_back(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pilots, "ALONE_S", 0.0)
+    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     fake_openai.script(hang(), hang())
     async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(6)]

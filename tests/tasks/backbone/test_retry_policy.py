@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.backbone.endpoint import pilots, probe, retry_policy
+from tasks.backbone.endpoint import limiter, probe, retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.redirects import Target
@@ -398,7 +398,7 @@ async def test_an_endpoint_without_capacity_is_asked_again(
 async def test_requests_of_one_kind_wait_for_the_first_answer_only(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pilots, "ALONE_S", 60.0)
+    monkeypatch.setattr(limiter, "ALONE_S", 60.0)
     fake_openai.latency = 0.2
     async with OpenAIBackbone(settings) as backbone:
         first = asyncio.create_task(backbone.complete(ASK))
@@ -416,7 +416,7 @@ async def test_requests_of_one_kind_wait_for_the_first_answer_only(
 async def test_a_first_request_that_takes_long_holds_nobody(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pilots, "ALONE_S", 0.05)
+    monkeypatch.setattr(limiter, "ALONE_S", 0.05)
     fake_openai.latency = 1.0
     async with OpenAIBackbone(settings) as backbone:
         await asyncio.gather(*(backbone.complete(Request((Message("user", str(n)),))) for n in range(9)))

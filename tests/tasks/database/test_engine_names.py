@@ -11,7 +11,7 @@ ELSEWHERE = {
     "tasks/backbone/cache": "the store of replies",
     "tasks/settings/home.py": "the store of replies",
     "tasks/tracking": "MLflow's store and the warehouse",
-    "flows/runtime/imports.py": "the library of the warehouse, as a module that is imported or not",
+    "flows/runtime/process.py": "the library of the warehouse, as a module that is imported or not",
 }
 """Where the word means something else than the engine of a benchmark's databases."""
 

@@ -4,10 +4,10 @@ import re
 
 from sqlglot import exp
 
+from tasks.backbone.offline.question.query import Expression, compare, plain, text_literal
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.value_columns import Choice, Condition
 from tasks.backbone.offline.question.values import Value
-from tasks.backbone.offline.sql.query import Expression, compare, plain, text_literal
 from tasks.core.records import ColumnName
 
 _TAIL = r"(?: (?:the|a|an|year|years|age|of|in|that|to|\$|value|amount|date|day|month|score))*$"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tasks.backbone.offline.clauses.comparing import condition_of
+from tasks.backbone.offline.question.query import Query, call, columns_of, compare, plain
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.value_columns import Condition, choose_column
 from tasks.backbone.offline.question.values import Value
-from tasks.backbone.offline.sql.query import Query, call, columns_of, compare, plain
 
 _NOTHING = (
     r"(?:(?:have|has|had|with|carry|carries|there is) no(?: known)?|without(?: an?| any)?"

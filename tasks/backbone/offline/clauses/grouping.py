@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention, TableMention
+from tasks.backbone.offline.question.query import COUNT, Expression, compare
 from tasks.backbone.offline.question.text import QuestionText, TokenMatch
-from tasks.backbone.offline.sql.query import COUNT, Expression, compare
 from tasks.core.records import ColumnName
 
 _EACH = (

@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass, replace
 
-from tasks.backbone.offline.english.lexicon import AGGREGATES, SUPERLATIVES, words_of
+from tasks.backbone.offline.prompt.english import AGGREGATES, SUPERLATIVES, words_of
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention
 from tasks.backbone.offline.question.naming import hinted_column
+from tasks.backbone.offline.question.query import COUNT, Order, call, plain
 from tasks.backbone.offline.question.text import QuestionText, TokenMatch
-from tasks.backbone.offline.sql.query import COUNT, Order, call, plain
 from tasks.core.records import ColumnName
 
 _SORT = (

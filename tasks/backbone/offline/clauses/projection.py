@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from tasks.backbone.offline.english.lexicon import AGGREGATES, words_of
+from tasks.backbone.offline.prompt.english import AGGREGATES, words_of
 from tasks.backbone.offline.question.mentions import ColumnMention
+from tasks.backbone.offline.question.query import COUNT, Expression, call, plain
 from tasks.backbone.offline.question.text import QuestionText, TokenMatch
-from tasks.backbone.offline.sql.query import COUNT, Expression, call, plain
 from tasks.core.records import ColumnName
 
 _IMPERATIVE = words_of(

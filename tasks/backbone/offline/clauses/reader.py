@@ -10,11 +10,10 @@ from tasks.backbone.offline.clauses.conditions import read_conditions
 from tasks.backbone.offline.clauses.grouping import Grouping, read_grouping, read_having
 from tasks.backbone.offline.clauses.ordering import Ordering, read_sorting, read_superlative
 from tasks.backbone.offline.clauses.projection import Item, Projection, is_aggregate_question, read_projection
+from tasks.backbone.offline.question.query import COUNT, Expression, Query, path, plain
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.value_columns import Condition
 from tasks.backbone.offline.question.values import find_values
-from tasks.backbone.offline.sql.joins import path
-from tasks.backbone.offline.sql.query import COUNT, Expression, Query, plain
 from tasks.core.records import ColumnName
 
 _NEGATION = (

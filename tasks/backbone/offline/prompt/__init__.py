@@ -1,1 +1,1 @@
-"""What a prompt shows and asks for: its sections, its task, and the database as its text describes it."""
+"""What a prompt shows and requests: its sections, task, database and English words."""

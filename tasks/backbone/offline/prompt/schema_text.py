@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tasks.backbone.offline.english.words import stems_of
+from tasks.backbone.offline.prompt.english import stems_of
 from tasks.backbone.offline.prompt.schema import PromptSchema, Reference, SchemaColumn, SchemaTable, ValueKind
 from tasks.core.records import ColumnName
 

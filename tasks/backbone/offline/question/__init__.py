@@ -1,1 +1,1 @@
-"""A question linked to a schema: mentions of tables, columns and values, and its evidence."""
+"""A question linked to a schema: mentions of tables, columns and values, its evidence, and a query of its clauses."""

@@ -8,10 +8,15 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from tasks.backbone.offline.english.lexicon import STOP
-from tasks.backbone.offline.english.words import Token, likeness, tokenize
+from tasks.backbone.offline.prompt.english import STOP, Token, likeness, tokenize
 from tasks.backbone.offline.prompt.schema import PromptSchema
-from tasks.backbone.offline.sql.query import BacktickedSQLite, Expression, columns_of, plain, text_literal
+from tasks.backbone.offline.question.query import (
+    BacktickedSQLite,
+    Expression,
+    columns_of,
+    plain,
+    text_literal,
+)
 from tasks.core.records import ColumnName
 
 Resolve = Callable[[tuple[ColumnName, ...]], ColumnName]

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tasks.backbone.offline.english.lexicon import GLUE, STOP, UNITS
-from tasks.backbone.offline.english.words import Token, likeness, stem, stems
+from tasks.backbone.offline.prompt.english import GLUE, STOP, UNITS, Token, likeness, stem, stems
 from tasks.backbone.offline.prompt.schema import PromptSchema, SchemaColumn, SchemaTable
 from tasks.core.records import ColumnName
 

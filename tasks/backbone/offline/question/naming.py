@@ -1,6 +1,6 @@
 """What a table's rows are called and what identifies them."""
 
-from tasks.backbone.offline.english.words import stem, stems
+from tasks.backbone.offline.prompt.english import stem, stems
 from tasks.backbone.offline.prompt.schema import PromptSchema, SchemaColumn
 from tasks.core.records import ColumnName
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tasks.backbone.offline.english.words import Token
+from tasks.backbone.offline.prompt.english import Token
 from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.question.evidence import Hint
 from tasks.backbone.offline.question.mentions import ColumnMention, Mention, TableMention
 from tasks.backbone.offline.question.naming import NAME_STEMS, key_column, name_columns
-from tasks.backbone.offline.sql.joins import path
+from tasks.backbone.offline.question.query import path
 from tasks.core.records import ColumnName
 
 _PLACEHOLDER = {"quoted": "<v>", "number": "<n>"}

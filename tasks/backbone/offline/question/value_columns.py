@@ -4,13 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.backbone.offline.english.lexicon import words_of
-from tasks.backbone.offline.english.words import stems
+from tasks.backbone.offline.prompt.english import stems, words_of
 from tasks.backbone.offline.question.mentions import ColumnMention
 from tasks.backbone.offline.question.naming import CODE_STEMS
+from tasks.backbone.offline.question.query import Expression
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.backbone.offline.question.values import Value
-from tasks.backbone.offline.sql.query import Expression
 from tasks.core.records import ColumnName
 
 _DIRECT = words_of("is are was were = equals named called being as")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.backbone.offline.english.lexicon import STOP
+from tasks.backbone.offline.prompt.english import STOP
 from tasks.backbone.offline.question.text import QuestionText
 from tasks.core.records import ColumnName
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.backbone.offline.english.words import likeness, split_identifier, stem, tokenize
+from tasks.backbone.offline.prompt.english import likeness, split_identifier, stem, tokenize
 from tasks.backbone.offline.prompt.schema import PromptSchema
 from tasks.backbone.offline.prompt.schema_text import read_schema
 from tasks.database.rendering import render

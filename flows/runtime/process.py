@@ -1,0 +1,100 @@
+"""This process: garbage collection, import in the background, core dumps, and its end.
+
+What a module defines stays, and searching it for garbage is a quarter of the time that Prefect and MLflow take to
+import. Objects without references are removed at once as always; this is about circles of references only.
+"""
+
+import atexit
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+SELDOM = (10_000, 50, 10)
+"""New objects after which these are searched (Python's own: 700), such searches before the survivors of earlier ones
+are searched too, and searches of those before all objects are."""
+
+
+def collect_garbage_seldom() -> None:
+    """Search for garbage seldom in this process, which belongs to Crosscheck."""
+    gc.set_threshold(*SELDOM)
+    # At its end Python removes what is garbage then. DuckDB prints what is left of it as leaks.
+    atexit.register(gc.unfreeze)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Do not search for garbage while the body imports large libraries, and never in what exists at its end.
+
+    A process that does not search seldom belongs to a user's program, and searches as always.
+    """
+    if gc.get_threshold() != SELDOM:
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def import_in_background() -> None:
+    """Begin to import MLflow and its SQLite store in a thread: it takes seconds, and is not needed at once.
+
+    `importlib_metadata`, which MLflow depends on, is imported before the thread starts: it registers itself with
+    Python's import system when half imported, and another thread that looks for entry points then fails.
+    """
+    import importlib_metadata  # noqa: F401
+
+    from tasks.tracking.mlflow.quiet import import_store
+
+    def work() -> None:
+        with importing():
+            import_store()
+
+    threading.Thread(target=work, name="import mlflow", daemon=True).start()
+
+
+def forbid_core_dumps() -> None:
+    """Let no crash of this process, or of one that it starts from now on, write its memory to a file.
+
+    Only the soft limit becomes 0, which a program that is started may raise again. Where there is no `resource`
+    (Windows) there are no core dumps.
+    """
+    try:
+        import resource
+    except ImportError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+class FastExit:
+    """Ends the process as soon as its exit functions have run; made before anything that registers one.
+
+    Python runs exit functions in the reverse order, after it has waited for threads; those that were registered before
+    this are not run. What ends the process otherwise than by `with_code` ends it as always.
+    """
+
+    def __init__(self) -> None:
+        self._code: int | None = None
+        atexit.register(self._end)
+
+    def with_code(self, code: int) -> NoReturn:
+        """Exit with a code."""
+        self._code = code
+        sys.exit(code)
+
+    def _end(self) -> None:
+        if self._code is None:
+            return
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):  # Python says so in its own way
+            return
+        os._exit(self._code)

@@ -1,1 +1,0 @@
-"""English words: tokens, stems, synonyms and closed word lists."""

@@ -1,1 +1,0 @@
-"""The query that is built, as sqlglot expressions, and the joins that it needs."""
