@@ -136,7 +136,7 @@ def _ids(crosscheck: CommandLine) -> list[str]:
 def test_a_stage_of_ones_own_is_cached_and_scored(run: Command) -> None:
     first = run("simpler.py:simpler").json
     assert [stage["name"] for stage in first["stages"]] == ["1_preliminary_sql", "2_simpler_sql"]
-    assert first["stages"][0]["correct"] <= first["ex"]["correct"], "the default backbone loses nothing by it"
+    assert first["stages"][0]["correct"] <= first["correct"], "the default backbone loses nothing by it"
     again = run("simpler.py:simpler").json
     assert again["stages"] == first["stages"]
     assert again["prefect"]["task_runs"] == ONLY_THE_FLOW, "every stage is restored"
@@ -157,7 +157,7 @@ def test_a_backbone_of_ones_own_is_asked_once_and_its_replies_are_kept(
 @pytest.mark.slow
 def test_a_reply_format_of_ones_own_is_asked_for_and_read(run: Command, crosscheck: CommandLine) -> None:
     ran = run("marked.py:Marked").json
-    assert (ran["answered"], ran["questions"], ran["calls"]) == (2, 2, 2)
+    assert (ran["answered"], ran["questions"], ran["cost"]["calls"]) == (2, 2, 2)
     marked = REPLY_FORMATS.get(f"{crosscheck.cwd / 'marked.py'}:Marked")()
     assert marked.read('First SELECT 1.\n"sql":\nSELECT 2\n', SqlReply) == Reading(
         SqlReply(sql="SELECT 2"), "text"
@@ -168,7 +168,7 @@ def test_a_reply_format_of_ones_own_is_asked_for_and_read(run: Command, crossche
 @pytest.mark.slow
 def test_a_layout_of_ones_own_is_read(run: Command) -> None:
     ran = run("office.yaml").json
-    assert (ran["benchmark"], ran["ex"]["total"]) == ("office", 2)
+    assert (ran["benchmark"], ran["total"]) == ("office", 2)
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_what_is_built_from_the_source_distribution_runs_the_first_command(
     ran = run(installed, elsewhere, "evaluate", "--limit", "2", "--json")
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
-    assert (found["benchmark"], found["pipeline"], found["ex"]["total"]) == ("demo", "rsl-sql", 2)
+    assert (found["benchmark"], found["pipeline"], found["total"]) == ("demo", "rsl-sql", 2)
 
 
 @pytest.fixture

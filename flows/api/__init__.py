@@ -7,7 +7,7 @@ are the methods of a `Crosscheck` with the default working folder and data folde
 """
 
 from flows.api.crosscheck import Crosscheck
-from flows.api.records import Comparison, DatabaseAnswer, Run, Sweep
+from flows.api.records import Comparison, DatabaseAnswer, Sweep
 from flows.pipelines.baselines import few_shot
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
@@ -28,6 +28,7 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings, PipelineSettings
 from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply, StageReply, sql_answer
+from tasks.tracking.run_record import RunRecord
 
 _default = Crosscheck()
 answer = _default.answer
@@ -67,7 +68,7 @@ __all__ = [
     "Reply",
     "ReplyFormat",
     "Request",
-    "Run",
+    "RunRecord",
     "ScoredRun",
     "Split",
     "SqlReply",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.api.inputs import Ids, Settings, arguments_named, as_file, grid_axes, ids, overrides, text
-from flows.api.records import DatabaseAnswer, Run, Sweep
+from flows.api.records import DatabaseAnswer, Sweep
 from flows.api.results import Results
 from flows.api.threads import in_thread, restored_environment
 from flows.runtime.control import Control
@@ -27,6 +27,7 @@ from tasks.settings.home import (
     Home,
     find_data,
 )
+from tasks.tracking.run_record import RunRecord
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import EvaluationSettings
@@ -57,7 +58,7 @@ class Crosscheck(Results):
         questions: Ids | None = None,
         limit: int | None = None,
         settings: Settings | None = None,
-    ) -> Run:
+    ) -> RunRecord:
         """Evaluate a pipeline on a benchmark, as `crosscheck evaluate` does.
 
         Args:
@@ -80,18 +81,18 @@ class Crosscheck(Results):
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return Run.of(in_thread(lambda: run_evaluation(chosen, control), [control]))
+            return in_thread(lambda: run_evaluation(chosen, control), [control]).record
 
     def rerun(
         self,
-        run: Run | str = "latest",
+        run: RunRecord | str = "latest",
         *,
         only: Only | None = None,
         questions: Ids | None = None,
         from_stage: str | None = None,
         fresh: bool = False,
         settings: Settings | None = None,
-    ) -> Run:
+    ) -> RunRecord:
         """Ask some questions of a run again, and merge the answers into a new run, as `crosscheck rerun` does.
 
         >>> crosscheck.rerun(run).notes
@@ -131,11 +132,12 @@ class Crosscheck(Results):
             )
         plan = plan_rerun(wanted)
         if not plan.again:
-            return Run.stored(plan.parent, f"There is no question to repeat ({plan.selection}).")
+            note = f"There is no question to repeat ({plan.selection})."
+            return plan.parent.record.model_copy(update={"notes": (note,)})
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return Run.of(in_thread(lambda: run_rerun(plan, control), [control]))
+            return in_thread(lambda: run_rerun(plan, control), [control]).record
 
     def sweep(
         self,
@@ -238,11 +240,11 @@ class Crosscheck(Results):
         name: str | None = None,
         questions: Ids | None = None,
         settings: Settings | None = None,
-    ) -> Run:
+    ) -> RunRecord:
         """Score the predictions of any system, as `crosscheck score` does.
 
         >>> made = crosscheck.score({1: "SELECT 1", 2: None}, name="mine", questions=[1, 2])
-        >>> made.ex.total, made.summary["backbone"]
+        >>> made.total, made.backbone
         (2, 'mine')
 
         Args:
@@ -277,4 +279,4 @@ class Crosscheck(Results):
                 folders=Folders(find_data(text(self.data)), self._home),
             )
             with logging_to(self._home):
-                return Run.of(in_thread(lambda: run_score(wanted, progress)))
+                return in_thread(lambda: run_score(wanted, progress)).record

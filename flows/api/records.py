@@ -4,58 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from tasks.scoring.report import Ratio
+from tasks.tracking.run_record import RunRecord
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from flows.answer.answering import Answered
-    from flows.report.result import EvaluationResult
     from flows.sweep.cells import Sweep as Swept
     from tasks.tracking.comparison.run_comparison import RunComparison
-    from tasks.tracking.warehouse.stored import StoredRun
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run that has ended.
-
-    Attributes:
-        run_id: its id, which every method and command takes.
-        ex: execution accuracy; `ex.correct` of `ex.total` questions are right, `ex.value` is the share in 0..1. A
-            question that failed is in the denominator.
-        rule: the comparison rule of `ex`.
-        retryable: how many questions have no answer for a reason that may pass; the same call asks them again.
-        notes: remarks, in sentences.
-        summary: the object that `crosscheck evaluate --json` prints.
-    """
-
-    run_id: str
-    ex: Ratio
-    rule: str
-    retryable: int
-    notes: tuple[str, ...]
-    summary: Mapping[str, Any] = field(repr=False)
-
-    @classmethod
-    def of(cls, result: "EvaluationResult") -> "Run":
-        """Return the record of a flow's result."""
-        report = result.report
-        notes = (*result.notes, *([f"Stopped asking: {result.fatal}"] if result.fatal else []))
-        ex = Ratio(report.score.correct, report.score.total)
-        return cls(result.summary["run_id"], ex, report.rule, report.retryable, notes, result.summary)
-
-    @classmethod
-    def stored(cls, stored: "StoredRun", *notes: str) -> "Run":
-        """Return the record of a run that the warehouse has, and that has ended."""
-        summary = stored.summary
-        ex = Ratio(summary["ex"]["correct"], summary["ex"]["total"])
-        return cls(stored.run.run_id, ex, stored.run.rule, summary["retryable"], notes, summary)
-
-    @property
-    def stages(self) -> "DataFrame":
-        """Execution accuracy after each stage: name, ex, fixed, broken, correct, total."""
-        return frame(list(self.summary["stages"]), ("name", "ex", "fixed", "broken", "correct", "total"))
 
 
 @dataclass(frozen=True)
@@ -71,7 +27,7 @@ class Sweep:
     """
 
     id: str
-    runs: tuple[Run | None, ...]
+    runs: tuple[RunRecord | None, ...]
     estimated_usd: float | None
     spent_usd: float | None
     details: Mapping[str, Any] = field(repr=False)
@@ -80,7 +36,7 @@ class Sweep:
     def of(cls, swept: "Swept") -> "Sweep":
         """Return the record of a sweep."""
         details = swept.as_object()
-        runs = tuple(Run.of(done.evaluated) if done.evaluated else None for done in swept.cells)
+        runs = tuple(done.evaluated.record if done.evaluated else None for done in swept.cells)
         return cls(swept.id, runs, details["estimated_usd"], details["spent_usd"], details)
 
     @property
@@ -91,13 +47,9 @@ class Sweep:
                 "backbone": cell["backbone"],
                 "pipeline": cell["pipeline"],
                 "settings": ", ".join(cell["set"]),
-                "correct": run.ex.correct if run else None,
-                "total": run.ex.total if run else None,
-                "ex": run.ex.value if run else None,
-                "low": cell["interval"][0] if run else None,
-                "high": cell["interval"][1] if run else None,
+                **{name: getattr(run, name, None) for name in ("correct", "total", "ex", "low", "high")},
                 "standing": cell["standing"],
-                "cost_usd": run.summary["cost_usd"] if run else None,
+                "cost_usd": run.cost.cost_usd if run else None,
                 "estimated_calls": cell["estimate"]["calls"],
                 "estimated_usd": cell["estimate"]["cost_usd"],
                 "run_id": run.run_id if run else None,

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.api.inputs import Settings, arguments_named, overrides, text
-from flows.api.records import Comparison, Run, frame
+from flows.api.records import Comparison, frame
 from flows.runtime.control import Progress
 from tasks.settings.home import Home, find_home
+from tasks.tracking.run_record import RunRecord
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,12 +47,12 @@ class Folder:
 
         return Warehouse(find_home(text(self.home), make=False).warehouse)
 
-    def _find(self, run: Run | str) -> str:
+    def _find(self, run: RunRecord | str) -> str:
         from tasks.tracking.warehouse.run_names import find_run
 
-        return run.run_id if isinstance(run, Run) else find_run(run, self._warehouse.runs()).run_id
+        return run.run_id if isinstance(run, RunRecord) else find_run(run, self._warehouse.runs()).run_id
 
-    def _read(self, run: Run | str) -> "StoredRun":
+    def _read(self, run: RunRecord | str) -> "StoredRun":
         return self._warehouse.read_run(self._find(run))
 
     def _settings(
@@ -98,7 +99,7 @@ class Folder:
 class Results(Folder):
     """The results in a working folder."""
 
-    def compare(self, a: Run | str, b: Run | str, *, rule: str | None = None) -> Comparison:
+    def compare(self, a: RunRecord | str, b: RunRecord | str, *, rule: str | None = None) -> Comparison:
         """Test whether run B is better than run A, as `crosscheck compare` does.
 
         >>> both = crosscheck.compare(run, run)
@@ -128,7 +129,7 @@ class Results(Folder):
         """
         return self.query("SELECT * FROM runs ORDER BY started DESC, run_id DESC")
 
-    def predictions(self, run: Run | str = "latest") -> "DataFrame":
+    def predictions(self, run: RunRecord | str = "latest") -> "DataFrame":
         """Return the questions of a run in the benchmark's order, with the final SQL and its verdict.
 
         >>> crosscheck.predictions(run)[["question_id", "status"]].iloc[0].to_list()

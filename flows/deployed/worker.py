@@ -110,13 +110,13 @@ def completed(result: EvaluationResult) -> State[Any]:
     Raises:
         BackboneError: not every question was asked.
     """
-    for note in result.notes:
+    for note in result.record.notes:
         get_run_logger().info(note)
-    if result.fatal:
-        raise BackboneError(result.fatal, transient=True, fatal=True)
-    ex = result.report.score
+    if result.record.fatal:
+        raise BackboneError(result.record.fatal, transient=True, fatal=True)
+    ex = result.record.score
     score = f"EX {percent_and_counts(ex)}" if ex.total else "nothing to score"
-    unanswered = sum(result.report.failures.values())
+    unanswered = result.record.unanswered
     if not unanswered:
         return Completed(message=f"{score}; {result.mlflow.page}")
     message = f"{score}; {counted(unanswered, 'question')} without an answer; {result.mlflow.page}"

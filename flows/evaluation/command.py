@@ -69,6 +69,7 @@ def command(given: EvaluateOptions) -> int:
     from flows.runtime.control import Control
     from tasks.backbone.endpoint.retry_policy import longest_call
     from tasks.backbone.kinds.kind import kind_of
+    from tasks.tracking.run_record import json_of
 
     traced = ("tracking.genai_evaluation=true",) if given.genai_evaluation else ()
     labels = given.labels
@@ -79,12 +80,12 @@ def command(given: EvaluateOptions) -> int:
             progress.note(longest_call(settings.backbone))
         evaluated = run_evaluation(settings, control)
     given.emit(
-        evaluated.summary,
+        json_of(evaluated.record),
         lambda stream: print_summary(evaluated, stream, details=given.details),
         text_too=True,
     )
     if given.open:
-        _open_page(evaluated.summary["run_id"], given)
+        _open_page(evaluated.record.run_id, given)
     return evaluated.exit_code
 
 

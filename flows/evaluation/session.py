@@ -37,7 +37,7 @@ from tasks.scoring.execution.rules import rules_beside
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import DATABASES_CHANGED
 from tasks.tracking.mlflow.package import Completion
-from tasks.tracking.summary import TaskRunCounts
+from tasks.tracking.run_record import TaskRunCounts
 
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
@@ -124,7 +124,7 @@ class ScoredSession:
 
         Args:
             answers: outcomes of all questions.
-            facts: further keys of the summary, which MLflow and the warehouse get as well.
+            facts: further fields of the record, which MLflow and the warehouse get as well.
             tags: further tags of the run, which are known only at its end.
             elsewhere: task runs of other flow runs (shards), included in `answers.task_runs`.
             recorded: how many of these Prefect has recorded.
@@ -203,6 +203,6 @@ class ScoredSession:
         if not cost.calls:
             return ""
         with suppress(CrosscheckError):  # the sentence says it in any case
-            self.tracking.note({"calls": cost.calls, "cost_usd": cost.cost_usd})
+            self.tracking.note({"cost": {"calls": cost.calls, "cost_usd": cost.cost_usd}})
         run = self.tracking.run.run_id
         return f" Paid until then, by run {run}: {counted(cost.calls, 'call')}, cost {money(cost.cost_usd)}."

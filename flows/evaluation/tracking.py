@@ -29,9 +29,9 @@ from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.parameters import redact
 from tasks.tracking.retention.store import size_of
+from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.run_names import run_before
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.stored import RunHeader
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Tracking:
         self._tracing.scored(score)
 
     def note(self, facts: Mapping[str, Any]) -> None:
-        """Write facts as the summary of the run that goes on, in the warehouse, until its end replaces them.
+        """Write fields of the record of the run that goes on, in the warehouse, until its end replaces them.
 
         Raises:
             CrosscheckError: the warehouse cannot be written.
@@ -140,29 +140,28 @@ class Tracking:
             replace(
                 completion,
                 status=status,
-                facts={**completion.facts, "same_as": same or None},
+                facts={**completion.facts, "same_as": same or None, "fatal": answers.fatal},
                 remarks=(traced,),
                 genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
             ),
         )
-        found = self._tracker.summary
-        problems = [_nothing_paid(same), tracked.problem or untraced]
+        notes = [*self._preparation.notes, *self._control.progress.notes, _nothing_paid(same)]
+        notes.append(tracked.problem or untraced)
+        record = self._tracker.finished(notes)
+        problems = []
         try:
-            await asyncio.to_thread(self._warehouse.finish, self.run, report, found, status)
+            await asyncio.to_thread(self._warehouse.finish, self.run, report, record)
         except CrosscheckError as error:
             problems.append(f"The warehouse does not have this run: {error}")
         problems.append(await asyncio.to_thread(self._too_large))
         own = self._control.own_server
-        notes = (*self._preparation.notes, *self._control.progress.notes, *problems)
         return EvaluationResult(
             report=report,
-            summary=found,
-            notes=tuple(note for note in notes if note),
+            record=self._tracker.finished([*notes, *problems]),
             mlflow=mlflow_ui(self._tracker.store, tracked),
             prefect=Ui(
                 prefect_command(self._home, own_server=own), prefect_page(str(flow_run_id()), own_server=own)
             ),
-            fatal=answers.fatal,
             before=run_before(self.run.run_id, await asyncio.to_thread(self._known_runs)),
         )
 
@@ -219,7 +218,7 @@ class Tracking:
         if not scores:
             return
         try:
-            await asyncio.to_thread(self._warehouse.append_questions, self.run.run_id, scores)
+            await asyncio.to_thread(self._warehouse.append_questions, self.run, scores)
         except CrosscheckError as error:
             log.warning("%d scores could not be written to the warehouse yet: %s", len(scores), error)
             self._unwritten = scores + self._unwritten

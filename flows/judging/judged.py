@@ -1,7 +1,7 @@
 """Opinions of a model on the answers of a run: counts, cost, and how they are stored; never part of a score."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tasks.core.errors import BackboneError
@@ -83,7 +83,7 @@ class Judged:
             "ex_right": {"model_right": table[True, True], "model_wrong": table[True, False]},
             "wrong_by_ex_right_by_model": list(self.other),
             "without_opinion": self.failures,
-            **self.cost.as_object(),
+            "cost": asdict(self.cost),
         }
 
 
@@ -100,5 +100,4 @@ def keep(judged: Judged, home: Home) -> str:
         "judge/cost_usd": cost.cost_usd,
     }
     known = {name: float(value) for name, value in values.items() if value is not None}
-    mlflow_id = (judged.run.summary.get("mlflow") or {}).get("run_id")
-    return log_values(find_store(home), mlflow_id, known)
+    return log_values(find_store(home), judged.run.record.mlflow_run_id, known)

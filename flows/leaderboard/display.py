@@ -7,7 +7,7 @@ from tasks.core.wording import DASH, counts, interval, money, number, percent
 from tasks.documents.terminal import literal, make_grid, open_console, show
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import CONFIDENCE
+from tasks.scoring.score import CONFIDENCE
 from tasks.tracking.leaderboard.leaderboard import Board, BoardRow
 
 TEXTS = ("pipeline", "backbone", "run")

@@ -181,20 +181,20 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_a
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
         return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
     evaluated = result.value
-    report, summary = evaluated.report, evaluated.summary
+    record = evaluated.record
     return Entry(
         *names,
-        problem=evaluated.fatal,
-        continue_with=f"crosscheck rerun {summary['run_id']}" if report.retryable else "",
-        run_id=summary["run_id"],
-        ex=Accuracy(report.score.correct, report.score.total),
-        variants=report.variants,
-        unanswered=report.retryable,
-        failures=report.failures,
-        cost=report.cost,
-        seconds=summary["seconds"],
-        efficiency=_efficiency(summary.get("efficiency") or {}),
-        notes=evaluated.notes,
+        problem=record.fatal,
+        continue_with=f"crosscheck rerun {record.run_id}" if record.retryable else "",
+        run_id=record.run_id,
+        ex=Accuracy(record.score.correct, record.score.total),
+        variants=record.variants,
+        unanswered=record.retryable or 0,
+        failures=record.failures,
+        cost=record.cost,
+        seconds=record.seconds,
+        efficiency=_efficiency(record.metrics.get("efficiency") or {}),
+        notes=record.notes,
     )
 
 

@@ -1,11 +1,11 @@
 """Result of an evaluation."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from flows.report.exit_codes import ExitCode
 from tasks.scoring.report import Report
+from tasks.tracking.run_record import RunRecord
 
 T = TypeVar("T")
 
@@ -30,27 +30,23 @@ class EvaluationResult:
     """Result of an evaluation.
 
     Attributes:
-        report: scores and metrics.
-        summary: the object that `--json` prints.
-        notes: remarks for the user, in sentences.
+        report: every question with its verdicts, and what the metrics found.
+        record: the record of the run, which `--json` prints.
         mlflow: where MLflow shows the run.
         prefect: where Prefect shows its flow run; empty without one.
-        fatal: error message that ended asking, "" if all questions were asked.
         before: id of the run before it on the same benchmark, "" if there is none.
     """
 
     report: Report
-    summary: Mapping[str, Any]
-    notes: tuple[str, ...]
+    record: RunRecord
     mlflow: Ui = Ui()
     prefect: Ui = Ui()
-    fatal: str = ""
     before: str = ""
 
     @property
     def exit_code(self) -> int:
         """0 when finished; 3 when a re-run can answer some of the failed questions, or a user's own metric failed."""
-        unanswered = self.report.retryable or self.summary.get("rerun", {}).get("unanswered")
+        unanswered = self.record.retryable or (self.record.rerun or {}).get("unanswered")
         unmeasured = any(found.failed for found in self.report.measurements.values())
         return ExitCode.TRY_AGAIN if unanswered or unmeasured else ExitCode.DONE
 

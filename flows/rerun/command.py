@@ -77,6 +77,7 @@ def command(given: RerunOptions) -> int:
     from flows.rerun.plan import plan_rerun
     from flows.rerun.run import run_rerun
     from flows.runtime.control import Control
+    from tasks.tracking.run_record import json_of
 
     labels = given.labels
     plan = plan_rerun(given.settings())
@@ -85,7 +86,7 @@ def command(given: RerunOptions) -> int:
         none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
         facts = {"parent": name, "selection": plan.selection, **none}
         given.emit(
-            dict(plan.parent.summary) | {"rerun": facts},
+            json_of(plan.parent.record.model_copy(update={"rerun": facts})),
             lambda stream: click.echo(f"Run {name} has no question to repeat ({plan.selection}).", stream),
             text_too=True,
         )
@@ -93,7 +94,7 @@ def command(given: RerunOptions) -> int:
     with open_progress(sys.stderr) as progress:
         evaluated = run_rerun(plan, Control(progress, tags=labels))
     given.emit(
-        evaluated.summary,
+        json_of(evaluated.record),
         lambda stream: print_summary(evaluated, stream, details=given.details),
         text_too=True,
     )

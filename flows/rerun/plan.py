@@ -92,7 +92,7 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
     warehouse = Warehouse(Home(Path(wanted.home)).warehouse)
     header = find_run(wanted.run, warehouse.runs())
     parent = warehouse.read_run(header.run_id)
-    if not header.finished or not parent.rows:
+    if not header.is_finished or not parent.rows:
         raise DataError(
             f"The run {header.run_id} is {header.status}, so it has no answers to merge with: the command that began "
             "it continues it."
@@ -176,7 +176,7 @@ def _fresh_attempt(wanted: RerunSettings, parent: EvaluationRun, warehouse: Ware
     last = warehouse.last_sampled(parent)
     if last is None:
         return 1
-    facts, attempt = last.summary.get("rerun", {}), int(last.run.tags["attempt"])
+    facts, attempt = last.record.rerun or {}, int(last.run.tags["attempt"])
     same = (facts.get("selection"), facts.get("from")) == (_selection(wanted), wanted.from_stage)
     continued = same and parent.run_id in (facts["parent"], last.run.run_id)
     return attempt if continued and facts.get("unanswered") else attempt + 1

@@ -48,7 +48,7 @@ def _paper_run(name: str, stored: StoredRun, first: StoredRun, folders: Folders)
         run.settings,
         schemas,
         problem,
-        stored.summary.get("efficiency"),
+        stored.record.metrics.get("efficiency"),
         tuple(sorted(changes)),
     )
 

@@ -1,7 +1,6 @@
 """`crosscheck runs`."""
 
-import datetime
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TextIO
 
 import click
@@ -65,12 +64,5 @@ def command(given: RunsOptions) -> None:
         of += f" with the tag {' and '.join(given.tag)}" if given.tag else ""
         click.echo(f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream)
 
-    listed = [
-        asdict(run) | {"started": _in_utc(run.started), "rows_removed": _in_utc(run.rows_removed)}
-        for run in found[: given.limit]
-    ]
+    listed = [run.model_dump(mode="json") for run in found[: given.limit]]
     given.emit({"runs": listed, "total": len(found)}, show)
-
-
-def _in_utc(moment: datetime.datetime | None) -> str | None:
-    return f"{moment.isoformat(timespec='seconds')}Z" if moment else None

@@ -5,10 +5,9 @@ from typing import TextIO
 
 from tasks.core.wording import counts, percent
 from tasks.documents.terminal import literal, make_grid, open_console, show
-from tasks.scoring.report import Ratio
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.evaluation import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED
-from tasks.tracking.warehouse.stored import RunHeader
+from tasks.tracking.run_record import RunHeader
 
 NAMES = ("benchmark", "backbone", "pipeline")
 """Columns that are shown on a terminal of any width, beside the run's id."""
@@ -21,14 +20,13 @@ def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
     shown = make_grid("", "run", *NAMES, *others, texts=NAMES)
     shown.columns[0].no_wrap = True
     for run in runs[:limit]:
-        ex = None if run.ex_correct is None or run.ex_total is None else Ratio(run.ex_correct, run.ex_total)
         shown.add_row(
             run.run_id,
             *map(literal, (run.benchmark, run.backbone)),
             _what(run),
             _status(run),
-            percent(ex),
-            counts(ex),
+            percent(run.accuracy),
+            counts(run.accuracy),
             literal(run.rule),
             f"{run.started:%Y-%m-%d %H:%M}",
         )

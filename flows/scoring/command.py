@@ -108,11 +108,14 @@ def command(given: ScoreOptions) -> int:
     """
     from flows.report.summary import print_summary
     from flows.scoring.run import run_score
+    from tasks.tracking.run_record import json_of
 
     settings = given.settings()
     with given.progress() as progress:
         scored = run_score(settings, progress)
     given.emit(
-        scored.summary, lambda stream: print_summary(scored, stream, details=given.details), text_too=True
+        json_of(scored.record),
+        lambda stream: print_summary(scored, stream, details=given.details),
+        text_too=True,
     )
     return scored.exit_code

@@ -10,7 +10,6 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.golds import either, judge_golds
-from tasks.scoring.metrics.corrected import CorrectedGolds
 from tasks.scoring.report import Change, Correction, QuestionScore
 
 CHANGES: Mapping[str, Change] = {"replace": "replaced", "add": "added", "withdraw": "withdrawn"}
@@ -31,12 +30,10 @@ class Corrections:
     judge: Judge
 
     @property
-    def facts(self) -> dict[str, CorrectedGolds]:
-        """Inputs of the metrics that use corrected golds, by parameter name."""
-        overlay = self.benchmark.overlay
-        if overlay is None:
-            return {}
-        return {"corrected_golds": CorrectedGolds(str(overlay.file), overlay.sha256, overlay.undecided)}
+    def note(self) -> str:
+        """How many entries wait for a person, in a sentence; "" for none."""
+        undecided = self.benchmark.overlay.undecided if self.benchmark.overlay else 0
+        return f"Undecided corrections, which change nothing: {undecided}" if undecided else ""
 
     def of(self, question: Question) -> Correction | None:
         """Return a question's correction, with nothing judged right; None where its gold is as it was."""

@@ -246,18 +246,17 @@ class Scorer:
             report,
             known,
             exact_match=self._scorable.benchmark.layout.exact_match,
-            quarantine=self._settings.quarantine,
             link_rows=report.rows if link_all else None,
             measured={
                 **self._measured,
                 **({"efficiency": efficiency} if efficiency else {}),
                 **({"test_suite": self._suite_run} if self._first_right else {}),
                 **({"candidates": candidates} if candidates else {}),
-                **self._corrections.facts,
             },
         )
-        if self._translation:
-            self._progress.note(self._translation.note)
+        for note in (self._translation.note if self._translation else "", self._corrections.note):
+            if note:
+                self._progress.note(note)
         return replace(report, details=measure(run, self._metrics))
 
     @property

@@ -15,7 +15,7 @@ from tasks.tracking.evaluation import PREDICTIONS, EvaluationRun, describe
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store, ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
-from tasks.tracking.summary import Tracked
+from tasks.tracking.run_record import Tracked
 from tasks.tracking.warehouse.run_names import run_before
 from tasks.tracking.warehouse.runs import Warehouse
 
@@ -52,18 +52,16 @@ def log_score(
     tracker.start(run)
     facts = {"predictions": _describe_file(predictions.file)}
     tracked = tracker.finish(report, Completion(seconds=seconds, facts=facts))
-    problems, before = [tracked.problem], ""
+    notes, before = [*predictions.notes, *progress.notes, tracked.problem], ""
     warehouse = Warehouse(settings.folders.home.warehouse)
     try:
-        warehouse.finish(run, report, tracker.summary)
+        warehouse.finish(run, report, tracker.finished(notes))
         before = run_before(run.run_id, warehouse.runs())
     except CrosscheckError as error:
-        problems.append(f"The warehouse does not have this run: {error}")
-    notes = (*predictions.notes, *progress.notes, *problems)
+        notes.append(f"The warehouse does not have this run: {error}")
     return EvaluationResult(
         report=report,
-        summary=tracker.summary,
-        notes=tuple(note for note in notes if note),
+        record=tracker.finished(notes),
         mlflow=mlflow_ui(tracker.store, tracked),
         before=before,
     )

@@ -120,10 +120,10 @@ def mlflow_page(home: Home, addresses: Addresses) -> str:
         latest = next(iter(Warehouse(home.warehouse, wait_s=0).finished_runs()), None)
     except CrosscheckError:  # another process has it
         latest = None
-    logged = (latest.summary if latest else {}).get("mlflow", {})
-    if logged.get("tracking_uri") not in (home.mlflow_uri, served.uri) or not logged.get("experiment_id"):
+    logged = latest.record.mlflow if latest else None
+    if not logged or logged.tracking_uri not in (home.mlflow_uri, served.uri) or not logged.experiment_id:
         return served.uri
-    return store.ui_url(served, logged["experiment_id"])
+    return store.ui_url(served, logged.experiment_id)
 
 
 def _mlflow_server(home: Home, addresses: Addresses) -> Service:

@@ -55,8 +55,10 @@ def command(given: ShowOptions) -> None:
         found = question_as_object(shown) if given.as_json else {}
         given.emit(found, lambda stream: print_question(shown, stream, whole=given.prompts))
         return
-    from flows.show.run_display import print_lists, print_run
+    from flows.show.run_display import print_lists
     from flows.show.run_view import run_as_object, view_run
+    from tasks.documents.terminal import print_document
+    from tasks.tracking.run_document import run_document
 
     view = view_run(stored, given.folders)
     only = given.wrong or given.unanswered
@@ -65,7 +67,7 @@ def command(given: ShowOptions) -> None:
 
     def show(stream: TextIO) -> None:
         if not only:
-            print_run(view, stream)
+            print_document(run_document(view.record), stream)
         print_lists(view, listed, given.limit, stream)
 
     first = {kind: rows[: given.limit] for kind, rows in listed.items()}

@@ -5,7 +5,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from tasks.documents.text import visible
 from tasks.scoring.metrics.causes import is_unanswered, wrong_in_words
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
+from tasks.scoring.variants import VARIANTS, Judge, judges
 from tasks.tracking.pages.template import fill
 
 KINDS = ("wrong", "unanswered", "right", "not scored")
@@ -30,6 +31,7 @@ class Line:
         kind: one of KINDS.
         causes: why it is wrong.
         changes: "fixed by STAGE" and "broken by STAGE".
+        variants: verdict of each score variant, in words.
         packed: everything else of it, compressed JSON in base64; "" where it is not on the page.
     """
 
@@ -37,6 +39,7 @@ class Line:
     kind: str
     causes: tuple[str, ...]
     changes: tuple[str, ...]
+    variants: tuple[str, ...] = ()
     packed: str = ""
 
 
@@ -67,13 +70,14 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     Prompts share long sections, which are on the page once; what a question has for itself is compressed and is
     unpacked by the browser where a reader opens it. The stages, prompts, replies and results of `questions` are on it.
     """
-    report = view.report
+    report = view.record
     objects = {each.score.question.id: question_as_object(each) for each in questions}
     shared = _shared_sections(objects.values())
     packed = {id_: _pack(_with_sections(found, shared)) for id_, found in objects.items()}
-    lines = [_line(view, row, packed.get(row.question.id, "")) for row in report.rows]
+    variants = judges(view.stored.run.settings.get("benchmark") or {}, view.stored.rows)
+    lines = [_line(view, row, variants, packed.get(row.question.id, "")) for row in view.stored.rows]
     tables = [
-        ("By rule", report.rules),
+        ("Scores", report.scores),
         ("By difficulty", report.by_difficulty),
         ("By database", report.by_database),
     ]
@@ -85,20 +89,20 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         links=links or Links(),
         run=view.stored.run,
         report=report,
-        linking=report.linking,
-        wrong=wrong_in_words(report),
+        linking=report.links,
+        wrong=wrong_in_words(report.score),
         tables=[(title, shares) for title, shares in tables if shares],
         lines=lines,
         kinds=[kind for kind in KINDS if any(line.kind == kind for line in lines)],
-        databases=sorted({row.question.database_id for row in report.rows}),
-        grades=sorted({row.question.difficulty for row in report.rows if row.question.difficulty}),
+        databases=sorted({row.question.database_id for row in view.stored.rows}),
+        grades=sorted({row.question.difficulty for row in view.stored.rows if row.question.difficulty}),
         not_stored=next((each.exchanges.problem for each in questions if each.exchanges.problem), ""),
         sections=_pack(list(shared)),
     )
 
 
-def _line(view: RunView, row: QuestionScore, packed: str) -> Line:
-    rule = view.report.rule
+def _line(view: RunView, row: QuestionScore, variants: Mapping[str, Judge], packed: str) -> Line:
+    rule = view.record.rule
     right = is_right(row.final, rule)
     kind = (
         "not scored"
@@ -115,7 +119,10 @@ def _line(view: RunView, row: QuestionScore, packed: str) -> Line:
         if before is not None and now != before:
             changes.append(f"{'fixed' if now else 'broken'} by {stage}")
         before = now
-    return Line(row, kind, causes_of(view, row) if kind == "wrong" else (), tuple(changes), packed)
+    words = {True: "right", False: "wrong", None: "not counted"}
+    judged = tuple(f"{VARIANTS[name].title}: {words[judge(row, rule)]}" for name, judge in variants.items())
+    causes = causes_of(view, row) if kind == "wrong" else ()
+    return Line(row, kind, causes, tuple(changes), judged if row.executable else (), packed)
 
 
 def _messages(question: dict[str, Any]) -> Iterator[dict[str, Any]]:

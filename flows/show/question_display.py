@@ -13,7 +13,8 @@ from tasks.core.records import Execution
 from tasks.core.wording import counted, money, number, seconds
 from tasks.documents.terminal import literal, open_console, print_sql
 from tasks.documents.text import visible
-from tasks.scoring.report import NO_GOLD, is_right, is_right_corrected
+from tasks.scoring.report import NO_GOLD, is_right
+from tasks.scoring.variants import VARIANTS
 from tasks.tracking.pages.text import answer_in_words
 
 PROMPT_LINES, REPLY_LINES = 2, 6
@@ -165,6 +166,9 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
         ]
         if others:
             console.print(f"other rules: {', '.join(others)}")
+    for name, now in view.variants.items():
+        state = "not counted" if now is None else _mark(right=now)
+        console.print(f"{VARIANTS[name].title}: {state}")
     _print_correction(console, view)
     if opinion := score.opinion:
         console.print(
@@ -183,9 +187,7 @@ def _print_correction(console: Console, view: QuestionView) -> None:
     found = view.score.correction
     if found is None:
         return
-    now = is_right_corrected(view.score, view.stored.run.rule)
-    state = "not counted" if now is None else _mark(right=now)
-    console.print(f"on corrected golds: {state} (gold {found.change})")
+    console.print(f"gold {found.change}")
     console.print(f"  [dim]{literal(found.reason)} ({literal(found.source)})[/]")
     for sql in found.golds:
         print_sql(console, sql)

@@ -17,7 +17,8 @@ from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.error_classes import classify
-from tasks.scoring.report import QuestionScore, Verdict, is_right, is_right_corrected
+from tasks.scoring.report import QuestionScore, Verdict, is_right
+from tasks.scoring.variants import judges
 from tasks.tracking.predictions import status
 from tasks.tracking.warehouse.stored import StoredRun
 
@@ -51,6 +52,13 @@ class QuestionView:
     def right(self) -> bool:
         """Whether the answer is right under the headline rule."""
         return is_right(self.score.final, self.stored.run.rule)
+
+    @property
+    def variants(self) -> dict[str, bool | None]:
+        """Whether it is right by each score variant that applies; None: it is not counted."""
+        run, score = self.stored.run, self.score
+        found = judges(run.settings.get("benchmark") or {}, [score]) if score.executable else {}
+        return {name: judge(score, run.rule) for name, judge in found.items()}
 
 
 def find_question(stored: StoredRun, reference: str) -> QuestionScore:
@@ -161,7 +169,7 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "gold_sql": score.gold_sql,
         "correction": asdict(score.correction) if score.correction else None,
         "opinion": asdict(score.opinion) if score.opinion else None,
-        "correct_on_corrected": is_right_corrected(score, run.rule) if run.golds_sha256 else None,
+        "correct_by_variant": view.variants,
         "predicted_result": result_as_object(view.predicted) if view.predicted else None,
         "gold_result": result_as_object(view.gold) if view.gold else None,
         "not_executed": view.problem,

@@ -17,9 +17,10 @@ from tasks.tracking.leaderboard.page import FILE_NAME, write_leaderboard
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.tracker import log_page
 from tasks.tracking.night.baseline import compare_with, previous_run
+from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.stored import RunHeader, StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def write_report(run: str, folders: Folders, choice: PageChoice, progress: Progr
     file = choice.file or home.reports / f"{found.run_id}.html"
     progress.step("Reading the run and its benchmark")
     view = view_run(warehouse.read_run(found.run_id), folders)
-    scores = {"all": view.report.rows, "wrong": (*view.wrong, *view.unanswered), "none": ()}[choice.details]
+    scores = {"all": view.stored.rows, "wrong": (*view.wrong, *view.unanswered), "none": ()}[choice.details]
     views = view_questions(view.stored, scores, folders, rows=choice.rows, progress=progress)
     links = Links(board="" if choice.file else FILE_NAME, before=_before(view.stored, found, warehouse))
     page = render_run(view, views, links)

@@ -22,10 +22,11 @@ from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted
 from tasks.core.wording import p_value as in_words
 from tasks.scoring.report import Report, is_right
-from tasks.scoring.significance import LEVEL, compare_runs, holm, wilson
+from tasks.scoring.significance import LEVEL, compare_runs, holm
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.experiment import show_sweep
 from tasks.tracking.mlflow.store import find_store
+from tasks.tracking.run_record import json_of
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,7 @@ class Sweep:
                     "pipeline": done.cell.settings.pipeline.name,
                     "set": list(done.cell.varied),
                     "estimate": asdict(done.estimated),
-                    "run": dict(done.evaluated.summary) if done.evaluated else None,
-                    "interval": _interval(done.evaluated.report) if done.evaluated else None,
+                    "run": json_of(done.evaluated.record) if done.evaluated else None,
                     "standing": self.ranks.get(done.cell.name),
                     "problem": done.problem or None,
                 }
@@ -154,11 +154,11 @@ def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalSe
         raise
     except CrosscheckError as error:  # a refused key of one backbone does not affect the others
         return CellResult(cell, estimated, None, str(error))
-    return CellResult(cell, estimated, evaluated, evaluated.fatal)
+    return CellResult(cell, estimated, evaluated, evaluated.record.fatal)
 
 
 def _page(home: Home, sweep_id: str, cells: Sequence[CellResult]) -> str:
-    known = (done.evaluated.summary["mlflow"]["run_id"] for done in cells if done.evaluated)
+    known = (done.evaluated.record.mlflow_run_id for done in cells if done.evaluated)
     run_id = next((one for one in known if one), None)
     return show_sweep(find_store(home), run_id, sweep_id) if run_id else ""
 
@@ -223,7 +223,3 @@ def _spent(cells: Sequence[CellResult]) -> float | None:
 def _right(report: Report) -> dict[str, bool]:
     rows = (row for row in report.rows if row.executable)
     return {row.question.id: is_right(row.final, report.rule) for row in rows}
-
-
-def _interval(report: Report) -> list[float]:
-    return list(wilson(report.score.correct, report.score.total))

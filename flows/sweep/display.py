@@ -65,7 +65,7 @@ def _row(done: CellResult, sweep: Sweep) -> tuple[str, ...]:
         "not in full" if done.problem else sweep.ranks.get(done.cell.name, ""),
         money(0.0 if free else report.cost.from_scratch_usd),
         money(0.0 if free or not report.cost.calls else report.cost.cost_usd),
-        done.evaluated.summary["run_id"],
+        done.evaluated.record.run_id,
     )
 
 

@@ -7,7 +7,6 @@ pipeline than the one that it is published for.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.wording import counted
@@ -69,20 +68,22 @@ class Degradation:
         stages: the stages concerned, in the order of the pipeline.
         affected: questions in which at least one stage had an unreadable reply, fell back or failed.
         questions: questions that were answered: the denominator of the share.
+        share: of the questions that are affected, 0 to 1; None of none. It follows from the counts.
+        sentences: one for each stage, and what it means for the score. They follow from the stages.
     """
 
     stages: tuple[DegradedStage, ...] = ()
     affected: int = 0
     questions: int = 0
+    share: float | None = None
+    sentences: tuple[str, ...] = ()
 
-    @property
-    def share(self) -> float:
-        """Share of the questions that are affected, 0 to 1."""
-        return self.affected / self.questions if self.questions else 0.0
+    def __post_init__(self) -> None:
+        """Compute the share and the sentences."""
+        object.__setattr__(self, "share", self.affected / self.questions if self.questions else None)
+        object.__setattr__(self, "sentences", self._sentences())
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """One sentence for each stage, and what it means for the score."""
+    def _sentences(self) -> tuple[str, ...]:
         if not self.stages:
             return ()
         lost = [each.stage for each in self.stages if each.without_effect]
@@ -94,19 +95,6 @@ class Degradation:
         else:
             meaning = ""
         return (*(each.sentence for each in self.stages), *([meaning] if meaning else ()))
-
-    def as_object(self) -> dict[str, Any]:
-        """Return it as plain JSON."""
-        return {
-            "affected": self.affected,
-            "questions": self.questions,
-            "share": self.share if self.questions else None,
-            "stages": [
-                {name: getattr(each, name) for name in DegradedStage.__dataclass_fields__}
-                for each in self.stages
-            ],
-            "sentences": list(self.sentences),
-        }
 
 
 def find_degradation(outcomes: Iterable[Outcome]) -> Degradation:

@@ -11,7 +11,7 @@ metric that applies. Imported by the sandboxed workers, so nothing heavy is impo
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,7 +58,6 @@ class ScoredRun:
         report: every verdict, with the rows of the selected questions.
         schemas: full schema by database.
         exact_match: whether Spider's exact set match is scored for this benchmark.
-        quarantine: ids of questions whose gold is known to be wrong.
         link_rows: the questions that linking scores are about; None: the scored ones.
         measured: what was measured by executing queries again, by the metric's name.
     """
@@ -66,7 +65,6 @@ class ScoredRun:
     report: Report
     schemas: Mapping[str, "Schema"]
     exact_match: bool = False
-    quarantine: Collection[str] = ()
     link_rows: Sequence[QuestionScore] | None = None
     measured: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,7 +87,6 @@ class ScoredRun:
             return name in self.measured
         return {
             "schemas": bool(self.schemas),
-            "quarantine": bool(self.quarantine),
             "exact_match": self.exact_match,
         }[kind]
 
@@ -104,7 +101,7 @@ class Metric:
         measure: computes it; None: it does not apply to this run.
         unit: one of `UNITS`.
         better: which way is better; None where neither is.
-        needs: what the run must have, else the metric is unknown: "schemas", "quarantine", "exact_match",
+        needs: what the run must have, else the metric is unknown: "schemas", "exact_match",
             "stage:selection" (a stage whose name ends so), "measured:soft_f1" (executed for this metric on request).
         order: place in the summary; those of lower order come first.
         compare: computes one question's value from the rows of the gold and of the final SQL, inside a worker;

@@ -152,13 +152,6 @@ class QuestionScore:
     opinion: Opinion | None = None
 
 
-def is_right_corrected(score: QuestionScore, rule: str) -> bool | None:
-    """Return whether the final SQL is right under corrected golds; None where the question is withdrawn."""
-    if score.correction is None:
-        return is_right(score.final, rule)
-    return None if score.correction.change == "withdrawn" else score.correction.correct.get(rule, False)
-
-
 @dataclass(frozen=True, slots=True)
 class StageScore(Accuracy):
     """Execution accuracy of all scored questions after a stage under the headline rule, against the stage before.

@@ -2,8 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import sqrt
+from statistics import NormalDist
 
 from tasks.core.wording import shorten
+
+CONFIDENCE = 0.95
+"""Confidence of intervals where nothing else is asked for."""
+
+
+def wilson(right: float, total: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return Wilson's interval of one share, as shares; the whole of 0..1 of nothing."""
+    if not total:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf(1 - (1 - confidence) / 2)
+    share, spread = right / total, z * z / total
+    middle = (share + spread / 2) / (1 + spread)
+    half = z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
+    return middle - half if right else 0.0, middle + half if right < total else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +41,6 @@ class Accuracy:
 
     def __post_init__(self) -> None:
         """Compute the share and its interval."""
-        from tasks.scoring.significance import wilson  # imports pydantic, which SQL workers must not
-
         low, high = wilson(self.correct, self.total) if self.total else (None, None)
         ex = self.correct / self.total if self.total else None
         for name, value in (("ex", ex), ("low", low), ("high", high)):

@@ -2,17 +2,17 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import comb, sqrt
-from statistics import NormalDist
+from math import comb
 from typing import Literal
 
 from pydantic import computed_field
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.wording import p_value, points
+from tasks.scoring.score import CONFIDENCE
 
-CONFIDENCE, LEVEL = 0.95, 0.05
-"""Confidence of intervals, and level of tests, where nothing else is asked for."""
+LEVEL = 0.05
+"""Level of tests where nothing else is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,17 +247,6 @@ def holm_of_known(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     """Adjust the p-values of the tests that were made, as `holm`; None stays for those that were not."""
     adjusted = iter(holm([p_value for p_value in p_values if p_value is not None]))
     return tuple(None if p_value is None else next(adjusted) for p_value in p_values)
-
-
-def wilson(right: float, total: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Wilson's interval of one share, as shares; the whole of 0..1 of nothing."""
-    if not total:
-        return 0.0, 1.0
-    z = NormalDist().inv_cdf(1 - (1 - confidence) / 2)
-    share, spread = right / total, z * z / total
-    middle = (share + spread / 2) / (1 + spread)
-    half = z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
-    return middle - half if right else 0.0, middle + half if right < total else 1.0
 
 
 def bootstrap_interval(

@@ -69,13 +69,14 @@ def variant(
 )
 def corrected(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Judge | None:
     """Judge by the corrected golds of `benchmark.golds`; a withdrawn question is not counted."""
+    return is_right_corrected if benchmark.get("golds") else None
 
-    def judge(row: QuestionScore, rule: str) -> bool | None:
-        if row.correction is None:
-            return is_right(row.final, rule)
-        return None if row.correction.change == "withdrawn" else row.correction.correct.get(rule, False)
 
-    return judge if benchmark.get("golds") else None
+def is_right_corrected(row: QuestionScore, rule: str) -> bool | None:
+    """Return whether the final SQL is right under corrected golds; None where the question is withdrawn."""
+    if row.correction is None:
+        return is_right(row.final, rule)
+    return None if row.correction.change == "withdrawn" else row.correction.correct.get(rule, False)
 
 
 @variant("without_quarantine", "Without quarantined golds")

@@ -1,12 +1,14 @@
 """The table of predictions: one row per question, the same columns in the same order in every run."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tasks.core.wording import storable
+from tasks.scoring.build_report import NO_SETTINGS
 from tasks.scoring.execution.rules import RULES
 from tasks.scoring.report import NO_GOLD, QuestionScore, Report, is_right
+from tasks.scoring.variants import Judge, judges
 
 FILE = "predictions.json"
 """Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""
@@ -32,19 +34,30 @@ MLflow lays tables of several runs side by side by their first column, and shows
 """
 
 
-def table(report: Report) -> str:
+def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
     """Return the table as MLflow's `log_table` would write it (JSON, "split": columns and rows).
+
+    `benchmark` has its settings, as plain JSON: they say which score variants apply.
 
     What is the same in every run stands first, then rules, metrics, and per stage SQL and verdict; gold last. Writing
     it here keeps a second logging of the same run from appending every row once more, which is what `log_table` does
     with a table that is already there.
     """
+    variants = judges(benchmark, report.rows)
     known = tuple(RULES)
     rules = sorted(report.rules, key=lambda rule: (known.index(rule) if rule in known else len(known), rule))
     metrics = (name for name, found in report.measurements.items() if found.by_question)
     stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
-    names = (*_KNOWN, *(f"ex_{rule}" for rule in rules), *metrics, *stages, "gold_sql")
-    rows = [[cells.get(name) for name in names] for cells in (_cells(row, report) for row in report.rows)]
+    names = (
+        *_KNOWN,
+        *(f"ex_{rule}" for rule in rules),
+        *(f"ex_{name}" for name in variants),
+        *metrics,
+        *stages,
+        "gold_sql",
+    )
+    cells = (_cells(row, report, variants) for row in report.rows)
+    rows = [[each.get(name) for name in names] for each in cells]
     return storable(json.dumps({"columns": names, "data": rows}, ensure_ascii=False))
 
 
@@ -55,13 +68,15 @@ def status(row: QuestionScore) -> str:
     return row.outcome.failure.kind if row.outcome.failure else row.final.status
 
 
-def _cells(row: QuestionScore, report: Report) -> dict[str, Any]:
+def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Judge]) -> dict[str, Any]:
     """Return the question's values by column; a metric that does not know the question has none."""
     cells: dict[str, Any] = {
         name: found.by_question.get(row.question.id) for name, found in report.measurements.items()
     }
     cells |= {name: value(row, report.rule) for name, value in _KNOWN.items()}
     cells |= {f"ex_{name}": right for name, right in row.final.correct.items()}
+    if row.executable:
+        cells |= {f"ex_{name}": judge(row, report.rule) for name, judge in variants.items()}
     cells |= {f"{candidate.stage}/sql": candidate.sql for candidate in row.outcome.candidates}
     cells |= {f"{name}/correct": verdict.correct.get(report.rule) for name, verdict in row.stages.items()}
     return cells | {"gold_sql": row.gold_sql}

@@ -90,7 +90,7 @@ def write_nights(home: Home, questions: int) -> None:
             problem = tracker.trace(choose(report, failed=100, sample=20), lambda question, key: None)
             assert not problem, problem
             tracker.finish(report, Completion(seconds=60.0))
-            warehouse.finish(run, report, tracker.summary)
+            warehouse.finish(run, report, tracker.finished())
             entry = Entry(
                 run.benchmark,
                 run.backbone,

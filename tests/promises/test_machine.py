@@ -85,7 +85,7 @@ def test_a_full_or_read_only_disk_loses_nothing_and_is_named(
             assert cache.get(reply.call.request) == reply
     home = disk.folder / "home"
     shutil.copytree(built_demo, home)
-    Warehouse(home / "warehouse.duckdb").finish(make_run(), make_report(3), {})
+    Warehouse(home / "warehouse.duckdb").finish(make_run(), make_report(3))
     fill_replies(home / "replies.sqlite")
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     monkeypatch.chdir(tmp_path)

@@ -14,7 +14,7 @@ from tasks.scoring.candidate_bill import UNITS, CandidateBill, CandidateSetup, b
 from tasks.scoring.candidates import Ballot, step_of
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
-from tasks.scoring.significance import wilson
+from tasks.scoring.score import wilson
 
 VOTE = "vote"
 

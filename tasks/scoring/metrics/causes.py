@@ -8,7 +8,8 @@ from tasks.core.wording import counted, shorten
 from tasks.documents.model import Table
 from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Report
+from tasks.scoring.report import Measurement, QuestionScore
+from tasks.scoring.score import Accuracy
 
 MOST_CAUSES, MOST_IDS = 5, 10
 DAC_ROWS = {
@@ -30,10 +31,10 @@ def causes(run: ScoredRun) -> dict[str, tuple[ErrorClass, ...]]:
     }
 
 
-def wrong_in_words(report: Report) -> str:
+def wrong_in_words(score: Accuracy) -> str:
     """Return how many scored questions are wrong, as a remark on their causes, which add up to more."""
-    wrong = report.score.total - report.score.correct
-    return f"{wrong:,g} of {report.score.total:,g} questions are wrong; one may have several causes"
+    wrong = score.total - score.correct
+    return f"{wrong:,} of {score.total:,} questions are wrong; one may have several causes"
 
 
 def unanswered_questions(run: ScoredRun) -> tuple[str, ...]:
@@ -58,12 +59,12 @@ def errors(run: ScoredRun) -> Measurement:
         by_question={row.question.id: ", ".join(found.get(row.question.id, ())) for row in run.report.rows},
         further={f"ex_errors/{name}": count for name, count in counted_causes.items()},
         data=counted_causes,
-        lines=_line(counted_causes, wrong_in_words(run.report)),
+        lines=_line(counted_causes, wrong_in_words(run.report.score)),
         tables=(
             _table(
                 counted_causes,
                 asdict(dac_counts(found.values())) if _some_gold_sql(run) else {},
-                wrong_in_words(run.report),
+                wrong_in_words(run.report.score),
             ),
         ),
     )

@@ -7,8 +7,8 @@ from typing import Literal
 from tasks.core.errors import ConfigurationError
 from tasks.scoring.cost import Cost, total_cost
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.scoring.score import Accuracy
-from tasks.scoring.significance import CONFIDENCE, compare_runs
+from tasks.scoring.score import CONFIDENCE, Accuracy
+from tasks.scoring.significance import compare_runs
 from tasks.tracking.comparison.comparability import common_rule, left_out, warnings
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
 from tasks.tracking.comparison.metric_rows import metric_rows
@@ -69,7 +69,9 @@ def compare(
         _side("B", b, [pair.b for pair in pairs], Accuracy(result.right_b, result.questions), result.only_b),
     )
     candidates = {
-        letter: found for letter, each in (("a", a), ("b", b)) if (found := each.summary.get("candidates"))
+        letter: found
+        for letter, each in (("a", a), ("b", b))
+        if (found := each.record.metrics.get("candidates"))
     }
     return RunComparison(
         a.run.benchmark,

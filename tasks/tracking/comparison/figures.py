@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from tasks.core.wording import MINUS, counted, counts, percent, points
 from tasks.documents.charts import Intervals, Parts, Point
 from tasks.documents.model import Figure, Legend, Span
-from tasks.scoring.score import Accuracy
-from tasks.scoring.significance import CONFIDENCE
+from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.tracking.comparison.run_comparison import RunComparison
 from tasks.tracking.pages.candidate_curve import candidate_chart
 

@@ -79,7 +79,7 @@ def metric_rows(a: StoredRun, b: StoredRun) -> tuple[MetricRow, ...]:
     """
     rows = []
     for name, declared in _metrics(a, b).items():
-        found = [stored.summary.get(name) for stored in (a, b)]
+        found = [stored.record.metrics.get(name) for stored in (a, b)]
         title, unit, better = name, SHARE, None
         if declared is not None:
             title, unit, better = declared.title, declared.unit, declared.better

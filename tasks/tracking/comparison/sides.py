@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from tasks.core.wording import DASH, counted, counts, interval, money, number, percent, seconds
 from tasks.documents.model import Card, Column, Inline, Sentence, Span, Table, Tone
-from tasks.scoring.score import Accuracy
-from tasks.scoring.significance import CONFIDENCE
+from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.comparison.run_comparison import Side
 

@@ -9,7 +9,7 @@ from typing import Any
 from tasks.core.wording import counted, shorten
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
-from tasks.scoring.significance import CONFIDENCE, wilson
+from tasks.scoring.score import CONFIDENCE, wilson
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
@@ -107,12 +107,8 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
     be ranked, and the latest that may not: it was not finished, has questions that can be asked again, saw the gold,
     was re-rolled, or was scored against translated gold.
     """
-    runs = [
-        stored
-        for stored in warehouse.finished_runs()
-        if benchmark in (None, stored.run.benchmark) and stored.summary
-    ]
-    asked = {run.run_id: run.asked for run in warehouse.runs()}
+    runs = [stored for stored in warehouse.finished_runs() if benchmark in (None, stored.run.benchmark)]
+    asked = {run.run_id: run.question_set for run in warehouse.runs()}
     groups: dict[tuple[Any, ...], list[StoredRun]] = {}
     for stored in runs:
         run = stored.run
@@ -159,7 +155,7 @@ def _board(newest_first: Sequence[StoredRun]) -> Board:
         run.benchmark,
         run.revision,
         run.rule,
-        int(newest_first[0].summary.get("questions") or 0),
+        newest_first[0].record.questions or 0,
         run.questions_in_benchmark,
         tuple(replace(each, rank=1 + scores.index(_score(each))) for each in ranked),
         tuple(_latest(each for each in standings if each.why_unranked)),
@@ -185,9 +181,8 @@ def _score(standing: BoardRow) -> float:
 
 
 def _standing(stored: StoredRun) -> BoardRow:
-    run, summary = stored.run, stored.summary
-    ex, tokens = summary.get("ex"), summary.get("tokens") or {}
-    candidates = summary.get("candidates") or {}
+    run, record = stored.run, stored.record
+    candidates, corrected = record.metrics.get("candidates") or {}, record.scores.get("corrected")
     return BoardRow(
         run.run_id,
         run.backbone,
@@ -195,17 +190,9 @@ def _standing(stored: StoredRun) -> BoardRow:
         _file(run) if run.made_elsewhere else run.tags.get("changed", ""),
         run.tags.get("name", ""),
         run.started,
-        _ratio(ex),
-        Cost(
-            calls=summary.get("calls"),
-            cached_calls=summary.get("cached_calls"),
-            input_tokens=tokens.get("input"),
-            output_tokens=tokens.get("output"),
-            cost_usd=summary.get("cost_usd"),
-            by_endpoint=summary.get("cost_by_endpoint"),
-            from_scratch_usd=summary.get("from_scratch_usd"),
-        ),
-        _ratio(summary.get("ex_corrected")),
+        Ratio(record.score.correct, record.score.total) if record.total else None,
+        record.cost,
+        Ratio(corrected.correct, corrected.total) if corrected else None,
         candidates.get("n"),
         _ratio(candidates.get(f"pass@{candidates.get('n')}")),
         why_unranked=_why_unranked(stored),
@@ -223,14 +210,14 @@ def _ratio(share: Mapping[str, Any] | None) -> Ratio | None:
 
 
 def _why_unranked(stored: StoredRun) -> str:
-    summary = stored.summary
+    record = stored.record
     if why := stored.run.why_unranked:
         return why
-    if retryable := summary.get("retryable"):
+    if retryable := record.retryable:
         return f"has {counted(retryable, 'question')} without an answer that can be asked again"
     if stored.status != "complete":
         return f"is {stored.status}"
-    return "" if (summary.get("ex") or {}).get("total") else "has nothing to score"
+    return "" if record.total else "has nothing to score"
 
 
 def as_object(boards: Sequence[Board]) -> dict[str, Any]:

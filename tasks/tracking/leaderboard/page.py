@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tasks.core.files import atomic_write_text
 from tasks.documents.html import Scale
-from tasks.scoring.significance import CONFIDENCE
+from tasks.scoring.score import CONFIDENCE
 from tasks.settings.home import Home
 from tasks.tracking.leaderboard.leaderboard import Board
 from tasks.tracking.pages.template import around, fill

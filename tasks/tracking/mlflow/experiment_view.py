@@ -13,8 +13,8 @@ from tasks.tracking.mlflow.store import VIEW
 
 COLUMNS = (
     "metrics.`ex`",
-    "metrics.`ex_correct`",
-    "metrics.`ex_total`",
+    "metrics.`questions/correct`",
+    "metrics.`questions/total`",
     "metrics.`questions/failed`",
     "metrics.`usage/calls`",
     "metrics.`usage/cost_usd`",

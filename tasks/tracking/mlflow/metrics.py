@@ -53,8 +53,7 @@ def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Logged
 def _plain(report: Report) -> dict[str, Logged]:
     """Return the metrics without steps; the value of a registered metric stands under the metric's name."""
     values: dict[str, Logged] = {"ex": report.score}
-    values |= {f"ex_{rule}": ratio for rule, ratio in report.rules.items()}
-    values |= {"ex_correct": report.score.correct, "ex_total": report.score.total}
+    values |= {f"ex_{name}": score for name, score in report.scores.items()}
     values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in report.by_difficulty.items()}
     for stage in report.stages:
         values[f"stage_ex/{stage.name}"] = stage
@@ -63,11 +62,15 @@ def _plain(report: Report) -> dict[str, Logged]:
     for link in report.linking:
         for name in ("nsr", "strict_recall", "precision", "avg_tables", "avg_columns", "reduction"):
             values[f"linking/{link.name}/{name}"] = getattr(link, name)
+    for name, score in {"": report.score, **report.variants}.items():
+        end = f"_{name}" if name else ""
+        values |= {f"questions/correct{end}": score.correct, f"questions/total{end}": score.total}
+    values |= {f"questions/differs_{name}": score.differs.count for name, score in report.variants.items()}
     values |= {
         "questions/selected": report.questions,
         "questions/scored": report.scored,
         "questions/answered": report.answered,
-        "questions/failed": sum(report.failures.values()),
+        "questions/unanswered": sum(report.failures.values()),
         "questions/retryable": report.retryable,
         "questions/database_missing": sum(report.missing_databases.values()),
         "questions/gold_fault": len(report.gold_faults),

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.core.errors import DataError
 from tasks.core.files import atomic_write_text
+from tasks.documents.markdown import markdown
 from tasks.scoring.report import Report
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.figures import change_figure, stage_figure
@@ -21,8 +22,9 @@ from tasks.tracking.mlflow.metrics import Measure, measures
 from tasks.tracking.pages.candidate_curve import candidate_figure
 from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import FILE, table
+from tasks.tracking.run_document import run_document
+from tasks.tracking.run_record import RunRecord, TaskRunCounts, Tracked, json_of
 from tasks.tracking.submission import submission
-from tasks.tracking.summary import TaskRunCounts, Tracked, markdown
 
 MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
@@ -65,7 +67,7 @@ class Completion:
         status: the tag `status`, e.g. "complete", or "partial" after a stop in mid-run.
         seconds: wall time; None when unknown.
         prefect: its Prefect task runs.
-        facts: further keys of `summary.json`.
+        facts: further fields of the record.
         tags: further tags of the run.
         remarks: further sentences of the description.
         genai_evaluation: whether MLflow lists the run among its evaluation runs.
@@ -73,7 +75,7 @@ class Completion:
 
     status: str = "complete"
     seconds: float | None = None
-    prefect: TaskRunCounts | None = None
+    prefect: TaskRunCounts = field(default_factory=TaskRunCounts)
     facts: Mapping[str, Any] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
@@ -85,23 +87,21 @@ def opening(run: EvaluationRun) -> Package:
     return Package(run, _params(run), _tags(run, "running"))
 
 
-def closing(
-    run: EvaluationRun, report: Report, summary: Mapping[str, Any], completion: Completion
-) -> Package:
-    """Return what is known at the end; `summary` is the command line's JSON object."""
+def closing(run: EvaluationRun, report: Report, record: RunRecord, completion: Completion) -> Package:
+    """Return what is known at the end; `record` becomes `summary.json`."""
     title = f"{run.name} on {run.benchmark}, revision {run.revision}"
     answers = submission(report, run.layout, run.questions_in_benchmark)
     files: dict[str, bytes | None] = {
         "config.yaml": _yaml(dict(run.settings)),
-        "summary.json": json.dumps(summary, indent=2, ensure_ascii=False).encode("utf-8", "replace"),
+        "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         answers.file_name: answers.text.encode("utf-8", "replace"),
         "figures/ex_by_stage.svg": stage_figure(report, title),
         "figures/fixed_and_broken.svg": change_figure(report, title),
-        "figures/candidates.svg": candidate_figure(summary.get("candidates"), title),
-        FILE: table(report).encode("utf-8", "replace"),
+        "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
+        FILE: table(report, run.settings.get("benchmark") or {}).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
-    described = markdown(run, report, completion.seconds) + remarks
+    described = markdown(run_document(record)) + remarks
     tags = _tags(run, completion.status) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),

@@ -19,7 +19,7 @@ from tasks.tracking.mlflow.store import Store, attempt
 from tasks.tracking.mlflow.trace_choice import TraceChoice
 from tasks.tracking.parameters import redact, secrets_of
 from tasks.tracking.predictions import status
-from tasks.tracking.summary import Tracked
+from tasks.tracking.run_record import Tracked
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo

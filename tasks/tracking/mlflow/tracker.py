@@ -3,18 +3,20 @@
 If MLflow cannot be reached, the run is kept for `crosscheck log`.
 """
 
+import datetime
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.wording import storable
 from tasks.scoring.report import Report
 from tasks.settings.home import Home
+from tasks.tracking.build_record import record_of
 from tasks.tracking.evaluation import NIGHT, EvaluationRun, Unfinished
 from tasks.tracking.known_store import is_known
 from tasks.tracking.mlflow.experiment import experiment_name, open_experiment
@@ -33,7 +35,7 @@ from tasks.tracking.mlflow.store import Store, attempt, check, find_store
 from tasks.tracking.mlflow.trace_choice import TraceChoice
 from tasks.tracking.mlflow.traces import log_traces
 from tasks.tracking.parameters import name_for_mlflow, redact
-from tasks.tracking.summary import Tracked, summary
+from tasks.tracking.run_record import RunRecord, Tracked
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -62,8 +64,7 @@ class Tracker:
         self._tracked = Tracked(self.store.shown)
         self._opened = False
         self._made: Callable[[str], None] = lambda run_id: None
-        self.summary: dict[str, Any] = {}
-        """The run's summary as plain JSON, once it is finished."""
+        self._record: RunRecord | None = None
 
     def check(self) -> None:
         """Open the store.
@@ -106,11 +107,17 @@ class Tracker:
         run = self._started()
         run = self._run = replace(run, tags={**run.tags, **completion.tags})
         problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
-        known = summary(
-            run, report, seconds=completion.seconds, prefect=completion.prefect, mlflow=self._tracked
+        record = record_of(
+            run,
+            report,
+            completion.status,
+            finished=datetime.datetime.now(datetime.UTC),
+            seconds=completion.seconds and round(completion.seconds, 3),
+            prefect=completion.prefect,
+            mlflow=self._tracked,
+            **completion.facts,
         )
-        self.summary = known | dict(completion.facts)
-        package = closing(run, report, self.summary, completion)
+        package = closing(run, report, record, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
         if problem:
             kept = keep(replace(package, tracked=self._tracked), self._waiting)
@@ -121,7 +128,17 @@ class Tracker:
                 f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept}; "
                 f'once {self.store.shown} answers, "{LOG_AGAIN.format(run_id=run.run_id)}" logs them.',
             )
+        self._record = record
         return self._tracked
+
+    def finished(self, notes: Iterable[str] = ()) -> RunRecord:
+        """Return the record of the finished run, with where MLflow has it, and notes; empty ones are left out."""
+        if self._record is None:
+            raise RuntimeError("finish the tracker before reading the record")
+        where = {"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id}
+        return self._record.model_copy(
+            update={**where, "notes": tuple(storable(note) for note in notes if note)}
+        )
 
     def abandon(self, reason: str, status: Unfinished = "failed") -> Tracked:
         """Close the run without a report, with how it ended; the reason goes into its description."""

@@ -16,9 +16,10 @@ from tasks.tracking.night.entry import Entry, Past
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.night.trend import Trend, trend_of
+from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.stored import RunHeader, StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 TREND = 100
 """How many scores a trend shows at most."""
@@ -70,7 +71,7 @@ def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gat
         entry,
         rule=current.run.rule,
         trend=_trend(header, runs),
-        degraded=degradation.share,
+        degraded=degradation.share or 0.0,
         degradation=degradation.sentences,
     )
     if not entry.problem:
@@ -121,7 +122,7 @@ def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
         DataError: there is none of that name, it was not finished, or it must not be ranked.
     """
     run = find_run(reference, warehouse.runs())
-    if not run.finished:
+    if not run.is_finished:
         raise DataError(f'The baseline "{reference}" is {run.status}: name a run that was finished.')
     stored = warehouse.read_run(run.run_id)
     if why := stored.run.why_unranked:
@@ -208,9 +209,9 @@ def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
     return tuple(
         Past(
             run.run_id,
-            run.started.replace(microsecond=0, tzinfo=datetime.UTC),
-            Accuracy(int(run.ex_correct), int(run.ex_total)),
+            run.started.replace(microsecond=0),
+            Accuracy(run.correct, run.total),
         )
         for run in reversed(alike[:TREND])
-        if run.ex_correct is not None and run.ex_total
+        if run.correct is not None and run.total
     )

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tasks.core.errors import CrosscheckError
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.report import QuestionScore, Ratio, StageScore
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.run_comparison import Flip, RunComparison
 from tasks.tracking.night.entry import Entry
@@ -106,30 +105,29 @@ def _named(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
 
 def _stages(before: StoredRun | None, current: StoredRun) -> tuple[StageChange, ...]:
     one, other = _stage_facts(before), _stage_facts(current)
-    nothing: Mapping[str, Any] = {}
     changes = []
     for name in dict.fromkeys([*other, *one]):
-        then, now = one.get(name, nothing), other.get(name, nothing)
+        then, now = one.get(name), other.get(name)
         changes.append(
             StageChange(
                 name,
-                Ratio(then["correct"], then["total"]) if then else None,
-                Ratio(now["correct"], now["total"]) if now else None,
-                then.get("fixed"),
-                now.get("fixed"),
-                then.get("broken"),
-                now.get("broken"),
+                Ratio(then.correct, then.total) if then else None,
+                Ratio(now.correct, now.total) if now else None,
+                then.fixed if then else None,
+                now.fixed if now else None,
+                then.broken if then else None,
+                now.broken if now else None,
             )
         )
     return tuple(changes)
 
 
-def _stage_facts(run: StoredRun | None) -> dict[str, Mapping[str, Any]]:
-    return {stage["name"]: stage for stage in _summary(run).get("stages", ())}
+def _stage_facts(run: StoredRun | None) -> dict[str, StageScore]:
+    return {stage.name: stage for stage in run.record.stages} if run else {}
 
 
 def _causes(before: StoredRun | None, current: StoredRun) -> tuple[CauseChange, ...]:
-    one, other = _summary(before).get("errors", {}), _summary(current).get("errors", {})
+    one, other = (run.record.metrics.get("errors") or {} if run else {} for run in (before, current))
     known = before is not None and bool(one)
     changes = [
         CauseChange(name, one.get(name, 0) if known else None, other.get(name, 0))
@@ -137,8 +135,3 @@ def _causes(before: StoredRun | None, current: StoredRun) -> tuple[CauseChange, 
         if one.get(name) or other.get(name)
     ]
     return tuple(sorted(changes, key=lambda each: (-abs(each.now - (each.before or 0)), -each.now)))
-
-
-def _summary(run: StoredRun | None) -> Mapping[str, Any]:
-    """Return a run's summary; empty where there is none."""
-    return run.summary if run else {}

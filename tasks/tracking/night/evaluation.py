@@ -19,7 +19,7 @@ from tasks.documents.model import (
     Table,
     Tone,
 )
-from tasks.scoring.significance import CONFIDENCE
+from tasks.scoring.score import CONFIDENCE
 from tasks.tracking.comparison.flips import question_item, settings_table
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail

@@ -16,7 +16,7 @@ from tasks.core.wording import (
 )
 from tasks.documents.charts import Points, Sparkline
 from tasks.documents.model import Column, Inline, Legend, Span, Table
-from tasks.scoring.significance import CONFIDENCE
+from tasks.scoring.score import CONFIDENCE
 from tasks.tracking.comparison.figures import point
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.entry import Entry

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from tasks.core import wording
 from tasks.documents import html
 from tasks.documents.html import Scale
-from tasks.scoring.report import is_right, is_right_corrected
-from tasks.scoring.significance import needed_net, wilson
+from tasks.scoring.report import is_right
+from tasks.scoring.score import wilson
+from tasks.scoring.significance import needed_net
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.pages.text import answer_in_words
 
@@ -45,6 +46,5 @@ def _environment() -> "Environment":
     called = (answer_in_words, wilson, needed_net)
     environment.globals |= {function.__name__: function for function in called} | {
         "right": is_right,
-        "right_corrected": is_right_corrected,
     }
     return environment

@@ -9,8 +9,8 @@ from tasks.core.errors import DataError
 from tasks.settings.evaluation import PINNED, Keep, age
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
+from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.run_names import find_run
-from tasks.tracking.warehouse.stored import RunHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def retention(
     """
     cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
     by_id = {run.run_id: run for run in runs}
-    kept = {run.run_id for run in runs if _utc(run.started) >= cutoff or run.status == "running"}
+    kept = {run.run_id for run in runs if run.started >= cutoff or run.status == "running"}
     kept |= {run.run_id for run in runs if PINNED in run.tags} | {
         pin.run_id for pin in pins if pin.run_id in by_id
     }
@@ -59,14 +59,14 @@ def retention(
     for run_id in list(kept):
         while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept:
             kept.add(run_id)
-    spans = tuple(_span(by_id[run_id]) for run_id in kept if _utc(by_id[run_id].started) < cutoff)
+    spans = tuple(_span(by_id[run_id]) for run_id in kept if by_id[run_id].started < cutoff)
     return Retention(cutoff, frozenset(kept), frozenset(by_id.keys() - kept), spans, keep.rows)
 
 
 def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:
     found: dict[tuple[str, str, str], list[str]] = {}
     for run in runs:
-        if run.finished:
+        if run.is_finished:
             found.setdefault((run.benchmark, run.backbone, run.pipeline), []).append(run.run_id)
     return {run_id for ids in found.values() for run_id in ids[:most]}
 
@@ -79,7 +79,7 @@ def _baselines(
     for place, night in enumerate(nights):
         for each in night.entries:
             if (baseline := each.baseline) in known:
-                latest.setdefault((each.name, known[baseline].asked), baseline)
+                latest.setdefault((each.name, known[baseline].question_set), baseline)
                 if night.started >= cutoff:
                     yield baseline
         if place and night.started < cutoff:
@@ -91,9 +91,5 @@ def _baselines(
 
 
 def _span(run: RunHeader) -> tuple[datetime.datetime, datetime.datetime]:
-    start = _utc(run.started)
+    start = run.started
     return start, start + datetime.timedelta(seconds=(run.seconds or 86_400) + 3_600)
-
-
-def _utc(moment: datetime.datetime) -> datetime.datetime:
-    return moment.replace(tzinfo=datetime.UTC)

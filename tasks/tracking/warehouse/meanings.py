@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from tasks.scoring.variants import VARIANTS
+
 _QUESTION = {
     "run_id": "the run, as in `runs`",
     "question_id": "id of the question in the benchmark",
@@ -31,16 +33,19 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "questions": "questions that were selected",
         "scored": "questions whose database and gold are there: the denominator of the score",
         "answered": "questions with a SQL",
-        "ex_correct": "right answers under the headline rule",
-        "ex_total": "questions that ex_correct is out of, failed ones included",
-        "ex": "execution accuracy, ex_correct / ex_total, 0 to 1",
+        "unanswered": "scored questions without a SQL; they count as wrong",
+        "retryable": "unanswered questions that crosscheck rerun can answer",
+        "correct": "right answers under the headline rule",
+        "total": "questions that correct is out of, failed ones included",
+        "ex": "execution accuracy, correct / total, 0 to 1",
+        "low": "lower bound of Wilson's 95 % interval of ex",
+        "high": "upper bound of that interval",
         "calls": "model calls that this run paid for; NULL: unknown, predictions made elsewhere",
         "cached_calls": "model calls that the reply cache answered, or an earlier run; NULL likewise",
         "cost_usd": "US dollars of the paid calls; NULL: unknown, for one without a price too",
         "from_scratch_usd": "US dollars that the same answers cost with an empty reply cache; NULL: unknown",
         "candidates": "candidates per question; NULL: the pipeline's only answer",
         "candidate_curve": "JSON: per k what k candidates are worth and cost; NULL without candidates",
-        "ex_corrected": "execution accuracy on corrected golds, 0 to 1; NULL: none were given",
         "golds_sha256": "sha256 of the file of corrected golds; NULL: none was given",
         "mlflow_run_id": "id of the run in MLflow",
         "parent_run_id": "of a re-run: the run whose other answers it keeps",
@@ -51,6 +56,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "changed": "settings that differ from the defaults",
         "settings": "all settings, as JSON",
         "tags": "tags by name: tags['team']",
+        "scores": "execution accuracy by rule and by score variant, as JSON",
+        "record": "the whole record of the run, as JSON: docs/run-record.schema.json",
         "rows_removed": "when crosscheck clean --rows removed its questions; NULL: they are here",
     },
     "questions": {
@@ -69,7 +76,6 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "failure_kind": "why it has no answer: backbone_error, missing_database, internal_error, ...; NULL: it has one",
         "failure": "the message of that failure",
         "correction": "what corrected golds do to the question; NULL: nothing",
-        "correct_on_corrected": "right on corrected golds; NULL: none were given, or the question is withdrawn",
         "opinion": "whether a model calls the answer right: no score; NULL: none was asked",
         "opinion_by": "the model of that opinion",
         "opinion_reason": "its reason",
@@ -124,4 +130,19 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "request": "sha256 of the request, its key in the reply cache",
     },
 }
-"""Meaning of each column by view; NULL means unknown, never 0."""
+"""Meaning of each column by view, without those of the score variants; NULL means unknown, never 0."""
+
+
+def meanings(view: str) -> dict[str, str]:
+    """Return the meaning of each column of a view."""
+    of_variants = {
+        "runs": {
+            f"ex_{each.name}": f"execution accuracy: {each.title}; NULL: not known"
+            for each in VARIANTS.values()
+        },
+        "questions": {
+            f"correct_{each.name}": f"right: {each.title}; NULL: not counted, or not known"
+            for each in VARIANTS.values()
+        },
+    }
+    return {**MEANINGS[view], **of_variants.get(view, {})}

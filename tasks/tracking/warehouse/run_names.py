@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from tasks.core.errors import DataError, did_you_mean
 from tasks.core.wording import percent_and_counts
-from tasks.scoring.report import Ratio
-from tasks.tracking.warehouse.stored import RunHeader
+from tasks.tracking.run_record import RunHeader
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _SHOWN = 5
@@ -62,11 +61,11 @@ def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
         return ""
     place = ids.index(run_id)
     this, earlier = runs[place], runs[place + 1 :]
-    names = ("benchmark", "revision", "asked", "rule")
+    names = ("benchmark", "revision", "question_set", "rule")
     alike = (
         run.run_id
         for run in earlier
-        if run.finished
+        if run.is_finished
         and not run.rows_removed
         and all(getattr(run, name) == getattr(this, name) for name in names)
     )
@@ -76,14 +75,14 @@ def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
 def run_line(run: RunHeader) -> str:
     """Describe a run in one line: its id, what it evaluated, how it ended and what it scored."""
     score = ""
-    if run.ex_correct is not None and run.ex_total is not None:
-        score = f", EX {percent_and_counts(Ratio(run.ex_correct, run.ex_total))}"
+    if run.accuracy:
+        score = f", EX {percent_and_counts(run.accuracy)}"
     status = "" if run.status == "complete" else f", {run.status}"
     return f"{run.run_id}  {run.benchmark}: {run.backbone} | {run.pipeline}{score}{status}"
 
 
 def _latest(back: int, reference: str, runs: Sequence[RunHeader]) -> RunHeader:
-    finished = [run for run in runs if run.finished]
+    finished = [run for run in runs if run.is_finished]
     if back < len(finished):
         return finished[back]
     last = f', so "latest~{len(finished) - 1}" is the oldest' if finished else ""

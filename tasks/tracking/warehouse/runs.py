@@ -3,22 +3,26 @@
 import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.errors import DataError, did_you_mean
+from tasks.core.wording import storable
 from tasks.scoring.report import Opinion, QuestionScore, Report
+from tasks.scoring.variants import Judge, judges
+from tasks.tracking.build_record import record_of, started_record
 from tasks.tracking.evaluation import FINISHED, EvaluationRun, Unfinished, as_json, run_from_json
+from tasks.tracking.run_record import RunHeader, RunRecord, read_record
 from tasks.tracking.warehouse.bulk import insert_questions, read_questions, remove_questions, remove_run
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.rows import from_rows, to_rows
-from tasks.tracking.warehouse.stored import RunHeader, StoredRun
-from tasks.tracking.warehouse.tables import SET_ASKED
+from tasks.tracking.warehouse.stored import StoredRun
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_HEADER = tuple(RunHeader.model_fields)
 QUESTIONS_AT_A_TIME = 250
 """Questions whose rows are in memory at a time: of nine stages and eleven calls each, they take 20 KB a question."""
 
@@ -41,28 +45,29 @@ class Warehouse:
     def start(self, run: EvaluationRun) -> None:
         """Enter a run as running; questions that were written under its id stay."""
         with self._file.writing() as connection:
-            _enter(connection, run)
+            _enter(connection, run, started_record(run))
 
-    def append_questions(self, run_id: str, scores: Iterable[QuestionScore]) -> None:
+    def append_questions(self, run: EvaluationRun, scores: Iterable[QuestionScore]) -> None:
         """Write questions while the run goes on; those that are there already are replaced."""
         new = tuple(scores)
         with self._file.writing() as connection:
-            remove_questions(connection, run_id, [score.question.id for score in new])
-            _insert(connection, run_id, new, {})
+            remove_questions(connection, run.run_id, [score.question.id for score in new])
+            _insert(connection, run, new, {}, {})
 
-    def finish(
-        self, run: EvaluationRun, report: Report, summary: Mapping[str, Any], status: str = "complete"
-    ) -> None:
-        """Write all that a run found, in place of what was written while it went on; `start` is not needed."""
+    def finish(self, run: EvaluationRun, report: Report, record: RunRecord | None = None) -> None:
+        """Write all that a run found, in place of what was written while it went on; `start` is not needed.
+
+        Without a record, that of the report is written.
+        """
         positions = {row.question.id: position for position, row in enumerate(report.rows)}
+        benchmark = run.settings.get("benchmark") or {}
         with self._file.writing() as connection:
-            _enter(connection, run)
+            _enter(connection, run, record or record_of(run, report))
             remove_run(connection, run.run_id)
-            _insert(connection, run.run_id, report.rows, positions)
-            _leave(connection, run.run_id, report, summary, status)
+            _insert(connection, run, report.rows, positions, judges(benchmark, report.rows))
 
     def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
-        """Add a model's opinions, by question id, on the answers of a run, and `facts` as "judge" to its summary.
+        """Add a model's opinions, by question id, on the answers of a run, and `facts` as "judge" to its record.
 
         Earlier ones on the same questions are replaced.
         """
@@ -72,40 +77,33 @@ class Warehouse:
                     "UPDATE questions SET opinion = ? WHERE run_id = ? AND question_id = ?",
                     [json.dumps(asdict(opinion)), run_id, question_id],
                 )
-            found = connection.execute("SELECT summary FROM runs WHERE run_id = ?", [run_id]).fetchone()
-            summary = json.loads(found[0]) if found and found[0] else {}
-            connection.execute(
-                "UPDATE runs SET summary = ? WHERE run_id = ?",
-                [json.dumps(summary | {"judge": dict(facts)}), run_id],
-            )
+            _update(connection, run_id, {"judge": dict(facts)})
 
     def note(self, run_id: str, facts: Mapping[str, Any]) -> None:
-        """Write facts as the summary of a run that goes on; `finish` replaces it."""
+        """Write fields of the record of a run that goes on; `finish` replaces it."""
         with self._file.writing() as connection:
-            connection.execute("UPDATE runs SET summary = ? WHERE run_id = ?", [json.dumps(facts), run_id])
+            _update(connection, run_id, facts)
 
     def abandon(self, run_id: str, status: Unfinished) -> None:
         """Note that a run ended without a report; its questions stay, and so does one that did end with one."""
+        ended = datetime.datetime.now(datetime.UTC)
         with self._file.writing() as connection:
-            connection.execute(
-                "UPDATE runs SET status = ?, finished = ? WHERE run_id = ? AND status = 'running'",
-                [status, _now(), run_id],
-            )
+            changed = connection.execute(
+                "UPDATE runs SET status = ?, finished = ? WHERE run_id = ? AND status = 'running' RETURNING run_id",
+                [status, _utc(ended), run_id],
+            ).fetchall()
+            if changed:
+                _update(connection, run_id, {"status": status, "finished": ended.isoformat()})
 
     def runs(self) -> tuple[RunHeader, ...]:
         """List the runs, newest first."""
         if not self._file.path.exists():
             return ()
-        names = [
-            each.name for each in fields(RunHeader) if each.name not in ("mlflow_run_id", "asked", "failures")
-        ]
         with self._file.reading() as connection:
             rows = connection.execute(
-                f"SELECT {', '.join(names)}, json_extract_string(summary, '$.mlflow.run_id'), "
-                "coalesce(asked, run_id), CAST(json_extract(summary, '$.failures') AS VARCHAR) FROM runs "
-                "ORDER BY started DESC, run_id DESC"
+                f"SELECT {', '.join(_HEADER)} FROM runs ORDER BY started DESC, run_id DESC"
             ).fetchall()
-        return tuple(RunHeader(*row) for row in rows)
+        return tuple(RunHeader.model_validate(dict(zip(_HEADER, row, strict=True))) for row in rows)
 
     def finished_runs(self) -> tuple[StoredRun, ...]:
         """Read the finished runs without their questions, newest first."""
@@ -113,20 +111,17 @@ class Warehouse:
 
     def recorded(self, sha256: str) -> tuple[StoredRun, ...]:
         """Read the runs, also unfinished ones, that wrote the recording with this sha256, without their questions."""
-        return self._without_questions("json_extract_string(summary, '$.recorded.sha256') = ?", sha256)
+        return self._without_questions("json_extract_string(record, '$.recorded.sha256') = ?", sha256)
 
     def _without_questions(self, condition: str, *values: str) -> tuple[StoredRun, ...]:
         if not self._file.path.exists():
             return ()
         with self._file.reading() as connection:
             rows = connection.execute(
-                f"SELECT run, status, summary FROM runs WHERE {condition} ORDER BY started DESC, run_id DESC",
+                f"SELECT run, record FROM runs WHERE {condition} ORDER BY started DESC, run_id DESC",
                 values,
             ).fetchall()
-        return tuple(
-            StoredRun(run_from_json(run), status, json.loads(summary) if summary else {}, ())
-            for run, status, summary in rows
-        )
+        return tuple(StoredRun(run_from_json(run), read_record(record)) for run, record in rows)
 
     def question_ids(self, run_id: str) -> tuple[str, ...]:
         """Return the ids of a run's questions in their order; () where they were removed."""
@@ -185,20 +180,20 @@ class Warehouse:
             raise DataError(f'There is no run "{run_id}": {path} has not been written yet.')
         with self._file.reading() as connection:
             found = connection.execute(
-                "SELECT run, status, summary, rows_removed FROM runs WHERE run_id = ?", [run_id]
+                "SELECT run, record, rows_removed FROM runs WHERE run_id = ?", [run_id]
             ).fetchone()
             if found is None:
                 known = [row[0] for row in connection.execute("SELECT run_id FROM runs").fetchall()]
                 raise DataError(f'There is no run "{run_id}" in {path}. {did_you_mean(run_id, known)}')
             rows = read_questions(connection, run_id)
-        run, status, summary, removed = found
+        run, record, removed = found
         if removed:
             raise DataError(
                 f'The questions of run "{run_id}" were removed by "crosscheck clean --rows" on {removed:%Y-%m-%d}. Its '
                 'scores are in "crosscheck runs" and in MLflow; the command that made it makes it again, and what was '
                 "paid for is reused."
             )
-        return StoredRun(run_from_json(run), status, json.loads(summary) if summary else {}, from_rows(rows))
+        return StoredRun(run_from_json(run), read_record(record), from_rows(rows))
 
 
 def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
@@ -209,39 +204,43 @@ def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
 
 def _insert(
     connection: "DuckDBPyConnection",
-    run_id: str,
+    run: EvaluationRun,
     scores: Sequence[QuestionScore],
     positions: Mapping[str, int],
+    variants: Mapping[str, Judge],
 ) -> None:
     for first in range(0, len(scores), QUESTIONS_AT_A_TIME):
-        rows = to_rows(run_id, scores[first : first + QUESTIONS_AT_A_TIME], positions)
+        chunk = scores[first : first + QUESTIONS_AT_A_TIME]
+        rows = to_rows(run.run_id, chunk, positions)
+        for row, score in zip(rows["questions"], chunk, strict=True):
+            judged = variants.items() if score.executable else ()
+            row["correct_by_variant"] = [(name, judge(score, run.rule)) for name, judge in judged]
         insert_questions(connection, rows)
 
 
-def _enter(connection: "DuckDBPyConnection", run: EvaluationRun) -> None:
+def _enter(connection: "DuckDBPyConnection", run: EvaluationRun, record: RunRecord) -> None:
+    """Write the row of a run in place of the one that it had."""
     connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
-    names = (run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, run.rule)
+    values = record.model_dump(include=set(_HEADER)) | {
+        "started": _utc(record.started),
+        "finished": record.finished and _utc(record.finished),
+        "run": as_json(run),
+        "record": record.model_dump_json(),
+    }
+    tags = values.pop("tags")
     connection.execute(
-        "INSERT INTO runs (run_id, benchmark, backbone, pipeline, revision, rule, started, status, run, tags) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, MAP(?::VARCHAR[], ?::VARCHAR[]))",
-        [*names, _utc(run.started), as_json(run), list(run.tags), list(run.tags.values())],
+        f"INSERT INTO runs ({', '.join(values)}, tags) "
+        f"VALUES ({', '.join('?' * len(values))}, MAP(?::VARCHAR[], ?::VARCHAR[]))",
+        [*values.values(), list(tags), list(tags.values())],
     )
 
 
-def _leave(
-    connection: "DuckDBPyConnection", run_id: str, report: Report, summary: Mapping[str, Any], status: str
-) -> None:
-    counts = (report.questions, report.scored, report.answered, report.score.correct, report.score.total)
+def _update(connection: "DuckDBPyConnection", run_id: str, facts: Mapping[str, Any]) -> None:
+    """Change fields of a run's record."""
     connection.execute(
-        "UPDATE runs SET status = ?, finished = ?, seconds = ?, questions = ?, scored = ?, answered = ?, "
-        "ex_correct = ?, ex_total = ?, summary = ? WHERE run_id = ?",
-        [status, _now(), summary.get("seconds"), *counts, json.dumps(summary), run_id],
+        "UPDATE runs SET record = json_merge_patch(record, ?) WHERE run_id = ?",
+        [storable(json.dumps(facts, ensure_ascii=False)), run_id],
     )
-    connection.execute(f"{SET_ASKED} WHERE run_id = ?", [run_id])
-
-
-def _now() -> datetime.datetime:
-    return _utc(datetime.datetime.now(datetime.UTC))
 
 
 def _utc(moment: datetime.datetime) -> datetime.datetime:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LAYOUT = 3
+LAYOUT = 4
 """Version of the tables, which each file holds; a file with another one is refused."""
 
 _KEY = "run_id VARCHAR, question_id VARCHAR, position BIGINT"
@@ -19,13 +19,15 @@ _VERDICT = (
     "seconds DOUBLE, gold_rows BIGINT, difference VARCHAR"
 )
 TABLES = {
-    "runs": "run_id VARCHAR, benchmark VARCHAR, backbone VARCHAR, pipeline VARCHAR, revision VARCHAR, "
-    "rule VARCHAR, started TIMESTAMP, finished TIMESTAMP, status VARCHAR, seconds DOUBLE, questions BIGINT, "
-    "scored BIGINT, answered BIGINT, ex_correct DOUBLE, ex_total DOUBLE, run VARCHAR, summary VARCHAR, "
-    "tags MAP(VARCHAR, VARCHAR), rows_removed TIMESTAMP, asked VARCHAR",
+    "runs": "run_id VARCHAR, benchmark VARCHAR, revision VARCHAR, backbone VARCHAR, pipeline VARCHAR, rule VARCHAR, "
+    "status VARCHAR, started TIMESTAMP, finished TIMESTAMP, seconds DOUBLE, questions BIGINT, scored BIGINT, "
+    "answered BIGINT, unanswered BIGINT, retryable BIGINT, ex DOUBLE, correct BIGINT, total BIGINT, low DOUBLE, "
+    "high DOUBLE, tags MAP(VARCHAR, VARCHAR), mlflow_run_id VARCHAR, rows_removed TIMESTAMP, question_set VARCHAR, "
+    "run VARCHAR, record VARCHAR",
     "questions": f"{_KEY}, database VARCHAR, difficulty VARCHAR, question VARCHAR, evidence VARCHAR, sql VARCHAR, "
     f"gold_sql VARCHAR, executable BOOLEAN, failure_kind VARCHAR, failure VARCHAR, links VARCHAR, notes VARCHAR[], "
-    f"{_VERDICT}, attempts BIGINT, samples BIGINT[], correction VARCHAR, opinion VARCHAR",
+    f"{_VERDICT}, attempts BIGINT, samples BIGINT[], correction VARCHAR, opinion VARCHAR, "
+    "correct_by_variant MAP(VARCHAR, BOOLEAN)",
     "candidates": f"{_KEY}, stage VARCHAR, reached BOOLEAN, sql VARCHAR, {_VERDICT}",
     "stages": f"{_KEY}, stage VARCHAR, label VARCHAR, value VARCHAR, restored BOOLEAN, notes VARCHAR[], "
     "seconds DOUBLE, error VARCHAR, replies BIGINT, unreadable BIGINT, fallback VARCHAR, skipped VARCHAR",
@@ -36,16 +38,10 @@ TABLES = {
 }
 """Columns by table. A question has one row in `questions`, one in `candidates` per stage that yields a SQL (`reached`
 false where there is a verdict but no candidate), one in `stages` per stage it went through, one in `calls` per model
-call. `links`, `failure`, `value`, `run`, `summary`, `correction` (what corrected golds say) and `opinion` (what a model
-thinks of the answer) are JSON text; `asked` is a digest of the questions of a finished run; `rows_removed` is when
-`crosscheck clean` removed them."""
-
-SET_ASKED = (
-    "UPDATE runs SET asked = (SELECT md5(concat(json_extract_string(runs.run, '$.question_sha256'), chr(10), "
-    "string_agg(question_id, chr(10) ORDER BY question_id))) FROM questions WHERE questions.run_id = runs.run_id "
-    "HAVING count(*) > 0)"
-)
-"""Sets the digest of the questions of runs: their file and their ids."""
+call. The columns of `runs` are the fields of `RunHeader`, and as JSON text `run` (an `EvaluationRun`) and `record` (its
+`RunRecord`); `rows_removed` is when `crosscheck clean` removed the questions. `links`, `failure`, `value`, `correction`
+(what corrected golds say) and `opinion` (what a model thinks of the answer) are JSON text. While the run goes on,
+`correct_by_variant` is empty."""
 
 
 class UnknownFileError(Exception):

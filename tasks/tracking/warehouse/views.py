@@ -5,13 +5,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.errors import ConfigurationError, DataError
+from tasks.scoring.variants import VARIANTS
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
-from tasks.tracking.warehouse.meanings import MEANINGS
+from tasks.tracking.warehouse.meanings import meanings
 from tasks.tracking.warehouse.tables import columns_of, create_tables
 
 if TYPE_CHECKING:
@@ -35,33 +35,21 @@ class View:
     hidden: tuple[str, ...] = ()
 
 
-def _summary(path: str) -> str:
-    return f"json_extract_string(t.summary, '$.{path}')"
+def _record(path: str, kind: str = "VARCHAR") -> str:
+    return f"CAST(json_extract_string(t.record, '$.{path}') AS {kind})"
 
 
 _RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
-_CORRECTED = (
-    "CASE WHEN json_extract_string(r.summary, '$.golds_sha256') IS NULL THEN NULL "
-    "WHEN t.correction IS NULL THEN t.correct[r.rule] "
-    "WHEN json_extract_string(t.correction, '$.change') = 'withdrawn' THEN NULL "
-    "ELSE coalesce(CAST(json_extract_string(t.correction, '$.correct.' || r.rule) AS BOOLEAN), false) END"
-)
-"""The verdict by corrected golds; NULL where the run has none, and where the question is withdrawn."""
-
 _VIEWS: Mapping[str, View] = {
     "runs": View(
         "one evaluation",
         {
-            "ex": "t.ex_correct / nullif(t.ex_total, 0)",
-            "calls": f"CAST({_summary('calls')} AS BIGINT)",
-            "cached_calls": f"CAST({_summary('cached_calls')} AS BIGINT)",
-            "cost_usd": f"CAST({_summary('cost_usd')} AS DOUBLE)",
-            "from_scratch_usd": f"CAST({_summary('from_scratch_usd')} AS DOUBLE)",
-            "candidates": f"CAST({_summary('candidates.n')} AS BIGINT)",
-            "candidate_curve": _summary("candidates.curve"),
-            "ex_corrected": f"CAST({_summary('ex_corrected.value')} AS DOUBLE)",
-            "golds_sha256": _summary("golds_sha256"),
-            "mlflow_run_id": _summary("mlflow.run_id"),
+            **{name: _record(f"cost.{name}", "BIGINT") for name in ("calls", "cached_calls")},
+            **{name: _record(f"cost.{name}", "DOUBLE") for name in ("cost_usd", "from_scratch_usd")},
+            "candidates": _record("metrics.candidates.n", "BIGINT"),
+            "candidate_curve": _record("metrics.candidates.curve"),
+            "scores": _record("scores"),
+            "golds_sha256": _record("golds_sha256"),
             "parent_run_id": "t.tags['parent_run_id']",
             "rerolled": "t.tags['rerolled'] IS NOT NULL",
             "sweep": "t.tags['sweep']",
@@ -71,7 +59,7 @@ _VIEWS: Mapping[str, View] = {
             "settings": "CAST(json_extract(t.run, '$.settings') AS VARCHAR)",
         },
         ("started", "run_id"),
-        hidden=("run", "summary", "asked"),
+        hidden=("run", "question_set"),
     ),
     "questions": View(
         "one question of a run: its final answer and the verdict on it",
@@ -79,12 +67,11 @@ _VIEWS: Mapping[str, View] = {
             **_RIGHT,
             "failure": "json_extract_string(t.failure, '$.message')",
             "correction": "json_extract_string(t.correction, '$.change')",
-            "correct_on_corrected": _CORRECTED,
             "opinion": "CAST(json_extract_string(t.opinion, '$.right') AS BOOLEAN)",
             "opinion_by": "json_extract_string(t.opinion, '$.model')",
             "opinion_reason": "json_extract_string(t.opinion, '$.reason')",
         },
-        hidden=("links", "samples"),
+        hidden=("links", "samples", "correct_by_variant"),
     ),
     "candidates": View(
         "the SQL that stood after a stage of a question, and the verdict on it",
@@ -101,16 +88,18 @@ _VIEWS: Mapping[str, View] = {
 """The views with the columns that are not the table's own, or mean something else under the same name."""
 
 
-@cache
 def views() -> Mapping[str, View]:
-    """Return the views by name, with all of their columns: first those of `MEANINGS`, then others of the table."""
+    """Return the views by name, with all of their columns: first those with a meaning, then others of the table."""
     return {name: replace(view, columns=_columns(name, view)) for name, view in _VIEWS.items()}
 
 
 def _columns(name: str, view: View) -> dict[str, str]:
+    known = view.columns | {
+        "runs": {f"ex_{variant}": _record(f"scores.{variant}.ex", "DOUBLE") for variant in VARIANTS},
+        "questions": {f"correct_{variant}": f"t.correct_by_variant['{variant}']" for variant in VARIANTS},
+    }.get(name, {})
     others = (column for column in columns_of(name) if column not in view.hidden)
-    named = dict.fromkeys((*MEANINGS[name], *others))
-    return {column: view.columns.get(column, f"t.{column}") for column in named}
+    return {column: known.get(column, f"t.{column}") for column in dict.fromkeys((*meanings(name), *others))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +120,7 @@ def schema() -> dict[str, list[Column]]:
         _make_views(connection)
         described = {name: connection.execute(f"DESCRIBE {name}").fetchall() for name in views()}
     return {
-        name: [Column(column, kind, MEANINGS[name].get(column, "")) for column, kind, *_ in rows]
+        name: [Column(column, kind, meanings(name).get(column, "")) for column, kind, *_ in rows]
         for name, rows in described.items()
     }
 

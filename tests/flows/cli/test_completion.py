@@ -42,7 +42,7 @@ def test_commands_options_folders_and_files_are_completed() -> None:
 def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
     assert values("show", "l") == ["latest"]
-    Warehouse(tmp_path / "warehouse.duckdb").finish(make_run(), make_report(2), {})
+    Warehouse(tmp_path / "warehouse.duckdb").finish(make_run(), make_report(2))
     assert values("show", "") == ["latest", make_run().run_id]
     assert values("compare", "latest", make_run().run_id[:4]) == [make_run().run_id]
 

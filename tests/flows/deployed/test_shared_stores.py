@@ -52,11 +52,11 @@ def test_replies_in_postgresql_are_paid_for_once_for_all_machines(
 ) -> None:
     first = machine("a", CROSSCHECK_REPLIES=postgres_database).run(*night)
     assert first.code == 0, first.err
-    assert first.json["calls"] == len(model.requests) == 6
+    assert first.json["cost"]["calls"] == len(model.requests) == 6
     second = machine("b", CROSSCHECK_REPLIES=postgres_database).run(*night)
     assert second.code == 0, second.err
     assert len(model.requests) == 6
-    assert second.json["calls"] == 0
+    assert second.json["cost"]["calls"] == 0
     assert second.json["ex"] == first.json["ex"]
     assert not list(machine("c").home.parent.glob("*/replies.sqlite"))
 
@@ -69,8 +69,8 @@ def test_stage_results_in_one_folder_are_restored_by_all_machines(
     assert first.code == 0, first.err
     second = machine("b", **stages).run(*night)
     assert second.code == 0, second.err
-    assert len(model.requests) == first.json["calls"] == 6
-    assert second.json["calls"] == 0
+    assert len(model.requests) == first.json["cost"]["calls"] == 6
+    assert second.json["cost"]["calls"] == 0
     assert second.json["ex"] == first.json["ex"]
     assert not list(tmp_path.glob("?/stages.sqlite"))
 

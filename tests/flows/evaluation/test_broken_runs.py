@@ -121,7 +121,7 @@ def test_a_mistake_that_only_a_question_shows_ends_the_run_and_the_same_command_
     mended = demo.run(*arguments, "--json")
     assert mended.code == 0, mended.err
     asked = [json.dumps(request.body, sort_keys=True) for request in model.requests]
-    assert len(asked) == len(set(asked)) == mended.json["calls"] + mended.json["cached_calls"]
+    assert len(asked) == len(set(asked)) == mended.json["cost"]["calls"] + mended.json["cost"]["cached_calls"]
 
 
 def test_a_bug_in_one_question_leaves_the_others_alone_and_its_traceback_in_the_log(

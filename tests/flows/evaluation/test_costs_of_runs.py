@@ -23,14 +23,14 @@ def test_a_run_from_the_cache_shows_what_it_costs_from_scratch_and_mlflow_has_th
     # 800 ordinary tokens at 1, 200 read at 0.1, 10 out at 2, per million
     paid = len(model.requests) * (800 * 1.0 + 200 * 0.1 + 10 * 2.0) / 1e6
     assert len(model.requests) == 4
-    assert first["cost_usd"] == pytest.approx(paid)
-    assert first["from_scratch_usd"] == pytest.approx(paid)
+    assert first["cost"]["cost_usd"] == pytest.approx(paid)
+    assert first["cost"]["from_scratch_usd"] == pytest.approx(paid)
 
     tier = ("--set", "backbone.extra_body={service_tier: flex}")
     again = demo.run("evaluate", *FOUR, *options, *tier, "--json").json
     assert len(model.requests) == 4, "another tier buys nothing again"
-    assert (again["cost_usd"], again["calls"]) == (0, 0)
-    assert again["from_scratch_usd"] == pytest.approx(paid)
+    assert (again["cost"]["cost_usd"], again["cost"]["calls"]) == (0, 0)
+    assert again["cost"]["from_scratch_usd"] == pytest.approx(paid)
 
     board = json.loads(demo.run("leaderboard", "--json").out)["boards"][0]
     assert [each["from_scratch_usd"] for each in board["ranked"]] == [pytest.approx(paid)] * 2

@@ -33,7 +33,7 @@ def completed(demo: CommandLine, recording: Path, *command: str) -> None:
     assert ran.code == 0, ran.err
     lines = [json.loads(line) for line in recording.read_text(encoding="utf-8").splitlines()]
     assert [line["question"] for line in lines] == ["0", "1"]
-    assert ran.json["calls"] == 0 and ran.json["cached_calls"] == 2
+    assert ran.json["cost"]["calls"] == 0 and ran.json["cost"]["cached_calls"] == 2
 
 
 def others_are_refused(demo: CommandLine, recording: Path, *command: str) -> None:

@@ -66,8 +66,8 @@ def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_th
 
     again = crosscheck.run("evaluate", *benchmark_of(own_benchmark), "--json")
     assert again.code == 0
-    assert (again.json["questions"], again.json["ex"]["total"], again.json["calls"]) == (12, 6, 0)
-    assert again.json["ex"]["rule"] == "strict"
+    assert (again.json["questions"], again.json["total"], again.json["cost"]["calls"]) == (12, 6, 0)
+    assert again.json["rule"] == "strict"
 
 
 @pytest.mark.slow

@@ -37,12 +37,11 @@ def kept_summaries(demo: CommandLine, ran: Ran) -> list[Any]:
     from mlflow import MlflowClient
     from mlflow.artifacts import download_artifacts
 
-    stored = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).summary
-    assert stored is not None
+    stored = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).record
     client = MlflowClient(ran.json["mlflow"]["tracking_uri"])
     uri = client.get_run(ran.json["mlflow"]["run_id"]).info.artifact_uri
     logged = json.loads(Path(download_artifacts(f"{uri}/summary.json")).read_text(encoding="utf-8"))
-    return [stored.get("replay"), logged.get("replay")]
+    return [stored.replay, logged.get("replay")]
 
 
 @pytest.mark.slow
@@ -70,9 +69,9 @@ def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
     assert found(recorded) == found(first)
     assert len(model.requests) == asked
     replies = lines(path)
-    assert len(replies) == first.json["calls"]
+    assert len(replies) == first.json["cost"]["calls"]
     assert {reply["model"] for reply in replies} == {"local-model"}
-    assert sum(reply["usage"]["output"] for reply in replies) == first.json["tokens"]["output"]
+    assert sum(reply["usage"]["output"] for reply in replies) == first.json["cost"]["output_tokens"]
     assert {reply["round"] for reply in replies} == {0}
     assert f"{len(replies)} replies to 3 questions are recorded" in recorded.err
 
@@ -81,7 +80,7 @@ def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
     )
     assert found(replay) == found(first)
     assert len(model.requests) == asked
-    assert replay.json["calls"] == 0 and replay.json["cached_calls"] == len(replies)
+    assert replay.json["cost"]["calls"] == 0 and replay.json["cost"]["cached_calls"] == len(replies)
     assert f"{len(replies)} by exact request, 0 by question" in replay.err
     served = {"by_request": len(replies), "by_stage": 0, "missing": 0}
     assert replay.json["replay"] == served
@@ -134,7 +133,7 @@ def test_a_reply_that_is_missing_fails_its_question_alone_and_a_changed_prompt_i
     ran = demo.run(*replayed(cut, "--limit", "3", "--set", "pipeline.prompt.sample_rows=1"))
     assert ran.code == 0, ran.err
     assert ran.json["failures"] == {"backbone_error": 1} and ran.json["retryable"] == 0
-    assert ran.json["answered"] == 2 and ran.json["ex"]["total"] == 3
+    assert ran.json["answered"] == 2 and ran.json["total"] == 3
     stages = {stage["name"]: stage["correct"] for stage in ran.json["stages"]}
     assert stages["1_preliminary_sql"] == first.json["stages"][0]["correct"]
     assert "3 by exact request" in ran.err, "the conditions are asked for without the schema"

@@ -99,14 +99,15 @@ def test_a_draft_is_undecided_and_changes_nothing_until_a_person_decides(
         ran = run(
             "score", "--predictions", f"{runs['home']}/../a.jsonl", "--limit", "10", "--set", golds, "--json"
         )
-        return ran.json["ex"]["correct"], ran.json["ex_corrected"]
+        return ran.json["correct"], ran.json["scores"].get("corrected"), ran.json["notes"]
 
-    official, before = corrected()
-    assert (before["correct"], before["total"], before["undecided"]) == (official, 10, 3)
+    official, before, notes = corrected()
+    assert (before["correct"], before["total"]) == (official, 10)
+    assert "Undecided corrections, which change nothing: 3" in notes
     content["corrections"][1]["action"] = "replace"
     draft.write_text(json.dumps(content), encoding="utf-8")
-    again, after = corrected()
-    assert (again, after["correct"], after["now_right"]) == (official, official + 1, ["2"])
+    again, after, _ = corrected()
+    assert (again, after["correct"], after["differs"]["now_right"]) == (official, official + 1, ["2"])
     refused = run("golds", "suggest", runs["a"], runs["b"], "--draft", str(draft))
     assert refused.code == 2 and "is there already" in refused.err
 

@@ -41,7 +41,7 @@ def judged(
     lines = (json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items())
     file.write_text("\n".join(lines), encoding="utf-8")
     ran = run("score", "--predictions", str(file), "--limit", "6", "--json")
-    assert (ran.code, ran.json["ex"]["correct"]) == (0, 3), ran.err
+    assert (ran.code, ran.json["correct"]) == (0, 3), ran.err
 
     def answer(body: Body) -> str:
         text = body["messages"][-1]["content"]
@@ -65,10 +65,10 @@ def test_opinions_are_a_column_of_their_own_with_agreement_and_cost(
     ran = run("judge", name, "--backbone", judged.backbone, "--json")
     assert ran.code == 0, ran.err
     found = ran.json
-    assert (found["asked"], found["judged"], found["calls"]) == (3, 3, 3)
+    assert (found["asked"], found["judged"], found["cost"]["calls"]) == (3, 3, 3)
     assert found["agrees_with_ex"] == {"correct": 2, "total": 3, "value": 2 / 3}
     assert found["wrong_by_ex_right_by_model"] == [FORGIVEN]
-    assert found["cost_usd"] > 0
+    assert found["cost"]["cost_usd"] > 0
     sql = f"SELECT question_id, opinion, opinion_by FROM questions WHERE run_id = '{name}' ORDER BY position"
     rows = run("query", sql, "--json").json["rows"]
     assert [row["opinion"] for row in rows if row["question_id"] in WRONG] == [False, True, False]
@@ -82,7 +82,7 @@ def test_opinions_are_a_column_of_their_own_with_agreement_and_cost(
     assert metrics["judge/agrees_with_ex"] == pytest.approx(2 / 3)
 
     again = run("judge", name, "--backbone", judged.backbone, "--all", "--json").json
-    assert (again["asked"], again["calls"], again["cached_calls"]) == (6, 3, 3)
+    assert (again["asked"], again["cost"]["calls"], again["cost"]["cached_calls"]) == (6, 3, 3)
     assert len(fake_openai.requests) == 6, "the first three were paid for"
     assert again["ex_right"] == {"model_right": 3, "model_wrong": 0}
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tasks.scoring.score import Score
 from tasks.settings.home import Home
+from tasks.tracking.build_record import record_of
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.leaderboard.page import render, write_leaderboard
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows
-from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.support.in_process import run
@@ -160,19 +161,14 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
     home: Home, tmp_path: Path
 ) -> None:
     plain, voting = a_run("few-shot", 5), a_run("rsl-sql", 6)
-    more = {
-        "ex_corrected": {"correct": 7, "total": 9, "value": 7 / 9},
-        "candidates": {
-            "n": 3,
-            "pass@1": {"correct": 6, "total": 10},
-            "pass@3": {"correct": 8.5, "total": 10},
-        },
-    }
+    candidates = {"n": 3, "pass@1": {"correct": 6, "total": 10}, "pass@3": {"correct": 8.5, "total": 10}}
     warehouse = Warehouse(home.warehouse)
     keep(warehouse, [plain])
     assert "pass@" not in run("leaderboard").out and "corrected" not in run("leaderboard").out
-    told = summary(voting.run, report_of(voting.rows, (FINAL,))) | more
-    warehouse.finish(replace(voting.run, run_id="2026-9"), report_of(voting.rows, (FINAL,)), told, "complete")
+    run_, report = replace(voting.run, run_id="2026-9"), report_of(voting.rows, (FINAL,))
+    scores = {**report.scores, "corrected": Score(7, 9, rule="bird", variant="corrected")}
+    record = record_of(run_, replace(report, scores=scores), metrics={"candidates": candidates})
+    warehouse.finish(run_, report, record)
     lines = run("leaderboard").out
     assert "77.78 % (7 of 9)" in lines and "85.00 % (8.5 of 10)" in lines and "corrected golds" in lines
     file = tmp_path / "board.html"

@@ -351,4 +351,4 @@ async def test_a_night_writes_candidates_and_the_same_night_pays_for_none_again(
         assert len(nights.model.requests) == 4
         (entry,) = night["entries"]
         stored = Warehouse(nights.home.warehouse).read_run(entry["run_id"])
-        assert stored.summary["candidates"]["n"] == 2
+        assert stored.record.metrics["candidates"]["n"] == 2

@@ -22,7 +22,7 @@ from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
 from tasks.documents.terminal import BOUNDLESS, make_grid, open_console, show, show_all
-from tasks.tracking.summary import summary
+from tasks.tracking.build_record import record_of
 from tests.support.command_line import CommandLine, Ran
 from tests.support.terminal import Screen, run_in_terminal
 from tests.tasks.tracking.samples import make_report, make_run
@@ -129,8 +129,8 @@ def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
 
 def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions() -> None:
     stream, report = io.StringIO(), make_report(20)
-    told = summary(make_run(), report, seconds=1.0)
-    print_summary(EvaluationResult(report, told, ()), stream)
+    told = record_of(make_run(), report, seconds=1.0)
+    print_summary(EvaluationResult(report, told), stream)
     linking = report.linking[1]
     cells = (
         f"{percent(each)} ({counts(each)})"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TextIO
+from typing import TextIO
 
 import pytest
 
@@ -35,9 +35,11 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.scoring.report import Verdict
 from tasks.settings.assemble import benchmark_settings
+from tasks.tracking.build_record import record_of
 from tasks.tracking.warehouse.views import Table
 from tests.support.in_process import run
 from tests.tasks.tracking.comparison_samples import two_runs, with_row
+from tests.tasks.tracking.samples import make_run
 
 EVIL = "a \x1b[2J\u202e\x9b31m [bold]b[/] \ud800 c"
 SHOWN = "a ␛[2J<U+202E><U+009B>31m [bold]b[/] <U+D800> c"
@@ -51,13 +53,12 @@ def evaluated() -> EvaluationResult:
         outcome=Outcome("4", None, failure=Failure("backbone_error", "s", EVIL, retryable=True)),
         final=Verdict({"bird": False}, "no_answer"),
     ).rows
-    summary: dict[str, Any] = {
-        "benchmark": EVIL, "backbone": EVIL, "pipeline": EVIL, "run_id": "r", "translations": (EVIL,), "seconds": 1.0,
-        "tags": {"name": EVIL, "changed": EVIL}, "prefect": {"task_runs": 1, "recorded": 0},
-    }  # fmt: skip
     report = build_report(row, rule="bird", schemas={})
     report = replace(report, missing_databases={EVIL: 2}, gold_faults={EVIL: "error"})
-    return EvaluationResult(report, summary, (EVIL,), Ui(EVIL), Ui(EVIL, EVIL), fatal=f"{EVIL}!")
+    record = record_of(make_run(), report)
+    names = dict.fromkeys(("benchmark", "backbone", "pipeline", "fatal"), EVIL)
+    more = {"translations": (EVIL,), "tags": {"name": EVIL}, "changes": (EVIL,), "notes": (EVIL,)}
+    return EvaluationResult(report, record.model_copy(update=names | more), Ui(EVIL), Ui(EVIL, EVIL))
 
 
 def answered(execution: Execution, outcome: Outcome = OUTCOME) -> Callable[[TextIO], None]:
@@ -96,17 +97,14 @@ def listed(stream: TextIO) -> None:
     stored = two_runs(3, 2, 6)[0]
     question = Question(EVIL, EVIL, "\x1b[2J")
     rows = [replace(row, question=question) for row in stored.rows]
-    view = RunView(stored, build_report(stored.rows, rule="bird", schemas={}), {}, EVIL, ())
+    view = RunView(stored, stored.record, {}, EVIL)
     print_lists(view, {"wrong": rows}, 1, stream)
 
 
 def runs(stream: TextIO) -> None:
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "rule", "status"), EVIL)
-    started = two_runs(3, 2, 6)[0].run.started
-    header = SimpleNamespace(
-        **names, run_id="r", started=started, ex_correct=1, ex_total=2, unanswered=0, tags={"name": EVIL}
-    )
-    print_runs([header], 9, stream)  # type: ignore[list-item]
+    header = two_runs(3, 2, 6)[0].record.model_copy(update={**names, "tags": {"name": EVIL}})
+    print_runs([header], 9, stream)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from flows.report.result import EvaluationResult, Ui
 from flows.report.summary import next_steps
-from tests.tasks.tracking.samples import make_report
+from tasks.tracking.build_record import record_of
+from tests.tasks.tracking.samples import make_report, make_run
 
 PAGE = "http://127.0.0.1:5000/#/experiments/1"
-EVALUATED = EvaluationResult(make_report(5), {"run_id": "r"}, (), Ui("any words", PAGE))
+EVALUATED = EvaluationResult(make_report(5), record_of(make_run(), make_report(5)), Ui("any words", PAGE))
 
 
 def test_mlflow_is_to_be_started_unless_a_server_answers() -> None:

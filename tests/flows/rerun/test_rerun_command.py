@@ -88,7 +88,9 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
     mended = demo.run("rerun", "latest", "--json")
     assert mended.code == 0, mended.err
     assert "Traceback" not in mended.err
-    again = [str(request.body) for request in model.requests[len(model.requests) - mended.json["calls"] :]]
+    again = [
+        str(request.body) for request in model.requests[len(model.requests) - mended.json["cost"]["calls"] :]
+    ]
     assert not set(before) & set(again)
 
     other = tmp_path / "undisturbed"
@@ -135,7 +137,7 @@ def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
     asked = len(model.requests)
     rerolled = demo.run("rerun", first.json["run_id"][:15], "--only", "wrong", "--fresh", "--json")
     assert rerolled.code == 0, rerolled.err
-    assert len(model.requests) - asked == rerolled.json["calls"] == len(wrong)
+    assert len(model.requests) - asked == rerolled.json["cost"]["calls"] == len(wrong)
     assert rerolled.json["rerun"]["attempt"] == 1
     assert rerolled.json["rerun"]["rerolled"] is True
     assert tags(rerolled)["rerolled"] == "true"
@@ -145,7 +147,7 @@ def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
     assert [row.outcome.sql for row in merged if row.question.id not in wrong] == [
         r.outcome.sql for r in right
     ]
-    assert rerolled.json["ex"]["total"] == 6
+    assert rerolled.json["total"] == 6
     monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
     compared = in_process.run("compare", "latest~1", "latest")
     assert compared.code == 0, compared.err
@@ -185,7 +187,7 @@ def test_what_a_failed_attempt_paid_is_in_the_cost_of_its_re_run_and_of_no_other
     again = ("--questions", before[0].question.id, "--fresh", "--set", "backbone.retries=0", "--json")
     ran = demo.run("rerun", "latest", *again)
     assert (ran.code, ran.json["rerun"]["kept"]) == (3, 1), ran.err
-    assert (ran.json["calls"], ran.json["cost_usd"] > 0) == (2, True)
+    assert (ran.json["cost"]["calls"], ran.json["cost"]["cost_usd"] > 0) == (2, True)
     assert "what they cost is counted under failed_attempt" in ran.err
     kept, *others = warehouse.read_run(ran.json["run_id"]).rows
     *old, failed = kept.outcome.stages
@@ -278,7 +280,7 @@ def test_a_fresh_re_run_with_retryable_failures_is_continued_by_the_same_command
     whole, requests = again("latest")
     facts = whole.json["rerun"]
     assert (whole.code, facts["attempt"], facts["restored"], facts["asked"]) == (0, 1, 2, 1), whole.err
-    assert (facts["kept"], facts["unanswered"], whole.json["calls"]) == (0, 0, requests)
+    assert (facts["kept"], facts["unanswered"], whole.json["cost"]["calls"]) == (0, 0, requests)
     assert [row.outcome.samples for row in warehouse.read_run(whole.json["run_id"]).rows] == [(1,)] * 3
 
     # The next one is a new sampling, and shows what one costs that nothing disturbs.
@@ -286,8 +288,10 @@ def test_a_fresh_re_run_with_retryable_failures_is_continued_by_the_same_command
     facts = undisturbed.json["rerun"]
     assert (undisturbed.code, facts["attempt"], facts["asked"]) == (0, 2, 3), undisturbed.err
     parts = [half.json, more.json, whole.json]
-    assert sum(part["calls"] for part in parts) == undisturbed.json["calls"] == requests
-    assert sum(part["cost_usd"] for part in parts) == pytest.approx(undisturbed.json["cost_usd"])
+    assert sum(part["cost"]["calls"] for part in parts) == undisturbed.json["cost"]["calls"] == requests
+    assert sum(part["cost"]["cost_usd"] for part in parts) == pytest.approx(
+        undisturbed.json["cost"]["cost_usd"]
+    )
 
 
 def test_a_continued_re_run_is_rerolled_where_what_was_answered_before_is_as_it_was(
@@ -363,7 +367,7 @@ def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(
         redone = row.question.id in ran.json["rerun"]["attempts"]
         assert restored == (labels[: labels.index("augmented_sql")] if redone else labels)
         assert row.outcome.samples == ((0, 1) if redone else (0,))
-    assert len(model.requests) - asked == ran.json["calls"] > 0
+    assert len(model.requests) - asked == ran.json["cost"]["calls"] > 0
 
 
 @pytest.mark.parametrize(
@@ -405,7 +409,7 @@ def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rero
     assert ran.code == 0, ran.err
     facts = ran.json["rerun"]
     assert (facts["selected"], facts["restored"], facts["asked"], facts["changed"]) == (2, 2, 0, 0)
-    assert (facts["rerolled"], facts["attempts"], ran.json["calls"]) == (False, {}, 0)
+    assert (facts["rerolled"], facts["attempts"], ran.json["cost"]["calls"]) == (False, {}, 0)
     assert "2 of 3 questions were selected; 0 were asked again, 2 restored" in ran.err
     assert "Nothing was asked again" in ran.err and "--fresh" in ran.err
     assert "not comparable" not in ran.err

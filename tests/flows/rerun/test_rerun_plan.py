@@ -15,6 +15,7 @@ from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import RerunSettings
 from tasks.stage_runs.question_run import QuestionRun
+from tasks.tracking.build_record import record_of
 from tasks.tracking.evaluation import KINDS, EvaluationRun, describe
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.samples import make_report, report_of
@@ -74,9 +75,10 @@ class Night:
         self.finish(self.run, CASES)
 
     def finish(
-        self, run: EvaluationRun, cases: dict[str, dict[str, Any]], summary: dict[str, Any] | None = None
+        self, run: EvaluationRun, cases: dict[str, dict[str, Any]], rerun: dict[str, Any] | None = None
     ) -> None:
-        self.warehouse.finish(run, report_of(tuple(score(*case) for case in cases.items())), summary or {})
+        report = report_of(tuple(score(*case) for case in cases.items()))
+        self.warehouse.finish(run, report, record_of(run, report, rerun=rerun))
 
     def plan(self, run: str = "latest", **wanted: Any) -> RerunPlan:
         return plan_rerun(RerunSettings(run=run, data=".", home=str(self.home), **wanted))
@@ -167,7 +169,7 @@ def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued
     begun = replace(night.run, run_id="29990101-000000-dddddd", tags={"attempt": "1"})
     asked = {"bug": {**CASES["bug"], "samples": (1,)}}
     night.warehouse.start(begun)
-    night.warehouse.append_questions(begun.run_id, [score("bug", asked["bug"])])
+    night.warehouse.append_questions(begun, [score("bug", asked["bug"])])
     night.warehouse.abandon(begun.run_id, "interrupted")
     assert night.plan(fresh=True).attempt == 1
     night.finish(begun, asked)
@@ -193,7 +195,7 @@ def test_a_fresh_sampling_that_lacks_answers_is_continued_by_the_same_selection_
 ) -> None:
     merged = replace(night.run, run_id="29990101-000000-dddddd", tags={"attempt": "4"})
     same = {"parent": night.run.run_id, "selection": "--only wrong", "from": None, "unanswered": 2}
-    night.finish(merged, CASES, {"rerun": same | facts})
+    night.finish(merged, CASES, same | facts)
     assert night.plan(**{"run": night.run.run_id, "only": "wrong", "fresh": True} | wanted).attempt == attempt
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tasks.tracking.summary import Tracked, summary
+from tasks.tracking.build_record import record_of
+from tasks.tracking.run_record import Tracked
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.support.command_line import ROOT, CommandLine
@@ -35,8 +36,10 @@ def keep(home: Path, runs: Sequence[StoredRun]) -> None:
     warehouse = Warehouse(home / "warehouse.duckdb")
     for each in runs:
         report = report_of(each.rows, (FINAL,))
-        facts = summary(each.run, report, mlflow=Tracked("sqlite://", MLFLOW.get(each.run.run_id)))
-        warehouse.finish(each.run, report, facts, each.status)
+        facts = record_of(
+            each.run, report, each.status, mlflow=Tracked("sqlite://", MLFLOW.get(each.run.run_id))
+        )
+        warehouse.finish(each.run, report, facts)
 
 
 def later(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -64,7 +67,7 @@ def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> No
     for each in later(two_runs(0, 0, 6)):
         report = report_of(each.rows, (FINAL,))
         same = {"unanswered": ["1", "2"], "selection": {"chosen_right": nothing}}
-        warehouse.finish(each.run, report, summary(each.run, report) | same, each.status)
+        warehouse.finish(each.run, report, record_of(each.run, report, each.status, metrics=same))
     told = run("compare", A, B).out
     assert "Metrics: 1 value equal in both" in told
     assert "chosen" not in told and "better" not in told
@@ -170,8 +173,8 @@ def test_runs_as_json_tell_what_is_not_known_yet(home: Path) -> None:
     keep(home, (first,))
     Warehouse(home / "warehouse.duckdb").start(second.run)
     newest, oldest = run("runs", "--json").json["runs"]
-    assert (newest["run_id"], newest["status"], newest["ex_correct"]) == (B, "running", None)
-    assert (oldest["mlflow_run_id"], oldest["ex_correct"], oldest["ex_total"]) == (MLFLOW[A], 24, 60)
+    assert (newest["run_id"], newest["status"], newest["correct"]) == (B, "running", None)
+    assert (oldest["mlflow_run_id"], oldest["correct"], oldest["total"]) == (MLFLOW[A], 24, 60)
     assert oldest["started"] == "2026-11-21T02:00:00Z"
 
 
@@ -207,10 +210,10 @@ def test_two_evaluations_can_be_compared_right_away(
     assert ran.code == 0, ran.err
     found = ran.json
     assert [found[letter]["run_id"] for letter in "ab"] == [each["run_id"] for each in runs]
-    assert [found[letter]["ex"]["correct"] for letter in "ab"] == [each["ex"]["correct"] for each in runs]
+    assert [found[letter]["ex"]["correct"] for letter in "ab"] == [each["correct"] for each in runs]
     assert (
         len(found["result"]["fixed"]) - len(found["result"]["broken"])
-        == runs[1]["ex"]["correct"] - runs[0]["ex"]["correct"]
+        == runs[1]["correct"] - runs[0]["correct"]
     )
     assert found["warnings"] == []
     assert {"key": "pipeline.demonstrations.k", "a": "0", "b": "3"} in found["settings"]

@@ -11,7 +11,10 @@ import duckdb
 import pytest
 
 from flows.cli.output import emit_json
-from tasks.tracking.warehouse.meanings import MEANINGS
+from tasks.scoring.cost import Cost
+from tasks.tracking.build_record import record_of
+from tasks.tracking.run_record import Tracked
+from tasks.tracking.warehouse.meanings import meanings
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.views import views
 from tests.support.command_line import Ran
@@ -29,9 +32,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     first = make_run()
     tags = {"parent_run_id": first.run_id, "rerolled": "true", "sweep": "s1"}
     second = replace(first, run_id="20991231-000000-ffffff", tags=tags)
-    facts = {"calls": 7, "cached_calls": 0, "cost_usd": None, "mlflow": {"run_id": "m1"}, "seconds": 1.5}
+    facts = {"cost": Cost(calls=7, cached_calls=0), "mlflow": Tracked(run_id="m1"), "seconds": 1.5}
     for one in (first, second):
-        warehouse.finish(one, make_report(20), facts)
+        warehouse.finish(one, make_report(20), record_of(one, make_report(20), **facts))
     return tmp_path
 
 
@@ -91,12 +94,12 @@ def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pyte
     assert {name: [column["name"] for column in columns] for name, columns in described.items()} == {
         name: list(view.columns) for name, view in views().items()
     }
-    assert {name: set(columns) for name, columns in MEANINGS.items()} == {
+    assert {name: set(meanings(name)) for name in views()} == {
         name: set(view.columns) for name, view in views().items()
     }
     assert all(column["type"] and column["meaning"] for columns in described.values() for column in columns)
     shown = run("query", "--schema").out
-    assert "execution accuracy, ex_correct / ex_total, 0 to 1" in shown and "MAP(VARCHAR, BOOLEAN)" in shown
+    assert "execution accuracy, correct / total, 0 to 1" in shown and "MAP(VARCHAR, BOOLEAN)" in shown
     assert run("query", "SELECT 1", "--schema").code == 2
 
 
@@ -119,7 +122,7 @@ def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home:
     )
     for run_id, benchmark, backbone in others:
         other = replace(first, run_id=run_id, benchmark=benchmark, backbone=backbone)
-        warehouse.finish(other, make_report(40), {})
+        warehouse.finish(other, make_report(40))
     page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
     (query,) = (each for each in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "PIVOT" in each)
     shown = {

@@ -2,15 +2,14 @@
 
 import datetime
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from flows.nights.display import print_night, print_nights
+
 from flows.results.runs_display import print_runs
+from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.stored import RunHeader
 from tests.tasks.tracking.comparison_samples import two_runs
 from tests.tasks.tracking.night_samples import a_night
 
@@ -33,8 +32,18 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def a_run(benchmark: str) -> RunHeader:
     started = datetime.datetime(2026, 11, 21, 2, tzinfo=datetime.UTC)
-    names = ("20261121-020000-3f9a1c", benchmark, "deepseek-chat", "rsl-sql")
-    return RunHeader(*names, started, "complete", 1030.0, 1534.0, "bird")
+    return RunHeader(
+        run_id="20261121-020000-3f9a1c",
+        benchmark=benchmark,
+        revision="1",
+        backbone="deepseek-chat",
+        pipeline="rsl-sql",
+        rule="bird",
+        status="complete",
+        started=started,
+        correct=1030,
+        total=1534,
+    )
 
 
 def test_a_narrow_terminal_shows_what_a_run_evaluated(terminal: Terminal) -> None:
@@ -48,7 +57,7 @@ def test_a_narrow_terminal_shows_what_a_run_evaluated(terminal: Terminal) -> Non
 
 def test_what_differs_from_the_defaults_and_what_the_user_wrote_is_listed(terminal: Terminal) -> None:
     tags = {"changed": "pipeline.k=0", "name": "no shots", "team": "[search]", "note": "a floor"}
-    print_runs([replace(a_run("bird-dev"), tags=tags)], 20, terminal)
+    print_runs([a_run("bird-dev").model_copy(update={"tags": tags})], 20, terminal)
     text = " ".join(terminal.getvalue().split())
     for word in ("pipeline.k=0", "no shots", "team=[search]", "a floor"):
         assert word in text

@@ -93,25 +93,26 @@ def flips(found: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 @pytest.mark.slow
 def test_the_overlay_flips_these_five_and_the_official_score_is_as_without_it(
-    runs: Mapping[str, Any], overlay: Path
+    runs: Mapping[str, Any],
 ) -> None:
     plain, corrected = runs["plain"], runs["corrected"]
-    for name in ("ex", "rules", "by_difficulty", "by_database"):
+    for name in ("correct", "total", "by_difficulty", "by_database"):
         assert corrected[name] == plain[name]
-    assert (plain["ex_corrected"], plain["golds_sha256"]) == (None, None)
-    found = corrected["ex_corrected"]
-    assert flips(found) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
-    assert (plain["ex"]["correct"], plain["ex"]["total"]) == (18, 20)
+    assert ("corrected" in plain["scores"], plain["golds_sha256"]) == (False, None)
+    found = corrected["scores"]["corrected"]
+    assert flips(found["differs"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    assert (plain["correct"], plain["total"]) == (18, 20)
     assert (found["correct"], found["total"]) == (18 + 2 - 2 - 1, 19)
-    assert found["undecided"] == 1
-    assert found["corrections"] == {
+    assert found["changes"] == {
         "1": "replaced", "2": "added", "3": "replaced", "4": "replaced", "5": "withdrawn", "6": "replaced",
         "7": "added",
     }  # fmt: skip
-    assert found["sha256"] == corrected["golds_sha256"]
-    assert found["file"] == str(overlay)
-    assert "official 90.00 % (18 of 20)" in corrected["text"]
-    assert "right now: 1, 2; wrong now: 3, 4; withdrawn: 5" in corrected["text"]
+    assert "Undecided corrections, which change nothing: 1" in corrected["notes"]
+    assert "execution accuracy 90.00 % (18 of 20" in corrected["text"]
+    assert (
+        "On corrected golds: 89.47 % (17 of 19); right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
+        in corrected["text"]
+    )
 
 
 def test_mlflow_has_both_scores_and_a_column_of_the_corrected_verdicts(
@@ -136,8 +137,8 @@ def test_mlflow_has_both_scores_and_a_column_of_the_corrected_verdicts(
 
 def test_the_warehouse_has_both_verdicts(runs: Mapping[str, Any]) -> None:
     sql = (
-        "SELECT question_id, correct, correct_on_corrected, correction FROM questions WHERE run_id = '{}' "
-        "AND correct IS DISTINCT FROM correct_on_corrected ORDER BY position"
+        "SELECT question_id, correct, correct_corrected, correction FROM questions WHERE run_id = '{}' "
+        "AND correct IS DISTINCT FROM correct_corrected ORDER BY position"
     )
     rows = run("query", sql.format(runs["corrected"]["run_id"]), "--json").json["rows"]
     assert [tuple(row.values()) for row in rows] == [
@@ -182,18 +183,22 @@ def test_runs_with_other_golds_are_compared_on_the_official_ones_alone(runs: Map
 
 def test_a_run_and_its_page_show_both(runs: Mapping[str, Any], tmp_path: Path) -> None:
     page, name = tmp_path / "run.html", runs["corrected"]["run_id"]
-    shown = run("show", name, "--json").json["ex_corrected"]
+    shown = run("show", name, "--json").json["scores"]["corrected"]["differs"]
     assert flips(shown) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
     assert run("report", name, "--html", str(page), "--no-mlflow", "--details", "none").code == 0
     text = page.read_text(encoding="utf-8")
     for written in (run("show", name).out, text):
         assert re.search(r"right now: 1, 2; wrong now: 3, 4; withdrawn: 5", " ".join(written.split()))
-    assert re.findall(r"corrected gold: (\w+), answer ([\w ]+)<", text) == [
-        ("replaced", "right"), ("added", "right"), ("replaced", "wrong"), ("replaced", "wrong"),
-        ("withdrawn", "not counted"), ("replaced", "right"), ("added", "right"),
-    ]  # fmt: skip
+    changes = ["replaced", "added", "replaced", "replaced", "withdrawn", "replaced", "added"]
+    assert re.findall(r"corrected gold: (\w+)", text) == changes
+    judged = re.findall(r"On corrected golds: (right|wrong|not counted)", text)
+    assert judged == [*["right"] * 3, "wrong", "wrong", "not counted", *["right"] * 14]
     one = run("show", name, "3")
-    assert "on corrected golds: wrong (gold replaced)" in one.out and "reason 3 (a person)" in one.out
+    assert (
+        "On corrected golds: wrong" in one.out
+        and "gold replaced" in one.out
+        and "reason 3 (a person)" in one.out
+    )
 
 
 def test_a_night_shows_both_and_its_gate_sees_the_official_one(

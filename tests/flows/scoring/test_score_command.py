@@ -18,14 +18,10 @@ import pytest
 from mlflow import MlflowClient
 
 from tasks.tracking.mlflow.quiet import import_store
+from tasks.tracking.run_record import RunRecord
 from tests.support.command_line import ROOT, Ran
 from tests.support.in_process import run
 
-PROMISED = [
-    "run_id", "benchmark", "backbone", "pipeline", "questions", "answered", "ex", "rules", "stages", "linking",
-    "calls", "cached_calls", "tokens", "cost_usd", "cost_by_endpoint", "from_scratch_usd", "seconds",
-    "prefect", "mlflow",
-]  # fmt: skip
 Question = Mapping[str, Any]
 Write = Callable[[list[Question], Mapping[str, str | None]], str]
 
@@ -110,17 +106,16 @@ def test_in_every_format_the_gold_is_right_and_what_is_missing_is_wrong_and_list
     file = tmp_path / name
     file.write_text(FORMATS[name](demo, sqls), encoding="utf-8")
     found = score("--predictions", str(file))
-    assert list(found)[: len(PROMISED)] == PROMISED
+    assert RunRecord.model_validate(found).run_id == found["run_id"]
     assert (found["pipeline"], found["backbone"]) == ("predictions", file.stem)
-    assert found["ex"] == {
-        "rule": "bird", "correct": len(demo) - 2, "total": len(demo), "value": (len(demo) - 2) / len(demo),
-    }  # fmt: skip
-    assert found["unanswered"] == [left_out]
+    assert (found["rule"], found["correct"], found["total"]) == ("bird", len(demo) - 2, len(demo))
+    assert found["ex"] == (len(demo) - 2) / len(demo)
+    assert found["metrics"]["unanswered"] == [left_out]
     assert found["answered"] == len(demo) - 1
     assert found["failures"] == {"no_answer": 1}
-    assert found["errors"]["no_answer"] == 1
-    assert found["cost_usd"] is None
-    assert found["tokens"] == {"input": None, "output": None}
+    assert found["metrics"]["errors"]["no_answer"] == 1
+    assert found["cost"]["cost_usd"] is None
+    assert found["cost"]["input_tokens"] is found["cost"]["output_tokens"] is None
 
 
 @pytest.mark.slow
@@ -131,7 +126,11 @@ def test_what_predictions_cost_is_unknown_on_every_display(
     file.write_text(as_lines(demo, gold(demo)), encoding="utf-8")
     found = score("--predictions", str(file))
     again = score("--predictions", str(file))["run_id"]
-    assert (found["calls"], found["cached_calls"], found["retries"]) == (None, None, None)
+    assert (found["cost"]["calls"], found["cost"]["cached_calls"], found["cost"]["retries"]) == (
+        None,
+        None,
+        None,
+    )
     pages = [tmp_path / name for name in ("compared.html", "ranked.html", "run.html")]
     printed = {
         "score": run("score", "--predictions", str(file), "--details"),
@@ -152,7 +151,7 @@ def test_what_predictions_cost_is_unknown_on_every_display(
     assert (compared["calls"], compared["cost_usd"]) == (None, None)
     assert compared["tokens"] == compared["paid_tokens"] == {"input": None, "output": None}
     shown = run("show", again, "--json").json
-    assert (shown["calls"], shown["cost_usd"]) == (None, None)
+    assert (shown["cost"]["calls"], shown["cost"]["cost_usd"]) == (None, None)
     client = MlflowClient(found["mlflow"]["tracking_uri"])
     logged = client.get_run(found["mlflow"]["run_id"]).data.metrics
     assert {name for name in logged if name.startswith("usage/")} == {"usage/seconds"}
@@ -177,7 +176,7 @@ def test_lines_belong_to_positions_in_the_whole_file_also_when_few_questions_are
     file.write_text(as_lines(demo, gold(demo)), encoding="utf-8")
     chosen = [str(question["question_id"]) for question in demo[7:10]]
     found = score("--predictions", str(file), "--questions", ",".join(chosen))
-    assert found["ex"]["correct"] == found["ex"]["total"] == 3
+    assert found["correct"] == found["total"] == 3
 
 
 def test_a_run_in_mlflow_can_be_scored_again_from_its_own_table(demo: list[Question], tmp_path: Path) -> None:
@@ -203,8 +202,8 @@ def test_a_run_in_mlflow_can_be_scored_again_from_its_own_table(demo: list[Quest
     assert causes[str(demo[0]["question_id"])].startswith("missing_table")
     assert causes[str(demo[2]["question_id"])] == ""
     again = score("--predictions", table, "--limit", "20")
-    assert (again["ex"], again["rules"], again["errors"]) == (first["ex"], first["rules"], first["errors"])
-    assert again["unanswered"] == first["unanswered"] == [str(demo[1]["question_id"])]
+    assert (again["scores"], again["metrics"]["errors"]) == (first["scores"], first["metrics"]["errors"])
+    assert again["metrics"]["unanswered"] == first["metrics"]["unanswered"] == [str(demo[1]["question_id"])]
 
 
 def test_the_warehouse_has_the_run(demo: list[Question], tmp_path: Path, home: Path) -> None:
@@ -221,10 +220,10 @@ def test_the_rules_that_are_chosen_are_judged_by_alone(demo: list[Question], tmp
     file = tmp_path / "mine.json"
     file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
     found = score("--predictions", str(file), "--limit", "3", "--rules", "spider")
-    assert found["ex"]["rule"] == "spider"
-    assert set(found["rules"]) == {"spider"}
+    assert found["rule"] == "spider"
+    assert set(found["scores"]) == {"spider"}
     found = score("--predictions", str(file), "--limit", "3", "--rules", "strict,bird")
-    assert found["ex"]["rule"] == "bird"
+    assert found["rule"] == "bird"
 
 
 def with_a_further_column(sql: str) -> str:
@@ -240,10 +239,10 @@ def test_under_the_rule_subset_further_columns_are_right(demo: list[Question], t
     file = tmp_path / "wide.json"
     file.write_text(as_bird(demo, answers), encoding="utf-8")
     found = score("--predictions", str(file), "--questions", ids, "--rules", "subset")
-    assert found["ex"] == {"rule": "subset", "correct": 3, "total": 4, "value": 0.75}
+    assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("subset", 3, 4, 0.75)
     found = score("--predictions", str(file), "--questions", ids, "--set", "benchmark.rule=subset")
-    assert found["ex"] == {"rule": "subset", "correct": 3, "total": 4, "value": 0.75}
-    assert {rule: ratio["correct"] for rule, ratio in found["rules"].items()} == {
+    assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("subset", 3, 4, 0.75)
+    assert {rule: ratio["correct"] for rule, ratio in found["scores"].items()} == {
         "subset": 3,
         "bird": 0,
         "spider": 0,
@@ -264,7 +263,7 @@ def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Pat
     own = f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]"
     ran = run("score", "--predictions", str(file), "--limit", "3", "--set", own, "--json")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["same_rows"] == {"sum": 3.0, "total": 3, "value": 1.0}
+    assert json.loads(ran.out)["metrics"]["same_rows"] == {"sum": 3.0, "total": 3, "value": 1.0}
     assert "Same number of rows: 100.00 %" in ran.err
     wrong = f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]"
     assert_one_message(run("score", "--predictions", str(file), "--set", wrong), 'Did you mean "same_rows"?')
@@ -278,19 +277,19 @@ def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
     nothing = {"tables": [], "columns": []}
     links.write_text("\n".join(json.dumps({"question_id": q["question_id"], **nothing}) for q in demo[:3]))
     plain = score("--predictions", str(file), "--limit", "3")
-    assert (plain["efficiency"], plain["soft_f1"], plain["links"]) == (None, None, {})
+    assert (plain["metrics"]["efficiency"], plain["metrics"]["soft_f1"], plain["links"]) == (None, None, [])
     found = score(
         "--predictions", str(file), "--limit", "3", "--efficiency", "--trials", "2", "--soft-f1",
         "--linking", str(links),
     )  # fmt: skip
-    efficiency = found["efficiency"]
+    efficiency = found["metrics"]["efficiency"]
     assert (efficiency["questions"], efficiency["measured"]) == (3, 3)
     assert efficiency["ves_steps"] == 100.0
     assert efficiency["ves"]["low"] <= efficiency["ves"]["mean"] <= efficiency["ves"]["high"]
-    assert found["soft_f1"] == {"sum": 3, "total": 3, "value": 1}
-    assert found["linking"]["nsr"] == 0
-    assert found["strict_recall_or_correct"]["correct"] == 3
-    assert found["strict_recall_or_correct"]["link"] == "predicted"
+    assert found["metrics"]["soft_f1"] == {"sum": 3, "total": 3, "value": 1}
+    assert found["links"][0]["nsr"]["value"] == 0
+    assert found["metrics"]["strict_recall_or_correct"]["correct"] == 3
+    assert found["metrics"]["strict_recall_or_correct"]["link"] == "predicted"
 
 
 def test_quarantined_questions_are_scored_with_and_without(demo: list[Question], tmp_path: Path) -> None:
@@ -300,9 +299,9 @@ def test_quarantined_questions_are_scored_with_and_without(demo: list[Question],
     file = tmp_path / "mine.json"
     file.write_text(as_bird(demo, sqls), encoding="utf-8")
     found = score("--predictions", str(file), "--limit", "5", "--set", f"benchmark.quarantine=[{bad}, 99999]")
-    assert (found["ex"]["correct"], found["ex"]["total"]) == (4, 5)
-    assert found["without_quarantine"]["left_out"] == [bad]
-    assert found["without_quarantine"]["rules"]["bird"] == {"correct": 4, "total": 4, "value": 1}
+    assert (found["correct"], found["total"]) == (4, 5)
+    left = found["scores"]["without_quarantine"]
+    assert (left["correct"], left["total"], left["differs"]["withdrawn"]) == (4, 4, [bad])
 
 
 def test_the_summary_says_the_rule_and_details_say_where_the_rules_disagree(
@@ -342,7 +341,7 @@ def test_in_a_process_of_its_own_standard_output_is_one_json_object(
         capture_output=True,
         text=True,
     )
-    assert json.loads(ended.stdout)["ex"]["correct"] == 2
+    assert json.loads(ended.stdout)["correct"] == 2
     assert "Logging to MLflow" in ended.stderr
     assert re.search(r"\|\s+mlflow\b", ended.stderr)
     assert not re.search(r"\|\s+prefect\b", ended.stderr), "scoring needs no Prefect"
@@ -466,7 +465,7 @@ def test_birds_baseline_has_84_of_129_right_on_superhero(shared_data: Path) -> N
         "--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "717-845",
         "--predictions", str(shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json"),
     )  # fmt: skip
-    assert found["ex"] == {"rule": "bird", "correct": 84, "total": 129, "value": 84 / 129}
+    assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("bird", 84, 129, 84 / 129)
     assert found["questions"] == found["answered"] == 129
 
 
@@ -476,18 +475,18 @@ def test_dail_sql_has_788_and_809_of_972_right_on_spider(shared_data: Path) -> N
         "--benchmark", "spider-dev", "--data", str(shared_data), "--rules", "bird,spider,strict",
         "--predictions", str(shared_data / "predictions" / "spider-dev-dail-sql-gpt-4.txt"),
     )  # fmt: skip
-    assert {rule: (ratio["correct"], ratio["total"]) for rule, ratio in found["rules"].items()} == {
+    assert {rule: (ratio["correct"], ratio["total"]) for rule, ratio in found["scores"].items()} == {
         "bird": (788, 972),
         "spider": (809, 972),
         "strict": (771, 972),
     }
-    assert found["ex"]["rule"] == "spider"
+    assert found["rule"] == "spider"
     assert found["missing_databases"] == {"wta_1": 62}
     # 681 by the official evaluator, whose parser fails on eight of ours (tests/scoring/test_scoring_exact_match.py)
-    assert found["exact_match"]["correct"] == 681 + 8 - 1
-    assert sum(ratio["total"] for ratio in found["exact_match"]["by_hardness"].values()) == 972
-    assert len(found["disagreements"]) == 66
-    assert found["unanswered"] == []
+    assert found["metrics"]["exact_match"]["correct"] == 681 + 8 - 1
+    assert sum(ratio["total"] for ratio in found["metrics"]["exact_match"]["by_hardness"].values()) == 972
+    assert len(found["metrics"]["disagreements"]) == 66
+    assert found["metrics"]["unanswered"] == []
     assert (found["questions"], found["answered"], found["scored"]) == (1034, 1034, 972)
 
 
@@ -496,9 +495,9 @@ def test_the_golds_of_spider_are_right_as_predictions(shared_data: Path) -> None
         "--benchmark", "spider-dev", "--data", str(shared_data),
         "--predictions", str(shared_data / "spider" / "dev_gold.sql"),
     )  # fmt: skip
-    assert {ratio["correct"] for ratio in found["rules"].values()} == {972}
-    assert found["exact_match"]["correct"] == 972
-    assert found["disagreements"] == []
+    assert {ratio["correct"] for ratio in found["scores"].values()} == {972}
+    assert found["metrics"]["exact_match"]["correct"] == 972
+    assert found["metrics"]["disagreements"] == []
 
 
 @pytest.mark.slow
@@ -508,6 +507,6 @@ def test_links_are_scored_where_only_the_schema_is_at_hand(shared_data: Path) ->
         "--predictions", str(shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json"),
         "--linking", str(shared_data / "recordings" / "rsl-sql-gpt-4o-bird-dev" / "forward_link.json"),
     )  # fmt: skip
-    assert found["links"]["predicted"]["strict_recall"]["total"] == found["questions"] == 1534
-    assert found["ex"]["total"] == found["scored"] == 129
-    assert len(found["unanswered"]) == 14  # the file has 0 for them
+    assert found["links"][0]["strict_recall"]["total"] == found["questions"] == 1534
+    assert found["total"] == found["scored"] == 129
+    assert len(found["metrics"]["unanswered"]) == 14  # the file has 0 for them

@@ -43,7 +43,11 @@ def test_the_median_of_local198_is_right_with_any_name_and_beside_further_column
             file.write_text(json.dumps(line), encoding="utf-8")
             code, summary, err = scored(shared_data, file, "--questions", "local198")
             assert code == 0, err
-            assert summary["rules"] == {"subset": {"correct": right, "total": 1, "value": right}}, what
+            assert (list(summary["scores"]), summary["correct"], summary["total"]) == (
+                ["subset"],
+                right,
+                1,
+            ), what
 
 
 def test_questions_without_a_database_or_a_result_are_counted_apart(
@@ -55,7 +59,7 @@ def test_questions_without_a_database_or_a_result_are_counted_apart(
     assert code == 0, err
     assert (summary["questions"], summary["scored"], summary["without_gold"]) == (135, 3, 0)
     assert sum(dict(summary["missing_databases"]).values()) == 132  # type: ignore[call-overload]
-    assert dict(summary["ex"])["correct"] == 1  # type: ignore[call-overload]
+    assert summary["correct"] == 1  # type: ignore[call-overload]
 
 
 def test_a_rule_that_needs_gold_sql_is_refused(shared_data: Path, tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def test_every_count_and_reason_is_of_the_questions_that_it_speaks_of(scored: li
     assert "! 2 of 10 questions are not scored, the benchmark's files have no gold for them" in lines
 
     shown = run("show", "latest").out.splitlines()
-    assert "! 1 of 10 are not scored, databases missing: gone" in shown
-    assert "! 2 of 10 are not scored, without gold" in shown
+    assert "! 1 of 10 questions are not scored, their database is missing: gone (1)" in shown
+    assert "! 2 of 10 questions are not scored, the benchmark's files have no gold for them" in shown
 
     reasons = {name: run("show", "latest", name).out for name in (*WITHOUT_DATABASE, *WITHOUT_GOLD)}
     assert "not scored: the database was missing" in reasons["10"]

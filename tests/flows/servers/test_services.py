@@ -9,7 +9,8 @@ import pytest
 from flows.runtime.running_servers import Addresses
 from flows.servers.services import mlflow_page
 from tasks.settings.home import Home
-from tasks.tracking.summary import Tracked, summary
+from tasks.tracking.build_record import record_of
+from tasks.tracking.run_record import Tracked
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.samples import make_report, make_run
 
@@ -18,7 +19,7 @@ ADDRESSES = Addresses(4200, 5000)
 
 def log_run(home: Home, tracking_uri: str) -> None:
     run, report = make_run(), make_report()
-    logged = summary(run, report, mlflow=Tracked(tracking_uri, "abc", "7"))
+    logged = record_of(run, report, mlflow=Tracked(tracking_uri, "abc", "7"))
     Warehouse(home.warehouse).finish(run, report, logged)
 
 

@@ -133,7 +133,7 @@ def test_what_only_the_old_run_used_goes_and_scores_and_replies_stay(home: Home)
 def test_a_tag_keeps_an_old_run_and_selects_it(home: Home) -> None:
     warehouse = Warehouse(home.warehouse)
     pinned = replace(warehouse.read_run(run_id(OLD)).run, tags={"pinned": "yes", "team": "search"})
-    warehouse.finish(pinned, REPORT, {})
+    warehouse.finish(pinned, REPORT)
     assert [each["run_id"] for each in run("runs", "--tag", "team=search", "--json").json["runs"]] == [
         run_id(OLD)
     ]
@@ -153,7 +153,7 @@ def test_rows_go_when_asked_for_and_the_file_shrinks(home: Home) -> None:
     before = home.warehouse.stat().st_ino
     assert run("clean", *KEEP, "--rows", "--yes").code == 0
     warehouse = Warehouse(home.warehouse)
-    assert [each.ex_total for each in warehouse.runs()] == [12.0, 12.0] or warehouse.runs()[0].ex_total
+    assert [each.total for each in warehouse.runs()] == [12, 12] or warehouse.runs()[0].total
     assert len(warehouse.read_run(run_id(YOUNG)).rows) == 12
     with pytest.raises(DataError, match="were removed by"):
         warehouse.read_run(run_id(OLD))

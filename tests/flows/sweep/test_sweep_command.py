@@ -43,11 +43,11 @@ def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_a
     ] * 2
     assert [bool(cell["problem"]) for cell in cells] == [False, False, True, True]
     assert cells[3]["run"] is None
-    assert 0 < cells[2]["run"]["answered"] < cells[2]["run"]["ex"]["total"] == 5
+    assert 0 < cells[2]["run"]["answered"] < cells[2]["run"]["total"] == 5
     assert short.json["stopped_by_budget"] is True
     paid = len(model.requests)
-    assert paid == cells[2]["run"]["calls"] < 5
-    assert short.json["spent_usd"] == pytest.approx(cells[2]["run"]["cost_usd"])
+    assert paid == cells[2]["run"]["cost"]["calls"] < 5
+    assert short.json["spent_usd"] == pytest.approx(cells[2]["run"]["cost"]["cost_usd"])
     assert float(budget) <= short.json["spent_usd"] < 2 * float(budget)
     assert "budget" in short.err
 
@@ -55,12 +55,12 @@ def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_a
     assert whole.code == 0, whole.err
     cells = whole.json["cells"]
     assert len(model.requests) == 10
-    assert [cell["run"]["calls"] for cell in cells[2:]] == [5 - paid, 5]
+    assert [cell["run"]["cost"]["calls"] for cell in cells[2:]] == [5 - paid, 5]
     # The fake server answers as the offline backbone: no cell can be better than its twin, whatever the table says.
     assert cells[0]["run"]["ex"] == cells[2]["run"]["ex"]
     assert all("noise" in cell["standing"] for cell in cells)
-    low, high = cells[0]["interval"]
-    assert low <= cells[0]["run"]["ex"]["value"] <= high
+    first = cells[0]["run"]
+    assert first["low"] <= first["ex"] <= first["high"]
     assert "inside the noise" in whole.err
     assert "leaked" not in whole.err  # what DuckDB prints at exit if its objects are still there
     client = MlflowClient(cells[0]["run"]["mlflow"]["tracking_uri"])

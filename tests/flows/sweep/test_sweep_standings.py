@@ -13,6 +13,8 @@ from tasks.core.records import Question
 from tasks.documents.terminal import print_document
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Report, Verdict
+from tasks.tracking.build_record import record_of
+from tests.tasks.tracking.samples import make_run
 
 UNKNOWN = Estimate(100, None, None, None, None)
 
@@ -37,9 +39,9 @@ def done(
     name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False, **scored: Any
 ) -> CellResult:
     cell = SimpleNamespace(name=name, unranked=unranked, free=free)
-    found = SimpleNamespace(
-        report=report(right, **scored), summary={"run_id": f"run-{name}"}, mlflow=SimpleNamespace(served=True)
-    )
+    found_report = report(right, **scored)
+    record = record_of(make_run(run_id=f"run-{name}"), found_report)
+    found = SimpleNamespace(report=found_report, record=record, mlflow=SimpleNamespace(served=True))
     return CellResult(cell, UNKNOWN, found, problem)  # type: ignore[arg-type]
 
 

@@ -11,14 +11,16 @@ from flows.report.summary import print_summary
 from tasks.core.errors import ConfigurationError
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.documents.markdown import markdown
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.metric import METRICS, Metric, ScoredRun, find_metrics, measure
 from tasks.scoring.report import QuestionScore, Report
+from tasks.tracking.build_record import record_of
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
-from tasks.tracking.summary import markdown, summary
+from tasks.tracking.run_document import run_document
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.scoring.samples import score
 from tests.tasks.tracking.samples import make_run
@@ -79,14 +81,14 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
 ) -> None:
     report = report_with(*find_metrics(), length)
     run = make_run()
-    told = summary(run, report, seconds=1.0)
+    record = record_of(run, report, seconds=1.0)
     expected = {"correct": 17, "total": 2, "value": 8.5, "unit": "characters", "better": "lower"}
-    assert told["sql_length"] == expected
+    assert record.metrics["sql_length"] == expected
 
     with Path.open(tmp_path / "terminal.txt", "w") as stream:
-        print_summary(EvaluationResult(report, told, ()), stream)
+        print_summary(EvaluationResult(report, record), stream)
     assert "Length of the SQL: 8.50 characters (17 / 2)" in (tmp_path / "terminal.txt").read_text()
-    assert "- length of the SQL: 8.50 characters (17 / 2)" in markdown(run, report)
+    assert "- Length of the SQL: 8.50 characters (17 / 2)" in markdown(run_document(record))
 
     found = [(one.value, one.step) for one in measures(report) if one.name.startswith("sql_length")]
     assert found == [(8.5, 0), (8.0, 1), (9.0, 2)]
@@ -96,16 +98,8 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     assert [row[column] for row in predictions["data"]] == [8, 9, None]
 
     warehouse = Warehouse(tmp_path / "warehouse.duckdb")
-    warehouse.finish(run, report, told)
-    assert stored_summary(tmp_path / "warehouse.duckdb")["sql_length"] == expected
-
-
-def stored_summary(file: Path) -> dict[str, object]:
-    import duckdb
-
-    with duckdb.connect(str(file), read_only=True) as connection:
-        (found,) = connection.execute("SELECT summary FROM runs").fetchall()[0]
-    return dict(json.loads(found))
+    warehouse.finish(run, report, record)
+    assert Warehouse(tmp_path / "warehouse.duckdb").read_run(run.run_id).record == record
 
 
 async def test_a_metric_of_results_is_computed_in_a_worker_from_its_own_file(
@@ -150,8 +144,8 @@ async def test_a_metric_that_changes_the_rows_it_is_given_changes_no_verdict(
 def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:
     found = report_with(*find_metrics()).details
     assert {name for name, one in found.items() if one is None} == {
-        "selection", "strict_recall_or_correct", "exact_match", "soft_f1", "efficiency", "without_quarantine",
-        "test_suite", "spider_postprocessed", "exact_match_official", "ex_corrected", "candidates",
+        "selection", "strict_recall_or_correct", "exact_match", "soft_f1", "efficiency",
+        "test_suite", "spider_postprocessed", "exact_match_official", "candidates",
     }  # fmt: skip
 
 

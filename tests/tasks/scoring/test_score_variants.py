@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.scoring.report import Correction, QuestionScore, is_right
-from tasks.scoring.score import Accuracy, Differs
-from tasks.scoring.significance import wilson
+from tasks.scoring.score import Accuracy, Differs, wilson
 from tasks.scoring.variants import VARIANTS, Judge, judges, scores, variant
 from tests.tasks.scoring.samples import score
 

@@ -101,15 +101,6 @@ def test_questions_that_nobody_asked_are_not_called_unanswered() -> None:
     assert unanswered_questions(run_of(absent, score("2", "bird"))) == ()
 
 
-def test_the_quarantine_changes_numerator_and_denominator_of_every_rule() -> None:
-    rows = [score("1", "bird spider strict"), score("2", "bird"), score("3"), score("4")]
-    found = METRICS.get("without_quarantine").of(run_of(*rows, quarantine=("3", "2", "77")))
-    assert found is not None
-    assert found.data["left_out"] == ["2", "3"]
-    assert found.data["rules"] == dict.fromkeys(("bird", "spider", "strict"), Ratio(1, 2).as_object())
-    assert METRICS.get("without_quarantine").of(run_of(*rows, quarantine=("77",))) is None
-
-
 def test_exact_match_is_counted_by_hardness_over_all_scored_questions() -> None:
     easy, nested = (
         "SELECT name FROM item",

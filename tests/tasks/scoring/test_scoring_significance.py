@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from tasks.core.errors import ConfigurationError
+from tasks.scoring.score import wilson
 from tasks.scoring.significance import (
     bootstrap_interval,
     compare_runs,
     holm,
     mcnemar,
     needed_net,
-    wilson,
 )
 
 

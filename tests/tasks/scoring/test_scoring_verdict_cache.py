@@ -80,7 +80,6 @@ UNDECISIVE = {
     "tasks/scoring/cost.py": "adds up what was paid",
     "tasks/scoring/degradation.py": "counts what stages did not do",
     "tasks/scoring/score.py": "adds verdicts up",
-    "tasks/scoring/significance.py": "intervals and tests of scores",
     "tasks/scoring/report.py": "declares the verdict",
 }
 """Modules outside of the decisive folders that judging imports, with the reason why they decide no verdict."""

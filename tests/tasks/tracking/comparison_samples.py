@@ -6,7 +6,9 @@ from typing import Any
 
 from tasks.core.outcome import Call, Candidate, Outcome, StageRecord, Usage
 from tasks.core.records import Question
+from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Verdict
+from tasks.tracking.build_record import record_of
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.samples import RULES, make_run
 
@@ -39,7 +41,13 @@ def stored(
 ) -> StoredRun:
     """A run with these questions."""
     run = make_run(run_id=f"20261121-02000{'ab'.index(letter)}-00000{letter}", **changes)
-    return StoredRun(run, status, {}, tuple(rows))
+    found = tuple(rows)
+    return StoredRun(run, record_of(run, build_report(found, rule="bird", schemas={}), status), found)
+
+
+def with_status(run: StoredRun, status: str) -> StoredRun:
+    """The same run with another end."""
+    return replace(run, record=run.record.model_copy(update={"status": status}))
 
 
 def two_runs(fixed: int, broken: int, questions: int) -> tuple[StoredRun, StoredRun]:

@@ -10,10 +10,10 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.report import Report
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate
+from tasks.tracking.build_record import record_of
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Night, judge
-from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import with_row
@@ -39,7 +39,7 @@ def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[tuple[StoredRu
             started=START + datetime.timedelta(hours=hour),
         )
         report = build_report(stored.rows, rule=run.rule, schemas={})
-        warehouse.finish(run, report, summary(run, report) | {"errors": CAUSES}, stored.status)
+        warehouse.finish(run, report, record_of(run, report, stored.status, metrics={"errors": CAUSES}))
         kept.append((replace(stored, run=run), report))
     return kept
 

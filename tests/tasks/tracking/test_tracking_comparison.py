@@ -14,7 +14,14 @@ from tasks.scoring.report import Verdict
 from tasks.scoring.score import Accuracy
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.pages.text import answer_in_words
-from tests.tasks.tracking.comparison_samples import score, stored, two_runs, with_benchmark, with_row
+from tests.tasks.tracking.comparison_samples import (
+    score,
+    stored,
+    two_runs,
+    with_benchmark,
+    with_row,
+    with_status,
+)
 
 
 @pytest.mark.parametrize(("fixed", "broken", "verdict"), [
@@ -147,9 +154,9 @@ def test_what_a_reader_must_know_is_said() -> None:
     lost = Failure("backbone_error", "1", "It did not answer.", retryable=True)
     changed = {
         "executed by SQLite 3.45.1, B by SQLite 3.0.0": replace(b, run=replace(b.run, engine="SQLite 3.0.0")),
-        "is partial": replace(b, status="partial"),
-        "is still running": replace(b, status="running"),
-        "was stopped before its end": replace(b, status="interrupted"),
+        "is partial": with_status(b, "partial"),
+        "is still running": with_status(b, "running"),
+        "was stopped before its end": with_status(b, "interrupted"),
         "is re-rolled": replace(b, run=replace(b.run, tags={"rerolled": "12"})),
         "stopped after 30.0 s in A and after 5.0 s in B": with_benchmark(b, timeout_s=5.0),
         "no answer to 1 question because": with_row(

@@ -17,7 +17,10 @@ BETTER = {"correct": 9, "total": 20, "value": 0.45}
 
 def summarised(a: dict[str, Any], b: dict[str, Any]) -> tuple[StoredRun, StoredRun]:
     first, second = two_runs(3, 1, 20)
-    return replace(first, summary=a), replace(second, summary=b)
+    return tuple(
+        replace(each, record=each.record.model_copy(update={"metrics": metrics}))
+        for each, metrics in ((first, a), (second, b))
+    )
 
 
 @pytest.mark.parametrize(

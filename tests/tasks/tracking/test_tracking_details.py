@@ -3,12 +3,14 @@
 import json
 from dataclasses import replace
 
+from tasks.documents.markdown import markdown
 from tasks.scoring.execution.run_times import Measured, Timings
 from tasks.scoring.metric import ScoredRun, measure
 from tasks.scoring.report import Report
+from tasks.tracking.build_record import record_of
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
-from tasks.tracking.summary import markdown, summary
+from tasks.tracking.run_document import run_document
 from tests.tasks.tracking.samples import make_report, make_run
 
 
@@ -20,35 +22,23 @@ def detailed(report: Report, **options: object) -> Report:
     return replace(report, details=measure(ScoredRun(report, schemas, **options)))  # type: ignore[arg-type]
 
 
-def test_the_json_object_has_the_details_after_everything_it_had_before() -> None:
+def test_the_record_has_what_the_metrics_found() -> None:
     report = make_report(40)
-    before = summary(make_run(), report)
     right = [row.question.id for row in report.rows if row.final.correct["bird"]]
     efficiency = Measured(
         {name: Timings(((1.0,), (4.0,)), ((1.0,), (4.0,))) for name in right}
     )  # half as long in the second trial
-    found = summary(
-        make_run(),
-        detailed(
-            report,
-            measured={"efficiency": efficiency, "soft_f1": {}},
-            quarantine=("3",),
-            exact_match=True,
-        ),
-    )
-    assert list(found)[: len(before)] == list(before)
-    assert {name: found[name] for name in before} == before
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    measured = {"efficiency": efficiency, "soft_f1": {}}
+    found = record_of(make_run(), detailed(report, measured=measured, exact_match=True)).metrics
     share = 100 * len(right) / 40
     assert found["efficiency"]["ves"] == {"mean": 1.5 * share, "low": share, "high": 2 * share}
-    assert found["without_quarantine"]["left_out"] == ["3"]
     assert found["selection"]["candidates"] == ["1_preliminary_sql", "2_augmented_sql"]
 
 
 def test_what_was_not_asked_for_is_null_in_json_and_no_metric() -> None:
     report = detailed(make_report(40))
-    found = summary(make_run(), report)
-    for name in ("efficiency", "soft_f1", "exact_match", "without_quarantine"):
+    found = record_of(make_run(), report).metrics
+    for name in ("efficiency", "soft_f1", "exact_match"):
         assert found[name] is None
     names = {measure.name for measure in measures(report)}
     assert not {name for name in names if name.startswith(("ves/", "soft_f1", "exact_match"))}
@@ -80,6 +70,5 @@ def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
 
 
 def test_the_description_says_the_causes() -> None:
-    text = markdown(make_run(), detailed(make_report(40), quarantine=("3",)))
-    assert "- causes of wrong answers (14 of 40 questions are wrong; one may have several causes): " in text
-    assert "- without 1 quarantined questions: " in text
+    text = markdown(run_document(record_of(make_run(), detailed(make_report(40)))))
+    assert "- Causes of wrong answers (14 of 40 questions are wrong; one may have several causes): " in text

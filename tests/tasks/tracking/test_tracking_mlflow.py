@@ -13,7 +13,7 @@ from tasks.settings.home import Home
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store, find_store
 from tasks.tracking.mlflow.tracker import Tracker
-from tasks.tracking.summary import Tracked
+from tasks.tracking.run_record import Tracked
 from tests.tasks.tracking.samples import STAGES, make_report, make_run, report_of
 
 CLOSED = Store("http://127.0.0.1:9")
@@ -74,14 +74,17 @@ def test_a_finished_run_has_its_scores_and_where_they_come_from(
     run, report = reader.get_run(finished.run_id), make_report(30)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["ex"] == pytest.approx(report.score.correct / report.score.total, abs=1e-6)
-    assert (run.data.metrics["ex_correct"], run.data.metrics["ex_total"]) == (report.score.correct, 30)
+    assert (run.data.metrics["questions/correct"], run.data.metrics["questions/total"]) == (
+        report.score.correct,
+        30,
+    )
     assert run.data.metrics["stage_ex/4_self_correction"] == run.data.metrics["ex"]
     assert run.data.metrics["usage/seconds"] == 12.5
     assert "usage/cost_usd" not in run.data.metrics
     assert run.data.tags["benchmark_revision"] == "20240627"
     assert run.data.tags["question_sha256"] == "a1" * 32
     assert run.data.tags["sweep"] == "nightly"
-    assert run.data.tags["mlflow.note.content"].startswith("**EX ")
+    assert "execution accuracy **" in run.data.tags["mlflow.note.content"]
     assert "mlflow.parentRunId" not in run.data.tags
 
 

@@ -28,7 +28,7 @@ from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.support.disk import Disk, disk
-from tests.tasks.tracking.comparison_samples import score, stored, two_runs
+from tests.tasks.tracking.comparison_samples import score, stored, two_runs, with_status
 from tests.tasks.tracking.night_samples import REFUSED, START, a_night, entry_of, keep, unanswered
 from tests.tasks.tracking.page_parts import EVIL, hostile_runs
 
@@ -260,7 +260,7 @@ def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_
     oracle = replace(plain, run=replace(plain.run, tags={"oracle": "both"}))
     mended = replace(plain, run=replace(plain.run, tags={"parent_run_id": "20261121-013000-000001"}))
     (judged,) = a_night(
-        warehouse, [plain, plain, other, oracle, replace(plain, status="partial"), mended, plain]
+        warehouse, [plain, plain, other, oracle, with_status(plain, "partial"), mended, plain]
     ).entries
     hours = [past.started.hour for past in judged.trend]
     assert hours == [1, 6, 7], "the second was mended by the sixth"

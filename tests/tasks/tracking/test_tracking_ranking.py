@@ -9,14 +9,14 @@ import pytest
 from tasks.core.errors import DataError
 from tasks.documents.html import html
 from tasks.scoring.significance import PairedTest
+from tasks.tracking.build_record import record_of
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.document import comparison_document
 from tasks.tracking.night.baseline import named_run, previous_run
-from tasks.tracking.summary import summary
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
-from tests.tasks.tracking.comparison_samples import FINAL, two_runs, with_benchmark
+from tests.tasks.tracking.comparison_samples import FINAL, two_runs, with_benchmark, with_status
 from tests.tasks.tracking.night_samples import unanswered
 from tests.tasks.tracking.samples import make_run, report_of
 
@@ -108,7 +108,7 @@ def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[str]:
     for minute, stored in enumerate(runs):
         run = replace(stored.run, run_id=f"2026-{minute}", started=stored.run.started.replace(minute=minute))
         report = report_of(stored.rows, (FINAL,))
-        warehouse.finish(run, report, summary(run, report), stored.status)
+        warehouse.finish(run, report, record_of(run, report, stored.status))
         ids.append(run.run_id)
     return ids
 
@@ -122,7 +122,7 @@ def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
 def test_the_baseline_is_the_last_run_that_may_be_ranked(warehouse: Warehouse) -> None:
     _, plain = two_runs(3, 1, 20)
     odd = [changed(plain, **facts) for facts in (REROLLED, TAGGED, SET)]
-    ids = keep(warehouse, [plain, *odd, replace(plain, status="partial"), plain])
+    ids = keep(warehouse, [plain, *odd, with_status(plain, "partial"), plain])
     assert baseline_of(warehouse, ids[-1]) == ids[0]
     assert baseline_of(warehouse, ids[0]) is None
 

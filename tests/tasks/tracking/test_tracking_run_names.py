@@ -1,20 +1,31 @@
 """How a person names a run: whatever is clear is understood, whatever is not is answered with what there is."""
 
 import datetime
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tasks.core.errors import DataError
+from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.run_names import find_run, run_before
-from tasks.tracking.warehouse.stored import RunHeader
 
 DAY = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 
 
 def header(run_id: str, status: str = "complete", mlflow_run_id: str | None = None) -> RunHeader:
-    return RunHeader(run_id, "demo", "weak-1", "rsl-sql", DAY, status, 3, 4, mlflow_run_id=mlflow_run_id)
+    return RunHeader(
+        run_id=run_id,
+        benchmark="demo",
+        revision="1",
+        backbone="weak-1",
+        pipeline="rsl-sql",
+        rule="bird",
+        status=status,
+        started=DAY,
+        correct=3,
+        total=4,
+        mlflow_run_id=mlflow_run_id,
+    )
 
 
 RUNS = (
@@ -44,10 +55,10 @@ def test_the_run_before_is_finished_and_can_be_compared() -> None:
     assert run_before(RUNS[3].run_id, RUNS) == "", "the first run"
     assert run_before("unknown", RUNS) == ""
     others: list[dict[str, Any]] = [
-        {"benchmark": "other"}, {"asked": "others"}, {"rule": "strict"}, {"rows_removed": RUNS[1].started},
+        {"benchmark": "other"}, {"question_set": "others"}, {"rule": "strict"}, {"rows_removed": RUNS[1].started},
     ]  # fmt: skip
     for other in others:
-        assert run_before(RUNS[0].run_id, (RUNS[0], replace(RUNS[1], **other))) == ""
+        assert run_before(RUNS[0].run_id, (RUNS[0], RUNS[1].model_copy(update=other))) == ""
 
 
 @pytest.mark.parametrize(("reference", "message"), [

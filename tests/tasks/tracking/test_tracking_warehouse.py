@@ -13,6 +13,7 @@ import pytest
 from tasks.core.errors import DataError
 from tasks.core.outcome import Failure, Usage
 from tasks.scoring.report import QuestionScore, Verdict
+from tasks.tracking.build_record import record_of
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.warehouse import runs
@@ -92,12 +93,13 @@ def full_row() -> QuestionScore:
 def test_a_run_comes_back_as_it_was(path: Path) -> None:
     report = report_of((*make_report(40).rows, replace(full_row(), question=replace(full_row().question, id="40"),
         outcome=replace(full_row().outcome, question_id="40"))))  # fmt: skip
-    Warehouse(path).finish(RUN, report, {"seconds": 1.5, "ex": {"value": None}})
+    record = record_of(RUN, report, seconds=1.5)
+    Warehouse(path).finish(RUN, report, record)
     stored = Warehouse(path).read_run(RUN.run_id)
     assert stored.rows == report.rows
     assert stored.run == RUN
     assert stored.status == "complete"
-    assert stored.summary == {"seconds": 1.5, "ex": {"value": None}}
+    assert stored.record == record
 
 
 def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
@@ -120,15 +122,15 @@ def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
 def test_questions_written_again_replace_themselves(path: Path) -> None:
     warehouse, rows = Warehouse(path), make_report(20).rows
     warehouse.start(RUN)
-    warehouse.append_questions(RUN.run_id, rows[:12])
+    warehouse.append_questions(RUN, rows[:12])
     changed = replace(
         rows[3], outcome=replace(rows[3].outcome, sql="SELECT 2", stages=rows[3].outcome.stages[:1])
     )
-    warehouse.append_questions(RUN.run_id, [changed, *rows[12:]])
+    warehouse.append_questions(RUN, [changed, *rows[12:]])
     stored = warehouse.read_run(RUN.run_id)
     assert stored.rows == (*rows[:3], changed, *rows[4:])
     assert stored.status == "running"
-    assert stored.summary == {}
+    assert (stored.record.total, stored.record.scores) == (None, {})
 
 
 @pytest.mark.parametrize("at_a_time", [1, 7, 20, 21])
@@ -138,26 +140,26 @@ def test_all_batches_of_a_run_are_written_in_benchmark_order(
     monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", at_a_time)
     warehouse, report = Warehouse(path), make_report(20)
     warehouse.start(RUN)
-    warehouse.append_questions(RUN.run_id, report.rows[5:])
+    warehouse.append_questions(RUN, report.rows[5:])
     assert count(path, "questions") == 15
-    warehouse.finish(RUN, report, {})
+    warehouse.finish(RUN, report)
     assert warehouse.read_run(RUN.run_id).rows == report.rows
 
 
 def test_a_batch_that_fails_leaves_what_was_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", 7)
     warehouse, report = Warehouse(path), make_report(20)
-    warehouse.finish(RUN, report, {"seconds": 2.0})
+    warehouse.finish(RUN, report)
     broken = replace(report.rows[12], outcome=replace(report.rows[12].outcome, attempts="many"))  # type: ignore[arg-type]
     with pytest.raises(Exception, match="many"):
-        warehouse.finish(RUN, replace(report, rows=(*report.rows[:12], broken)), {})
+        warehouse.finish(RUN, replace(report, rows=(*report.rows[:12], broken)))
     assert warehouse.read_run(RUN.run_id).rows == report.rows
 
 
 def test_finishing_twice_changes_nothing(path: Path) -> None:
     warehouse, report = Warehouse(path), make_report(20)
     for _ in range(2):
-        warehouse.finish(RUN, report, {"seconds": 2.0})
+        warehouse.finish(RUN, report)
     assert warehouse.read_run(RUN.run_id).rows == report.rows
     assert [header.run_id for header in warehouse.runs()] == [RUN.run_id]
     assert count(path, "calls") == sum(
@@ -168,16 +170,16 @@ def test_finishing_twice_changes_nothing(path: Path) -> None:
 def test_runs_do_not_mix(path: Path) -> None:
     warehouse = Warehouse(path)
     other = make_run(run_id="another")
-    warehouse.finish(RUN, make_report(10), {})
-    warehouse.finish(other, make_report(10, shift=3), {})
-    warehouse.finish(RUN, make_report(8), {})
+    warehouse.finish(RUN, make_report(10))
+    warehouse.finish(other, make_report(10, shift=3))
+    warehouse.finish(RUN, make_report(8))
     assert warehouse.read_run("another").rows == make_report(10, shift=3).rows
     assert warehouse.read_run(RUN.run_id).rows == make_report(8).rows
 
 
 def test_questions_keep_the_order_of_the_benchmark(path: Path) -> None:
     rows = tuple(reversed(make_report(12).rows))
-    Warehouse(path).finish(RUN, report_of(rows), {})
+    Warehouse(path).finish(RUN, report_of(rows))
     assert Warehouse(path).read_run(RUN.run_id).rows == rows
 
 
@@ -200,7 +202,7 @@ def test_an_unknown_run_is_named_with_the_nearest_one(path: Path) -> None:
 def test_an_interrupted_run_keeps_its_questions(path: Path) -> None:
     warehouse = Warehouse(path)
     warehouse.start(RUN)
-    warehouse.append_questions(RUN.run_id, make_report(3).rows)
+    warehouse.append_questions(RUN, make_report(3).rows)
     warehouse.abandon(RUN.run_id, "interrupted")
     assert warehouse.read_run(RUN.run_id).status == "interrupted"
     assert len(warehouse.read_run(RUN.run_id).rows) == 3
@@ -228,10 +230,10 @@ def test_a_writer_waits_for_its_turn(path: Path) -> None:
     Warehouse(path).start(RUN)
     with holder(path) as process:
         with pytest.raises(WarehouseBusyError):
-            Warehouse(path, wait_s=0.0).append_questions(RUN.run_id, make_report(3).rows)
+            Warehouse(path, wait_s=0.0).append_questions(RUN, make_report(3).rows)
         assert process.stdin is not None
         threading.Timer(0.5, process.stdin.close).start()
-        Warehouse(path, wait_s=300).append_questions(RUN.run_id, make_report(3).rows)
+        Warehouse(path, wait_s=300).append_questions(RUN, make_report(3).rows)
     assert len(Warehouse(path).read_run(RUN.run_id).rows) == 3
 
 
@@ -254,7 +256,7 @@ run, warehouse = make_run(run_id=sys.argv[2]), Warehouse(Path(sys.argv[1]))
 warehouse.start(run)
 rows = make_report(60).rows
 for start in range(0, 60, 10):
-    warehouse.append_questions(run.run_id, rows[start:start + 10])
+    warehouse.append_questions(run, rows[start:start + 10])
     print(start, flush=True)
 """
 
@@ -303,6 +305,6 @@ def test_a_whole_benchmark_is_written_fast(path: Path) -> None:
     report = make_report(1534, names)
     Warehouse(path).start(RUN)
     begun = time.process_time()
-    Warehouse(path).finish(RUN, report, {})
+    Warehouse(path).finish(RUN, report)
     assert time.process_time() - begun < 10, "0.5 s on two idle cores"
     assert count(path, "stages") == 9 * sum(row.outcome.failure is None for row in report.rows)

@@ -2,7 +2,6 @@
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.retention.kept_runs import Retention, retention
-from tasks.tracking.warehouse.stored import RunHeader
+from tasks.tracking.run_record import RunHeader
 
 NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
 KEEP = Keep(age="30d", runs=1)
@@ -20,7 +19,18 @@ KEEP = Keep(age="30d", runs=1)
 
 def run(name: str, days: int, pipeline: str = "rsl-sql", status: str = "complete", **tags: str) -> RunHeader:
     started = (NOW - datetime.timedelta(days=days)).replace(tzinfo=None)
-    return RunHeader(name, "demo", "weak-1", pipeline, started, status, 3, 4, seconds=60.0, tags=tags)
+    return RunHeader(
+        run_id=name,
+        benchmark="demo",
+        revision="1",
+        backbone="weak-1",
+        pipeline=pipeline,
+        rule="bird",
+        status=status,
+        started=started,
+        seconds=60.0,
+        tags=tags,
+    )
 
 
 def night(days: int, baseline: str | None = None, baselines: Mapping[str, str] | None = None) -> Night:
@@ -81,10 +91,10 @@ def test_the_baselines_of_the_latest_night_are_kept_whatever_its_age() -> None:
 def test_the_latest_baseline_of_each_combination_is_kept_whatever_its_age() -> None:
     """Of a combination that is evaluated rarely, or that could not be evaluated since; in part or in whole."""
     runs = (
-        replace(run("latest", 50), asked="a part"),
+        run("latest", 50).model_copy(update={"question_set": "a part"}),
         run("worse", 60),
         run("baseline", 80),
-        replace(run("baseline-of-part", 90), asked="a part"),
+        run("baseline-of-part", 90).model_copy(update={"question_set": "a part"}),
         run("older", 100),
     )
     nights = (night(1), night(50, "baseline-of-part"), night(60, "baseline"), night(91, "older"))
