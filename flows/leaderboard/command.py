@@ -1,7 +1,6 @@
 """`crosscheck leaderboard`."""
 
 from dataclasses import dataclass
-from typing import TextIO
 
 import click
 
@@ -29,10 +28,11 @@ def command(given: LeaderboardOptions) -> None:
     Runs with the same questions are ranked together. Runs that saw the gold, were re-rolled
     or are not complete are listed apart, with the reason.
     """
-    from flows.leaderboard.display import print_leaderboard
     from tasks.core.errors import DataError, did_you_mean
-    from tasks.tracking.leaderboard.leaderboard import as_object, leaderboard
-    from tasks.tracking.leaderboard.page import render
+    from tasks.documents.html import html
+    from tasks.documents.terminal import print_document
+    from tasks.tracking.leaderboard.document import leaderboard_document
+    from tasks.tracking.leaderboard.leaderboard import as_json, leaderboard
     from tasks.tracking.warehouse.runs import Warehouse
 
     warehouse = Warehouse(given.read_folder.warehouse)
@@ -42,12 +42,7 @@ def command(given: LeaderboardOptions) -> None:
         raise DataError(
             f'No run of "{given.benchmark}" is finished. {did_you_mean(given.benchmark, known)}'.strip()
         )
-    given.write_page(lambda: render(boards))
-
-    def show(stream: TextIO) -> None:
-        print_leaderboard(boards, stream)
-        if not boards:
-            click.echo('No run is finished yet. Run "crosscheck evaluate".', stream)
-
-    given.emit(as_object(boards), show)
+    document = leaderboard_document(boards)
+    given.write_page(lambda: html(document))
+    given.emit(as_json(boards), lambda stream: print_document(document, stream))
     given.name_page()

@@ -34,8 +34,8 @@ from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import NIGHT
+from tasks.tracking.leaderboard.document import write_leaderboard
 from tasks.tracking.leaderboard.leaderboard import leaderboard
-from tasks.tracking.leaderboard.page import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.document import night_document
 from tasks.tracking.night.entry import Entry

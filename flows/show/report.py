@@ -12,8 +12,8 @@ from flows.show.question_view import view_questions
 from flows.show.run_view import view_run
 from tasks.core.errors import CrosscheckError
 from tasks.scoring.significance import LEVEL
+from tasks.tracking.leaderboard.document import FILE_NAME, write_leaderboard
 from tasks.tracking.leaderboard.leaderboard import leaderboard
-from tasks.tracking.leaderboard.page import FILE_NAME, write_leaderboard
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.tracker import log_page
 from tasks.tracking.night.baseline import compare_with, previous_run

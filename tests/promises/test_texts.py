@@ -34,7 +34,7 @@ from tasks.scoring.significance import compare_runs
 from tasks.settings.home import Home
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.document import comparison_document
-from tasks.tracking.leaderboard import page as board
+from tasks.tracking.leaderboard.document import leaderboard_document
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import check, find_store
@@ -162,7 +162,7 @@ def of_night(text: str, folder: Path) -> str:
 def of_leaderboard(text: str, folder: Path) -> str:
     store = Warehouse(folder / "board.duckdb")
     keep(store, [named(run, text) for run in hostile(text)])
-    return board.render(leaderboard(store))
+    return html(leaderboard_document(leaderboard(store)))
 
 
 def of_golds(text: str, folder: Path) -> str:

@@ -1,6 +1,7 @@
 """The charts of a comparison."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import ceil, floor
 
 from tasks.core.wording import MINUS, counted, counts, percent, points
 from tasks.documents.charts import Intervals, Parts, Point
@@ -58,6 +59,13 @@ def point(ex: Accuracy, kind: str, label: str = "") -> Point:
     """Return a score as a point of a chart."""
     value, low, high = (100 * (share or 0.0) for share in (ex.ex, ex.low, ex.high))
     return Point(value, low, high, kind, label, percent(ex))
+
+
+def axis_around(scores: Iterable[Accuracy | None]) -> tuple[float, float]:
+    """Return an axis from whole tens to whole tens around the intervals of scores, at least ten points long."""
+    ends = [100 * end for ex in scores if ex for end in ex.interval or ()]
+    low = floor(min(ends, default=0) / 10) * 10
+    return low, max(ceil(max(ends, default=100) / 10) * 10, low + 10)
 
 
 def in_words(ex: Accuracy | None) -> str:

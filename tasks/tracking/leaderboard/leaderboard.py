@@ -3,13 +3,16 @@
 import datetime
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from tasks.core.wording import counted, shorten
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
-from tasks.scoring.score import CONFIDENCE, wilson
+from tasks.scoring.score import Accuracy, Score
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
@@ -29,9 +32,9 @@ class BoardRow:
         label: what the user wrote on the run, "" for nothing.
         started: when, with time zone.
         ex: its execution accuracy; None where nothing was scored.
-        ex_corrected: on corrected golds; None where it was given none.
+        variants: its scores by score variants, by name.
         candidates: candidates per question; None without.
-        passed: pass@k for all of them, the share of questions of which one candidate is right; None without.
+        pass_at_k: for all of them, the share of questions of which one candidate is right; None without.
         cost: calls, tokens and money of the run; None for what is unknown.
         rank: 1 for the highest score, the same for equal scores; None where it is not ranked.
         why_unranked: why it is not, as a clause without its subject; "" where it is.
@@ -43,18 +46,13 @@ class BoardRow:
     changed: str
     label: str
     started: datetime.datetime
-    ex: Ratio | None
+    ex: Accuracy | None
     cost: Cost
-    ex_corrected: Ratio | None = None
+    variants: Mapping[str, Score] = field(default_factory=dict)
     candidates: int | None = None
-    passed: Ratio | None = None
+    pass_at_k: Ratio | None = None
     rank: int | None = None
     why_unranked: str = ""
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Wilson's interval of the score, as shares; None without one."""
-        return wilson(self.ex.correct, self.ex.total) if self.ex and self.ex.total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +175,13 @@ def _order(standing: BoardRow) -> tuple[float, float]:
 
 
 def _score(standing: BoardRow) -> float:
-    return (standing.ex.value or 0.0) if standing.ex else 0.0
+    return (standing.ex.ex or 0.0) if standing.ex else 0.0
 
 
 def _standing(stored: StoredRun) -> BoardRow:
     run, record = stored.run, stored.record
-    candidates, corrected = record.metrics.get("candidates") or {}, record.scores.get("corrected")
+    candidates = record.metrics.get("candidates") or {}
+    passed = candidates.get(f"pass@{candidates.get('n')}")
     return BoardRow(
         run.run_id,
         run.backbone,
@@ -190,11 +189,11 @@ def _standing(stored: StoredRun) -> BoardRow:
         _file(run) if run.made_elsewhere else run.tags.get("changed", ""),
         run.tags.get("name", ""),
         run.started,
-        Ratio(record.score.correct, record.score.total) if record.total else None,
+        record.accuracy if record.total else None,
         record.cost,
-        Ratio(corrected.correct, corrected.total) if corrected else None,
+        record.variants,
         candidates.get("n"),
-        _ratio(candidates.get(f"pass@{candidates.get('n')}")),
+        Ratio(passed["correct"], passed["total"]) if passed and passed.get("total") else None,
         why_unranked=_why_unranked(stored),
     )
 
@@ -203,10 +202,6 @@ def _file(run: EvaluationRun) -> str:
     """Return a run's file of predictions and its content: files of different systems often have one name."""
     file = run.settings.get("backbone") or {}
     return f"{file.get('file', '')} (sha256 {str(file.get('sha256', ''))[:8]})"
-
-
-def _ratio(share: Mapping[str, Any] | None) -> Ratio | None:
-    return Ratio(share["correct"], share["total"]) if share and share.get("total") else None
 
 
 def _why_unranked(stored: StoredRun) -> str:
@@ -220,40 +215,11 @@ def _why_unranked(stored: StoredRun) -> str:
     return "" if record.total else "has nothing to score"
 
 
-def as_object(boards: Sequence[Board]) -> dict[str, Any]:
+def as_json(boards: Sequence[Board]) -> dict[str, Any]:
     """Return the boards as plain JSON; null for what is unknown."""
-    return {
-        "boards": [
-            {
-                "benchmark": board.benchmark,
-                "revision": board.revision,
-                "rule": board.rule,
-                "questions": board.questions,
-                "of": board.of,
-                "apart": board.apart or None,
-                "ranked": [_as_object(each) for each in board.ranked],
-                "not_ranked": [_as_object(each) for each in board.not_ranked],
-            }
-            for board in boards
-        ]
-    }
+    return {"boards": _boards().dump_python(tuple(boards), mode="json")}
 
 
-def _as_object(standing: BoardRow) -> dict[str, Any]:
-    low, high = standing.interval or (None, None)
-    ex = standing.ex
-    return {
-        "rank": standing.rank,
-        "run_id": standing.run_id,
-        "backbone": standing.backbone,
-        "pipeline": standing.pipeline,
-        "changed": standing.changed or None,
-        "name": standing.label or None,
-        "started": standing.started.isoformat(timespec="seconds"),
-        "ex": ex and ex.as_object() | {"low": low, "high": high, "confidence": CONFIDENCE},
-        "ex_corrected": standing.ex_corrected and standing.ex_corrected.as_object(),
-        "candidates": standing.candidates,
-        "pass_at_k": standing.passed and standing.passed.as_object(),
-        **standing.cost.as_object(),
-        "why_unranked": standing.why_unranked or None,
-    }
+@cache
+def _boards() -> TypeAdapter[tuple[Board, ...]]:
+    return TypeAdapter(tuple[Board, ...])

@@ -1,7 +1,5 @@
 """The tables of a nightly run: scores and costs."""
 
-from math import ceil, floor
-
 from tasks.core.wording import (
     DASH,
     counts,
@@ -17,7 +15,7 @@ from tasks.core.wording import (
 from tasks.documents.charts import Points, Sparkline
 from tasks.documents.model import Column, Inline, Legend, Span, Table
 from tasks.scoring.score import CONFIDENCE
-from tasks.tracking.comparison.figures import point
+from tasks.tracking.comparison.figures import axis_around, point
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.evaluation import badge, kind, trend_in_words
@@ -26,10 +24,7 @@ from tasks.tracking.night.night import Night
 
 def scores_table(night: Night) -> Table:
     """Return the score of every evaluation and its comparison with the baseline."""
-    shares = [ex for each in night.entries for ex in (each.ex, each.before) if ex and ex.total]
-    ends = [100 * end for ex in shares for end in ex.interval or ()]
-    low = floor(min(ends, default=0) / 10) * 10
-    axis = (low, max(ceil(max(ends, default=100) / 10) * 10, low + 10))
+    axis = axis_around(ex for each in night.entries for ex in (each.ex, each.before))
     titles = {name: score.title for each in night.entries for name, score in each.variants.items()}
     headers = (
         *_NAMES, Column("verdict", "text"), Column("EX"), Column("right", under=True),

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from functools import cache
-from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
 from tasks.core import wording
 from tasks.documents import html
-from tasks.documents.html import Scale
 from tasks.scoring.report import is_right
 from tasks.scoring.score import wilson
 from tasks.scoring.significance import needed_net
@@ -16,12 +14,6 @@ from tasks.tracking.pages.text import answer_in_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-
-def around(percentages: Sequence[float], left: float, right: float) -> Scale:
-    """Return a scale from whole tens to whole tens around percentages, at least ten points wide."""
-    low = floor(min(percentages, default=0) / 10) * 10
-    return Scale(low, max(ceil(max(percentages, default=100) / 10) * 10, low + 10), left, right)
 
 
 def fill(template: str, styles: Sequence[str], scripts: Sequence[str] = (), **values: Any) -> str:

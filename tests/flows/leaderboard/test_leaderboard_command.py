@@ -1,17 +1,19 @@
 """`crosscheck leaderboard`: who is ranked against whom, who is not and why, with every number behind it."""
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tasks.documents.html import html
 from tasks.scoring.score import Score
 from tasks.settings.home import Home
 from tasks.tracking.build_record import record_of
-from tasks.tracking.leaderboard.leaderboard import leaderboard
-from tasks.tracking.leaderboard.page import render, write_leaderboard
+from tasks.tracking.leaderboard.document import leaderboard_document, write_leaderboard
+from tasks.tracking.leaderboard.leaderboard import Board, leaderboard
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.warehouse.runs import Warehouse
@@ -26,6 +28,10 @@ from tests.tasks.tracking.samples import report_of
 def a_run(pipeline: str, right: int, questions: int = 10, **changes: Any) -> StoredRun:
     rows = [score(number, number < right) for number in range(questions)]
     return stored(rows, **{"benchmark": "demo", "pipeline": pipeline, "tags": {}, **changes})
+
+
+def rendered(boards: Sequence[Board]) -> str:
+    return html(leaderboard_document(boards))
 
 
 def of_seven() -> list[StoredRun]:
@@ -63,7 +69,7 @@ def test_the_latest_ranked_run_of_each_is_ranked_and_the_others_are_listed_with_
     first = board.ranked[0]
     assert (first.cost.calls, first.cost.cached_calls, first.cost.cost_usd) == (10, 0, 2.5)
     assert (first.cost.input_tokens, first.cost.output_tokens) == (1000, 100)
-    assert first.interval is not None and first.interval[0] < 0.8 < first.interval[1]
+    assert first.ex and first.ex.interval and first.ex.interval[0] < 0.8 < first.ex.interval[1]
 
 
 def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Home) -> None:
@@ -142,7 +148,7 @@ def test_text_json_and_page_have_the_same_numbers(home: Home, tmp_path: Path) ->
         "$2.5000",
         "k=0",
         "bare",
-        "not ranked",
+        "Not ranked",
         "saw parts of the gold",
     ):
         assert part in told
@@ -150,10 +156,15 @@ def test_text_json_and_page_have_the_same_numbers(home: Home, tmp_path: Path) ->
     ran = run("leaderboard", "--benchmark", "demo", "--json", "--html", str(file))
     (board,) = ran.json["boards"]
     best = board["ranked"][0]
-    assert (best["rank"], best["ex"]["correct"], best["ex"]["total"], best["cost_usd"]) == (1, 8, 10, 2.5)
+    assert (best["rank"], best["ex"]["correct"], best["ex"]["total"], best["cost"]["cost_usd"]) == (
+        1,
+        8,
+        10,
+        2.5,
+    )
     assert board["not_ranked"][1]["why_unranked"].startswith("saw parts")
     text = Page(file.read_text(encoding="utf-8")).text
-    for part in ("80.00 %", "8 of 10", "49.0 to 94.3 %", "$2.5000", "1,000 in", "100 out", best["run_id"]):
+    for part in ("80.00 %", "8 of 10", "49.0 to 94.3 %", "$2.5000", "1,000", "output 100", best["run_id"]):
         assert part in text
 
 
@@ -166,17 +177,20 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
     keep(warehouse, [plain])
     assert "pass@" not in run("leaderboard").out and "corrected" not in run("leaderboard").out
     run_, report = replace(voting.run, run_id="2026-9"), report_of(voting.rows, (FINAL,))
-    scores = {**report.scores, "corrected": Score(7, 9, rule="bird", variant="corrected")}
+    scores = {
+        **report.scores,
+        "corrected": Score(7, 9, rule="bird", variant="corrected", title="On corrected golds"),
+    }
     record = record_of(run_, replace(report, scores=scores), metrics={"candidates": candidates})
     warehouse.finish(run_, report, record)
     lines = run("leaderboard").out
     assert "77.78 % (7 of 9)" in lines and "85.00 % (8.5 of 10)" in lines and "corrected golds" in lines
     file = tmp_path / "board.html"
     best = run("leaderboard", "--json", "--html", str(file)).json["boards"][0]["ranked"][0]
-    assert best["ex_corrected"]["total"] == 9
+    assert best["variants"]["corrected"]["total"] == 9
     assert (best["candidates"], best["pass_at_k"]["correct"]) == (3, 8.5)
     text = Page(file.read_text(encoding="utf-8")).text
-    assert "corrected golds 77.78 % (7 of 9)" in text and "pass@3 85.00 % (8.5 of 10)" in text
+    assert "On corrected golds 77.78 % (7 of 9)" in text and "pass@k 85.00 % (8.5 of 10), k = 3" in text
 
 
 def test_questions_that_are_not_scored_are_said(home: Home) -> None:
@@ -189,12 +203,12 @@ def test_questions_that_are_not_scored_are_said(home: Home) -> None:
         "questions are not scored: their database or gold is missing",
     )
     keep(warehouse, [a_run("dac", 9)])
-    assert "not scored" not in run("leaderboard").out + Page(render(leaderboard(warehouse))).text
+    assert "not scored" not in run("leaderboard").out + Page(rendered(leaderboard(warehouse))).text
     keep(warehouse, [without(a_run("dac", 9), 3)])
-    for text in (run("leaderboard").out, Page(render(leaderboard(warehouse))).text):
+    for text in (run("leaderboard").out, Page(rendered(leaderboard(warehouse))).text):
         assert f"3 of 10 {remark}" in text
     keep(warehouse, [without(a_run("dac", 9), 3), without(a_run("few-shot", 9), 2)])
-    for text in (run("leaderboard").out, Page(render(leaderboard(warehouse))).text):
+    for text in (run("leaderboard").out, Page(rendered(leaderboard(warehouse))).text):
         assert f"2 to 3 of 10 {remark}" in text
     assert run("leaderboard", "--json").json["boards"][0]["ranked"][0]["ex"]["total"] == 8
 
@@ -211,7 +225,7 @@ def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
 
 def test_the_page_says_that_others_are_as_good_as_the_first(home: Home) -> None:
     keep(Warehouse(home.warehouse), [a_run("dac", 7), a_run("rsl-sql", 7), a_run("few-shot", 5)])
-    assert "70.00 %, as 1 other of rank 1" in Page(render(leaderboard(Warehouse(home.warehouse)))).text
+    assert "70.00 %, as 1 other of rank 1" in Page(rendered(leaderboard(Warehouse(home.warehouse)))).text
 
 
 def test_hostile_names_stay_text(home: Home) -> None:
@@ -220,7 +234,7 @@ def test_hostile_names_stay_text(home: Home) -> None:
         [a_run(EVIL, 1, backbone=EVIL, benchmark=EVIL, tags={"changed": EVIL, "name": EVIL})],
     )
     boards = leaderboard(Warehouse(home.warehouse))
-    page = Page(render(boards))
+    page = Page(rendered(boards))
     assert "script" not in page.tags and not [value for name, value in page.attributes if name == "href"]
     assert "\x1b" not in run("leaderboard").out
 

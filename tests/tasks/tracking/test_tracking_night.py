@@ -15,7 +15,7 @@ from tasks.documents.text import visible
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
-from tasks.tracking.leaderboard.page import write_leaderboard
+from tasks.tracking.leaderboard.document import write_leaderboard
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.document import night_document
 from tasks.tracking.night.night import Night, judge
