@@ -48,7 +48,7 @@ class Sweep:
                 "pipeline": cell["pipeline"],
                 "settings": ", ".join(cell["set"]),
                 **{name: getattr(run, name, None) for name in ("correct", "total", "ex", "low", "high")},
-                "standing": cell["standing"],
+                "against_best": cell["against_best"],
                 "cost_usd": run.cost.cost_usd if run else None,
                 "estimated_calls": cell["estimate"]["calls"],
                 "estimated_usd": cell["estimate"]["cost_usd"],

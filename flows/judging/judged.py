@@ -76,7 +76,7 @@ class Judged:
             "run_id": self.run.run.run_id,
             "backbone": self.backbone,
             "rule": self.run.run.rule,
-            "asked": len(self.rows),
+            "answers": len(self.rows),
             "judged": len(self.opinions),
             "agrees_with_ex": self.agreement.as_object(),
             "ex_wrong": {"model_right": table[False, True], "model_wrong": table[False, False]},

@@ -1,4 +1,4 @@
-"""Asks a model for its opinion on the answers of a run, when everything is answered."""
+"""Requests a model's opinions on the answers of a run that has ended."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ class JudgeSettings:
 
 
 def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | None) -> BackboneSettings:
-    """Return the settings of the model that judges, after checking that it can be asked within a budget.
+    """Return the settings of the model that judges, after checking that a budget can be kept.
 
     Raises:
         ConfigurationError: there is no such model, a setting is of something else, or a budget has no prices.
@@ -80,7 +80,7 @@ def answers_of(
     """
     if stored.status not in FINISHED:
         raise ConfigurationError(
-            f"The run {stored.run.run_id} is {stored.status}: opinions are asked for when everything is answered."
+            f"The run {stored.run.run_id} is {stored.status}: opinions are on the answers of a run that has ended."
         )
     chosen = {question.id for question in select([row.question for row in stored.rows], limit=None, ids=ids)}
     rows = [
@@ -100,11 +100,11 @@ def answers_of(
 def judge_run(
     stored: StoredRun, rows: Sequence[QuestionScore], settings: JudgeSettings, control: Control
 ) -> Judged:
-    """Ask for an opinion on each of these answers of a run that has ended.
+    """Request an opinion on each of these answers of a run that has ended.
 
     Raises:
         CrosscheckError: the benchmark cannot be read, or no opinion could be had.
-        Interrupted: the user asked to stop; replies so far are kept in the cache.
+        Interrupted: the user stopped it; replies so far are kept in the cache.
     """
     control.progress.step(f"Reading {stored.run.benchmark}")
     benchmark = settings.folders.benchmark_of(stored)
@@ -161,7 +161,7 @@ async def _judge(
 async def _ask(
     judged: Judged, row: QuestionScore, database: Database, workers: SqlWorkers, backbone: MeteredBackbone
 ) -> None:
-    """Run both SQLs and ask about them; a failure is kept, and one that all others will meet ends the asking."""
+    """Run both SQLs and request an opinion; a failure is kept, and one that all others will meet ends the judging."""
     if judged.fatal:
         judged.failures[row.question.id] = f"not sent, because: {judged.fatal}"
         return

@@ -1,6 +1,6 @@
 """A model's opinion on an answer: is it right as a reader means the question, whatever the gold says?
 
-It sees the gold and its result, so it is asked when everything is answered, and what it is asked and says reaches no
+It sees the gold and its result, so it is requested when everything is answered, and nothing of it reaches a
 stage: its prompt is rendered here, and nothing imports this module but the command `judge`.
 """
 
@@ -26,7 +26,7 @@ class OpinionReply(BaseModel):
 async def ask_opinion(
     question: Question, dialect: str, shown: Sequence[ExecutedSql], backbone: MeteredBackbone, name: str
 ) -> Opinion | None:
-    """Ask for an opinion on an answer and a gold with their results, kept under a name; None where it cannot be read.
+    """Request an opinion on an answer and a gold with their results, kept under a name; None where it cannot be read.
 
     Raises:
         BackboneError: there is no answer.

@@ -67,7 +67,7 @@ def command(given: BaselineOptions) -> None:
 
 
 def _wanted(given: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
-    """Return the change that the options ask for."""
+    """Return the change that the options describe."""
     from tasks.tracking.evaluation import user_name
     from tasks.tracking.night.baseline import named_run
     from tasks.tracking.night.pins import Pin

@@ -105,7 +105,7 @@ async def _nightly(
         started,
         finished=_now(),
         matrix=matrix.model_dump(mode="json"),
-        asked_again=ask_again,
+        new_replies=ask_again,
         keep=keep,
         missed=timetable.missed,
         expected=timetable.expected,

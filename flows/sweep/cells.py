@@ -81,7 +81,7 @@ class Sweep:
                     "set": list(done.cell.varied),
                     "estimate": asdict(done.estimated),
                     "run": json_of(done.evaluated.record) if done.evaluated else None,
-                    "standing": self.ranks.get(done.cell.name),
+                    "against_best": self.ranks.get(done.cell.name),
                     "problem": done.problem or None,
                 }
                 for done in self.cells

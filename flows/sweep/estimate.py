@@ -41,7 +41,7 @@ class Estimate:
     """Estimated calls, tokens and cost of one cell.
 
     Attributes:
-        questions: questions that are asked.
+        questions: questions of the cell.
         calls: model calls.
         input_tokens, output_tokens: tokens of these calls.
         cost_usd: cost at the backbone's dated price; None: unknown.
@@ -56,31 +56,31 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one backbone of a cell is asked, in all questions."""
+    """Calls of one backbone of a cell, for all questions."""
 
     calls: int
     usage: Usage
 
 
-class _Asked(ReplyFormat):
+class _JsonFormat(ReplyFormat):
     """Another format's instructions, answered in JSON: the offline backbone writes nothing else."""
 
-    def __init__(self, asked: ReplyFormat) -> None:
-        self._asked = asked
-        self.reasons = asked.reasons
+    def __init__(self, inner: ReplyFormat) -> None:
+        self._inner = inner
+        self.reasons = inner.reasons
 
     def instruction(self, written: str, reply_type: type[BaseModel]) -> str:
-        return self._asked.instruction(written, reply_type)
+        return self._inner.instruction(written, reply_type)
 
     def earlier_reply(self, content: str, reply_type: type[BaseModel]) -> str:
-        return self._asked.earlier_reply(content, reply_type)
+        return self._inner.earlier_reply(content, reply_type)
 
 
-class _AskedFormats(ReplyFormats):
+class _JsonFormats(ReplyFormats):
     """A backbone's reply formats, answered in JSON."""
 
-    def format(self, label: str | None) -> _Asked:
-        return _Asked(super().format(label))
+    def format(self, label: str | None) -> _JsonFormat:
+        return _JsonFormat(super().format(label))
 
 
 class _Measuring:
@@ -116,7 +116,7 @@ async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
     found = []
     async with SqlWorkers() as workers:
         for cell in cells:
-            formats = [_AskedFormats.of(backbone) for backbone in cell.backbones]
+            formats = [_JsonFormats.of(backbone) for backbone in cell.backbones]
             key = f"{cell.settings.pipeline.model_dump_json()} {formats}"
             preparation = prepare(cell.settings, progress, asked=False)
             if key not in measured:
@@ -127,8 +127,8 @@ async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
 
 
 async def _measure(preparation: Preparation, cell: Cell, workers: SqlWorkers) -> tuple[_Part, ...]:
-    """Measure what each of a cell's backbones is asked; () where a question of the sample has no answer."""
-    measuring = {one.name: _Measuring(_AskedFormats.of(one)) for one in cell.backbones}
+    """Measure the calls of each of a cell's backbones; () where a question of the sample has no answer."""
+    measuring = {one.name: _Measuring(_JsonFormats.of(one)) for one in cell.backbones}
     own, *_ = backbones = {name: MeteredBackbone(one, one.formats) for name, one in measuring.items()}
     writers = tuple(backbones[one.name] for one in writer_settings(cell.settings).writers)
     eliminator = MeteredBackbone(measuring[own])

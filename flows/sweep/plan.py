@@ -47,9 +47,9 @@ class Cell:
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """Names of the backbones that are asked, whose calls have no price and are not free."""
-        asked = self.backbones if self.selecting_calls else writer_settings(self.settings).writers
-        return tuple(one.name for one in asked if kind_of(one).paid and prices_for(one) is None)
+        """Names of the backbones whose calls have no price and are not free."""
+        used = self.backbones if self.selecting_calls else writer_settings(self.settings).writers
+        return tuple(one.name for one in used if kind_of(one).paid and prices_for(one) is None)
 
     @property
     def free(self) -> bool:
@@ -113,7 +113,7 @@ def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
     second = next((cell for cell in cells if asks_eliminator(cell.settings)), None)
     if budget_usd is not None and second:
         raise ConfigurationError(
-            f"--budget: {second.settings.pipeline.name} asks an eliminator, a second backbone, whose calls no budget "
+            f"--budget: {second.settings.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
             "counts. Leave --budget out, or set pipeline.eliminator=null."
         )
     unpriced = sorted({name for cell in cells for name in cell.unpriced})

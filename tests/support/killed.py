@@ -171,8 +171,8 @@ def _copies(source: Path) -> Callable[[Path], None]:
 
 
 def _night(ran: Ran) -> Any:
-    names = ("pipeline", "ex", "unanswered", "failures", "standing", "baseline")
-    return [{name: entry[name] for name in names} for entry in json.loads(ran.out)["evaluations"]]
+    names = ("pipeline", "ex", "unanswered", "failures", "verdict", "baseline")
+    return [{name: entry[name] for name in names} for entry in json.loads(ran.out)["entries"]]
 
 
 def _left(home: Path) -> Any:

@@ -145,14 +145,14 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
             get_args(Unfinished),
             "was stopped before its end: only what it scored until then is compared.",
         ),
-        "partial": "is partial: it stopped asking before its end, and what it did not ask counts as wrong.",
+        "partial": "is partial: it stopped before its end, and questions that were not sent count as wrong.",
     }
     if stored.status in how_it_ended:
         yield f"{letter} {how_it_ended[stored.status]}"
     if REROLLED in stored.run.tags:
         yield (
-            f"{letter} is re-rolled: some questions were asked again after their answers were judged, which tends to "
-            "raise its score. It is no fair match for a run that had one try."
+            f"{letter} is re-rolled: some questions were sent again after their answers were judged, which tends to "
+            "raise its score. It cannot be compared fairly with a run that sent every question once."
         )
     if changed := stored.run.tags.get(DATABASES_CHANGED):
         yield (

@@ -79,7 +79,7 @@ def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, lis
 
 
 def _grade(row: QuestionScore, *, hardness: bool) -> str:
-    """Return the benchmark's grade; where there is none and it is asked for, the hardness of the gold.
+    """Return the benchmark's grade; where there is none and `hardness` is set, the hardness of the gold.
 
     Hardness is worked out without the schema, which the warehouse does not have: it gives every query of Spider's
     dev split the grade that it has with its schema.

@@ -73,7 +73,7 @@ class MetricRow:
 
 
 def metric_rows(a: StoredRun, b: StoredRun) -> tuple[MetricRow, ...]:
-    """Return the values of every registered metric, and of those of a user's own that a run was asked for.
+    """Return the values of every registered metric, and of a user's own metrics that a run has.
 
     A metric that applies to neither run has no row, and neither has a count that is 0 or a share of nothing in both.
     """
@@ -128,8 +128,8 @@ def _metrics(a: StoredRun, b: StoredRun) -> dict[str, Metric | None]:
     registered = sorted(map(METRICS.get, METRICS.names()), key=lambda metric: metric.order)
     found: dict[str, Metric | None] = {metric.name: metric for metric in registered}
     for stored in (a, b):
-        asked = (stored.run.settings.get("benchmark") or {}).get("metrics") or ()
-        for name in asked:
+        names = (stored.run.settings.get("benchmark") or {}).get("metrics") or ()
+        for name in names:
             found.setdefault(str(name).rpartition(":")[2], None)
     return found
 

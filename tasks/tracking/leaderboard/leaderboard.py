@@ -61,7 +61,7 @@ class Board:
 
     Attributes:
         benchmark, revision, rule: of the runs.
-        questions: how many were asked.
+        questions: how many the runs have.
         of: how many the benchmark has; None where unknown.
         ranked: the best first.
         not_ranked: the newest first.
@@ -82,9 +82,9 @@ class Board:
     def title(self) -> str:
         """Benchmark, revision, rule, number of questions, and what distinguishes it from similar boards."""
         part = f" of {self.of:,}" if self.of and self.of != self.questions else ""
-        asked = f"{self.questions:,}{part} questions" if part else counted(self.questions, "question")
+        size = f"{self.questions:,}{part} questions" if part else counted(self.questions, "question")
         apart = f" ({self.apart})" if self.apart else ""
-        return f"{self.benchmark}, revision {self.revision}, rule {self.rule}, {asked}{apart}"
+        return f"{self.benchmark}, revision {self.revision}, rule {self.rule}, {size}{apart}"
 
     @property
     def unscored(self) -> str:
@@ -102,19 +102,19 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
     """Return the boards, of one benchmark or of all, by benchmark, those with more questions first.
 
     Of each backbone, pipeline, and set of changed settings or file of predictions, a board has the latest run that may
-    be ranked, and the latest that may not: it was not finished, has questions that can be asked again, saw the gold,
+    be ranked, and the latest that may not: it was not finished, has questions that a re-run can answer, saw the gold,
     was re-rolled, or was scored against translated gold.
     """
     runs = [stored for stored in warehouse.finished_runs() if benchmark in (None, stored.run.benchmark)]
-    asked = {run.run_id: run.question_set for run in warehouse.runs()}
+    question_sets = {run.run_id: run.question_set for run in warehouse.runs()}
     groups: dict[tuple[Any, ...], list[StoredRun]] = {}
     for stored in runs:
         run = stored.run
         databases = tuple(sorted(run.databases.items()))
-        key = (run.benchmark, run.revision, run.rule, asked.get(run.run_id, run.run_id), databases)
+        key = (run.benchmark, run.revision, run.rule, question_sets.get(run.run_id, run.run_id), databases)
         groups.setdefault(key, []).append(stored)
     boards = _distinguished(
-        [(_board(members), members[0].run) for members in groups.values()], asked, warehouse
+        [(_board(members), members[0].run) for members in groups.values()], question_sets, warehouse
     )
     return tuple(
         sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))
@@ -122,7 +122,7 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
 
 
 def _distinguished(
-    boards: Sequence[tuple[Board, EvaluationRun]], asked: Mapping[str, str], warehouse: Warehouse
+    boards: Sequence[tuple[Board, EvaluationRun]], question_sets: Mapping[str, str], warehouse: Warehouse
 ) -> list[Board]:
     """Add to boards with the same title what distinguishes them: question file, questions or databases."""
     alike: dict[str, list[EvaluationRun]] = {}
@@ -134,9 +134,9 @@ def _distinguished(
         parts = []
         if any(other.question_sha256 != run.question_sha256 for other in others):
             parts.append(f"{run.question_file.rpartition('/')[2]}, sha256 {run.question_sha256[:8]}")
-        elif any(asked.get(other.run_id) != asked.get(run.run_id) for other in others):
+        elif any(question_sets.get(other.run_id) != question_sets.get(run.run_id) for other in others):
             ids = shorten(warehouse.question_ids(run.run_id), MOST_IDS)
-            parts.append(f"questions {ids or 'removed'}, selection {asked.get(run.run_id, '')[:8]}")
+            parts.append(f"questions {ids or 'removed'}, selection {question_sets.get(run.run_id, '')[:8]}")
         if any(other.databases != run.databases for other in others):
             digest = hashlib.sha256(repr(sorted(run.databases.items())).encode()).hexdigest()
             parts.append(f"databases {digest[:8]}")
@@ -145,8 +145,8 @@ def _distinguished(
 
 
 def _board(newest_first: Sequence[StoredRun]) -> Board:
-    standings = [_standing(stored) for stored in newest_first]
-    ranked = sorted(_latest(each for each in standings if not each.why_unranked), key=_order)
+    rows = [_row(stored) for stored in newest_first]
+    ranked = sorted(_latest(each for each in rows if not each.why_unranked), key=_order)
     scores = [_score(each) for each in ranked]
     run = newest_first[0].run
     return Board(
@@ -156,7 +156,7 @@ def _board(newest_first: Sequence[StoredRun]) -> Board:
         newest_first[0].record.questions or 0,
         run.questions_in_benchmark,
         tuple(replace(each, rank=1 + scores.index(_score(each))) for each in ranked),
-        tuple(_latest(each for each in standings if each.why_unranked)),
+        tuple(_latest(each for each in rows if each.why_unranked)),
     )
 
 
@@ -168,17 +168,17 @@ def _latest(newest_first: Iterable[BoardRow]) -> list[BoardRow]:
     return list(found.values())
 
 
-def _order(standing: BoardRow) -> tuple[float, float]:
+def _order(row: BoardRow) -> tuple[float, float]:
     """Return the order on a board: by score, and of equal scores the cheapest from scratch first."""
-    usd = standing.cost.from_scratch_usd
-    return -_score(standing), float("inf") if usd is None else usd
+    usd = row.cost.from_scratch_usd
+    return -_score(row), float("inf") if usd is None else usd
 
 
-def _score(standing: BoardRow) -> float:
-    return (standing.ex.ex or 0.0) if standing.ex else 0.0
+def _score(row: BoardRow) -> float:
+    return (row.ex.ex or 0.0) if row.ex else 0.0
 
 
-def _standing(stored: StoredRun) -> BoardRow:
+def _row(stored: StoredRun) -> BoardRow:
     run, record = stored.run, stored.record
     candidates = record.metrics.get("candidates") or {}
     passed = candidates.get(f"pass@{candidates.get('n')}")
@@ -209,7 +209,7 @@ def _why_unranked(stored: StoredRun) -> str:
     if why := stored.run.why_unranked:
         return why
     if retryable := record.retryable:
-        return f"has {counted(retryable, 'question')} without an answer that can be asked again"
+        return f"has {counted(retryable, 'question')} without an answer that a re-run can give"
     if stored.status != "complete":
         return f"is {stored.status}"
     return "" if record.total else "has nothing to score"

@@ -98,7 +98,7 @@ def previous_run(
     worse: frozenset[str] = frozenset(),
     gate: Gate = GATE,
 ) -> StoredRun | None:
-    """Return the latest complete run before this one that asked the same and was not worse; None where there is none.
+    """Return the latest complete run before this one of the same questions that was not worse; None without one.
 
     The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
     differences in anything else are what a nightly run is to detect. Runs that must not be ranked are no baseline.
@@ -127,7 +127,7 @@ def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
     stored = warehouse.read_run(run.run_id)
     if why := stored.run.why_unranked:
         raise DataError(
-            f'The baseline "{reference}" {why}, so nothing can be worse or better than it: name a run that asked '
+            f'The baseline "{reference}" {why}, so nothing can be worse or better than it: name a run that sent '
             "every question once and saw no gold."
         )
     return stored
@@ -172,7 +172,7 @@ def _too_many_failures(stored: StoredRun, gate: Gate) -> str:
 
 
 def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
-    """Return the complete runs before this one that asked the same, newest first: those of nights, if there are any.
+    """Return the complete runs before this one of the same questions, newest first: those of nights, if any.
 
     A nightly run that was killed and continued has several runs of one combination, of which none is earlier than the
     others.

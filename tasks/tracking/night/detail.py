@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.core.errors import CrosscheckError
-from tasks.scoring.report import QuestionScore, Ratio, StageScore
+from tasks.scoring.report import QuestionScore, StageScore
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.run_comparison import Flip, RunComparison
 from tasks.tracking.night.entry import Entry
@@ -14,22 +14,11 @@ from tasks.tracking.warehouse.stored import StoredRun
 
 @dataclass(frozen=True, slots=True)
 class StageChange:
-    """One stage in both runs, over all scored questions; None where a run does not have it.
-
-    Attributes:
-        name: of the stage.
-        before, now: right answers after it.
-        fixed_before, fixed: questions that the stage put right (the papers' y).
-        broken_before, broken: questions that the stage made wrong (the papers' x).
-    """
+    """One stage in both runs, over all scored questions; None where a run does not have it."""
 
     name: str
-    before: Ratio | None
-    now: Ratio | None
-    fixed_before: int | None
-    fixed: int | None
-    broken_before: int | None
-    broken: int | None
+    before: StageScore | None
+    now: StageScore | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +93,10 @@ def _named(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
 
 
 def _stages(before: StoredRun | None, current: StoredRun) -> tuple[StageChange, ...]:
-    one, other = _stage_facts(before), _stage_facts(current)
-    changes = []
-    for name in dict.fromkeys([*other, *one]):
-        then, now = one.get(name), other.get(name)
-        changes.append(
-            StageChange(
-                name,
-                Ratio(then.correct, then.total) if then else None,
-                Ratio(now.correct, now.total) if now else None,
-                then.fixed if then else None,
-                now.fixed if now else None,
-                then.broken if then else None,
-                now.broken if now else None,
-            )
-        )
-    return tuple(changes)
-
-
-def _stage_facts(run: StoredRun | None) -> dict[str, StageScore]:
-    return {stage.name: stage for stage in run.record.stages} if run else {}
+    one, other = (
+        {stage.name: stage for stage in run.record.stages} if run else {} for run in (before, current)
+    )
+    return tuple(StageChange(name, one.get(name), other.get(name)) for name in dict.fromkeys([*other, *one]))
 
 
 def _causes(before: StoredRun | None, current: StoredRun) -> tuple[CauseChange, ...]:

@@ -122,8 +122,16 @@ def _panels(detail: Detail) -> Iterator[Block]:
                 each.name.replace("_", " "),
                 _change(percent(each.before), percent(each.now), both),
                 counts(each.now),
-                _change(_count(each.fixed_before), _count(each.fixed), both),
-                _change(_count(each.broken_before), _count(each.broken), both),
+                _change(
+                    _count(each.before.fixed if each.before else None),
+                    _count(each.now.fixed if each.now else None),
+                    both,
+                ),
+                _change(
+                    _count(each.before.broken if each.before else None),
+                    _count(each.now.broken if each.now else None),
+                    both,
+                ),
             )
             for each in detail.stages
         )

@@ -35,7 +35,7 @@ class Night:
         entries: in the order of the matrix.
         started, finished: when, in UTC.
         matrix: what was evaluated, as the parameters of the flow.
-        asked_again: whether the models were asked again although their answers were known.
+        new_replies: whether new replies were requested although there were cached ones.
         keep: what of old runs was kept when the working folder was cleaned afterwards; None: it was not cleaned.
         cleaned: what the cleaning did, in sentences.
         missed: when the schedule had nightly runs since the last one that left nothing here, in UTC.
@@ -48,7 +48,7 @@ class Night:
     started: datetime.datetime
     finished: datetime.datetime
     matrix: Mapping[str, Any] = field(default_factory=dict)
-    asked_again: bool = False
+    new_replies: bool = False
     keep: Keep | None = None
     cleaned: str = ""
     missed: tuple[datetime.datetime, ...] = ()

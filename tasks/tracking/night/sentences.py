@@ -20,7 +20,7 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
         yield "questions", chosen
     if overrides := night.matrix.get("overrides"):
         yield "settings changed", ", ".join(map(str, overrides))
-    yield "answers", "the models were asked again" if night.asked_again else "known answers were reused"
+    yield "answers", "new replies were requested" if night.new_replies else "cached replies were reused"
     if night.cleaned:
         yield "working folder", night.cleaned
     if night.expected:
@@ -146,7 +146,8 @@ def night_command(night: Night) -> str:
 def what_continues(entry: Entry) -> str:
     """Describe what `continue_with` of an entry does."""
     if entry.run_id:
-        return f"{counted(entry.unanswered, 'question')} without an answer. This asks only those again, and merges:"
+        left = counted(entry.unanswered, "question")
+        return f"{left} without an answer. This sends only those again, and merges the answers:"
     return "This evaluates it again; what was paid for is reused:"
 
 

@@ -141,5 +141,5 @@ def test_a_worker_runs_a_night_which_says_what_it_found(
     ended = run(deployed["nightly"], {"matrix": matrix, "night": "by-hand"}, environment)
     assert ended["name"] == "night by-hand"
     summary = json.loads((Path(environment["CROSSCHECK_HOME"]) / "nights" / "by-hand.json").read_text())
-    assert summary["green"]
-    assert [entry["ex"]["total"] for entry in summary["evaluations"]] == [3]
+    assert summary["colour"] in ("Green", "No baseline yet")
+    assert [entry["ex"]["total"] for entry in summary["entries"]] == [3]

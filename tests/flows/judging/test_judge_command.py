@@ -65,7 +65,7 @@ def test_opinions_are_a_column_of_their_own_with_agreement_and_cost(
     ran = run("judge", name, "--backbone", judged.backbone, "--json")
     assert ran.code == 0, ran.err
     found = ran.json
-    assert (found["asked"], found["judged"], found["cost"]["calls"]) == (3, 3, 3)
+    assert (found["answers"], found["judged"], found["cost"]["calls"]) == (3, 3, 3)
     assert found["agrees_with_ex"] == {"correct": 2, "total": 3, "value": 2 / 3}
     assert found["wrong_by_ex_right_by_model"] == [FORGIVEN]
     assert found["cost"]["cost_usd"] > 0
@@ -82,7 +82,7 @@ def test_opinions_are_a_column_of_their_own_with_agreement_and_cost(
     assert metrics["judge/agrees_with_ex"] == pytest.approx(2 / 3)
 
     again = run("judge", name, "--backbone", judged.backbone, "--all", "--json").json
-    assert (again["asked"], again["cost"]["calls"], again["cost"]["cached_calls"]) == (6, 3, 3)
+    assert (again["answers"], again["cost"]["calls"], again["cost"]["cached_calls"]) == (6, 3, 3)
     assert len(fake_openai.requests) == 6, "the first three were paid for"
     assert again["ex_right"] == {"model_right": 3, "model_wrong": 0}
 

@@ -63,7 +63,7 @@ def test_the_latest_ranked_run_of_each_is_ranked_and_the_others_are_listed_with_
         (1, "few-shot", 8), (2, "dac", 7), (2, "rsl-sql", 7), (4, "few-shot", 5),
     ]  # fmt: skip
     assert [(each.pipeline, each.why_unranked) for each in board.not_ranked] == [
-        ("dac", "has 1 question without an answer that can be asked again"),
+        ("dac", "has 1 question without an answer that a re-run can give"),
         ("rsl-sql", "saw parts of the gold SQL (an oracle analysis)"),
     ]
     first = board.ranked[0]

@@ -58,7 +58,7 @@ def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_a
     assert [cell["run"]["cost"]["calls"] for cell in cells[2:]] == [5 - paid, 5]
     # The fake server answers as the offline backbone: no cell can be better than its twin, whatever the table says.
     assert cells[0]["run"]["ex"] == cells[2]["run"]["ex"]
-    assert all("noise" in cell["standing"] for cell in cells)
+    assert all("noise" in cell["against_best"] for cell in cells)
     first = cells[0]["run"]
     assert first["low"] <= first["ex"] <= first["high"]
     assert "inside the noise" in whole.err

@@ -422,13 +422,13 @@ def test_the_facts_say_when_what_and_how(warehouse: Warehouse) -> None:
         "limit": 20,
         "overrides": ["x.y=1"],
     }
-    told = dict(facts(replace(a_night(warehouse, two_runs(1, 2, 10), matrix=matrix), asked_again=True)))
+    told = dict(facts(replace(a_night(warehouse, two_runs(1, 2, 10), matrix=matrix), new_replies=True)))
     assert told == {
         "when": "2026-11-21 01:30 to 02:10 UTC (40 min)",
         "matrix": "2 benchmarks × 1 backbone × 1 pipeline: a, b; c; d",
         "questions": "the first 20",
         "settings changed": "x.y=1",
-        "answers": "the models were asked again",
+        "answers": "new replies were requested",
     }
 
 

@@ -106,7 +106,8 @@ def test_stages_and_causes_stand_beside_those_of_the_baseline(warehouse: Warehou
     assert (first.name, first.before and first.before.correct, first.now and first.now.correct) == (
         "1_preliminary_sql", 20, 25,
     )  # fmt: skip
-    assert (second.fixed_before, second.fixed, second.broken_before, second.broken) == (10, 0, 0, 3)
+    assert second.before and second.now
+    assert (second.before.fixed, second.now.fixed, second.before.broken, second.now.broken) == (10, 0, 0, 3)
     assert [(each.name, each.before, each.now) for each in detail.causes] == [
         ("wrong_column", 3, 3), ("no_answer", 1, 1),
     ]  # fmt: skip
