@@ -11,41 +11,50 @@ from typing import Any
 
 from flows.show.question_view import QuestionView, question_as_object
 from flows.show.run_view import RunView, causes_of
+from tasks.core.wording import counted, counts, duration, interval, money, number, p_value, percent, points
+from tasks.documents.html import html
+from tasks.documents.model import (
+    Answer,
+    Block,
+    Bullets,
+    Card,
+    Cards,
+    Code,
+    Columns,
+    Document,
+    Facts,
+    QuestionItem,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Tone,
+)
 from tasks.documents.text import visible
-from tasks.scoring.metrics.causes import is_unanswered, wrong_in_words
+from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
 from tasks.scoring.variants import VARIANTS, Judge, judges
-from tasks.tracking.pages.template import fill
+from tasks.tracking.pages.text import answer_in_words
+from tasks.tracking.run_document import run_tables, variant_sentences
+from tasks.tracking.run_record import RunRecord
 
-KINDS = ("wrong", "unanswered", "right", "not scored")
+TONES: dict[str, Tone] = {"wrong": "bad", "unanswered": "doubt", "right": "better", "not scored": "quiet"}
+FILTERS = {
+    "status": "Answer", "database": "Database", "difficulty": "Difficulty", "cause": "Cause", "stage": "Stage"
+}  # fmt: skip
 _SECTION = re.compile(r"^(?=### )", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A question on the page.
-
-    Attributes:
-        score: the question with its answer.
-        kind: one of KINDS.
-        causes: why it is wrong.
-        changes: "fixed by STAGE" and "broken by STAGE".
-        variants: verdict of each score variant, in words.
-        packed: everything else of it, compressed JSON in base64; "" where it is not on the page.
-    """
-
-    score: QuestionScore
-    kind: str
-    causes: tuple[str, ...]
-    changes: tuple[str, ...]
-    variants: tuple[str, ...] = ()
-    packed: str = ""
+_READING = (
+    "A question without an answer counts as wrong. A stage has fixed a question that was wrong before it and right "
+    "after it, and broken it the other way round. Causes compare the structure of the SQL with the gold's; the gold is "
+    "on this page for its reader and was shown to no stage. Money is what this run paid; what the cache answered was "
+    "paid before."
+)
 
 
 @dataclass(frozen=True)
 class Before:
-    """The run before of the same benchmark, backbone and pipeline, and the test of the difference."""
+    """The previous run of the same benchmark, backbone and pipeline, and the test of the difference."""
 
     run_id: str
     result: PairedTest
@@ -57,7 +66,7 @@ class Links:
 
     Attributes:
         board: address of the leaderboard, relative to the page; "": there is none.
-        before: the run before; None: there is none that asked the same questions.
+        before: the previous run; None: there is none with the same questions.
     """
 
     board: str = ""
@@ -70,49 +79,113 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     Prompts share long sections, which are on the page once; what a question has for itself is compressed and is
     unpacked by the browser where a reader opens it. The stages, prompts, replies and results of `questions` are on it.
     """
-    report = view.record
+    record = view.record
     objects = {each.score.question.id: question_as_object(each) for each in questions}
     shared = _shared_sections(objects.values())
     packed = {id_: _pack(_with_sections(found, shared)) for id_, found in objects.items()}
     variants = judges(view.stored.run.settings.get("benchmark") or {}, view.stored.rows)
-    lines = [_line(view, row, variants, packed.get(row.question.id, "")) for row in view.stored.rows]
-    tables = [
-        ("Scores", report.scores),
-        ("By difficulty", report.by_difficulty),
-        ("By database", report.by_database),
+    items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in view.stored.rows)
+    causes = f"Causes: {view.problem}" if view.problem else ""
+    not_stored = next((each.exchanges.problem for each in questions if each.exchanges.problem), "")
+    what, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
+    range_ = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
+    blocks: list[Block] = [
+        *variant_sentences(record),
+        _glance(view, links or Links()),
+        *_notes("Stages that fell back", record.degradation.sentences),
+        *_notes("What is missing on this page", [each for each in (causes, not_stored) if each]),
+        Columns((*run_tables(record), _settings(record))),
+        Section("Questions", (Questions(items, FILTERS),), "questions"),
     ]
-    return fill(
-        "run.html.jinja",
-        ["page.css"],
-        ["page.js", "details.js"],
-        view=view,
-        links=links or Links(),
-        run=view.stored.run,
-        report=report,
-        linking=report.links,
-        wrong=wrong_in_words(report.score),
-        tables=[(title, shares) for title, shares in tables if shares],
-        lines=lines,
-        kinds=[kind for kind in KINDS if any(line.kind == kind for line in lines)],
-        databases=sorted({row.question.database_id for row in view.stored.rows}),
-        grades=sorted({row.question.difficulty for row in view.stored.rows if row.question.difficulty}),
-        not_stored=next((each.exchanges.problem for each in questions if each.exchanges.problem), ""),
-        sections=_pack(list(shared)),
+    state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
+    footer = (
+        Sentence(_READING),
+        Sentence(("Question file sha256 ", Span(record.question_sha256, "code"), ".")),
     )
+    document = Document(
+        f"{what}: {percent(score)}",
+        tuple(blocks),
+        ("Crosscheck · run ", Span(record.run_id, "code"), f" · {record.started:%Y-%m-%d %H:%M} UTC", *state),
+        f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}.",
+        footer=(Section("How to read this", footer),),
+        name=f"{percent(score)}: {what}",
+        packed=_pack(list(shared)),
+    )
+    return html(document)
 
 
-def _line(view: RunView, row: QuestionScore, variants: Mapping[str, Judge], packed: str) -> Line:
-    rule = view.record.rule
+def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
+    return (Section(title, (Bullets(tuple(sentences)),), notes=True),) if sentences else ()
+
+
+def _glance(view: RunView, links: Links) -> Cards:
+    """Return what a reader asks first."""
+    record, before = view.record, links.before
+    better = [Sentence("There is no earlier run of the same questions to compare it with.")]
+    broke, to_do = [], []
+    if before:
+        result = before.result
+        word = {"A": "Worse", "B": "Better"}.get(result.better or "", result.headline)
+        why = f"{result.not_ranked} " if result.not_ranked else ""
+        rest = (
+            f": {why}{points(result.difference)} points against the run before, p = {p_value(result.p_value)}"
+        )
+        better = [Sentence((Span(word, "strong"), rest))]
+        flips = f"{counted(len(result.broken), 'question')} broken, {number(len(result.fixed))} fixed"
+        broke.append(Sentence(f"Against the previous run: {flips}"))
+        to_do.append(_command("See what changed: ", f"crosscheck compare {before.run_id} {record.run_id}"))
+    if links.board:
+        better.append(Sentence(Span("Leaderboard", link=links.board)))
+    retry = f", {number(record.retryable)} of them can be retried" if record.retryable else ""
+    unscored = (record.questions or 0) - (record.scored or 0)
+    left = f", {number(unscored)} not scored (no database or no gold)" if unscored else ""
+    wrong = Span(f"{len(view.wrong):,} wrong", "strong", link="#questions")
+    broke.append(Sentence((wrong, f", {len(view.unanswered):,} without an answer{retry}{left}")))
+    if record.retryable:
+        to_do.insert(0, _command(f"Retry {number(record.retryable)}: ", f"crosscheck rerun {record.run_id}"))
+    to_do.append(_command("See what is wrong: ", f"crosscheck show {record.run_id} --wrong"))
+    cards = {
+        "Is it better?": better,
+        "What broke?": broke,
+        "What did it cost?": _bill(record),
+        "What do I do?": to_do,
+    }
+    return Cards(tuple(Card(title, tuple(blocks)) for title, blocks in cards.items()))
+
+
+def _command(why: str, command: str) -> Sentence:
+    return Sentence((why, Span(command, "code")))
+
+
+def _bill(record: RunRecord) -> list[Sentence]:
+    cost = record.cost
+    paid = "(predictions made elsewhere)" if cost.calls is None else f"paid for {counted(cost.calls, 'call')}"
+    tokens = (
+        f", {number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out" if cost.calls else ""
+    )
+    cached = [] if cost.cached_calls is None else [f"{number(cost.cached_calls)} answered by the cache"]
+    took = [] if record.seconds is None else [f"{duration(record.seconds)} for the questions"]
+    scratch = Span(money(cost.from_scratch_usd), "strong")
+    return [
+        Sentence((scratch, f" from scratch; {money(cost.cost_usd)} {paid}{tokens}")),
+        Sentence("; ".join(cached + took), "note"),
+    ]
+
+
+def _settings(record: RunRecord) -> Section:
+    changes: Block = Sentence("The defaults of these names cannot be read.", "note")
+    if record.changes is not None:
+        changes = Bullets(tuple(Span(each, "code") for each in record.changes))
+    if record.changes == ():
+        changes = Sentence("Nothing.", "note")
+    return Section("What differs from the defaults", (changes, Facts(tuple(record.tags.items()))))
+
+
+def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Judge], packed: str) -> QuestionItem:
+    rule, question = view.record.rule, row.question
     right = is_right(row.final, rule)
-    kind = (
-        "not scored"
-        if not row.executable
-        else "right"
-        if right
-        else "unanswered"
-        if is_unanswered(row)
-        else "wrong"
-    )
+    kind = "right" if right else "unanswered" if is_unanswered(row) else "wrong"
+    kind = kind if row.executable else "not scored"
     changes, before = [], None
     for stage, verdict in row.stages.items():
         now = is_right(verdict, rule)
@@ -120,9 +193,38 @@ def _line(view: RunView, row: QuestionScore, variants: Mapping[str, Judge], pack
             changes.append(f"{'fixed' if now else 'broken'} by {stage}")
         before = now
     words = {True: "right", False: "wrong", None: "not counted"}
-    judged = tuple(f"{VARIANTS[name].title}: {words[judge(row, rule)]}" for name, judge in variants.items())
+    judged = (f"{VARIANTS[name].title}: {words[judge(row, rule)]}" for name, judge in variants.items())
     causes = causes_of(view, row) if kind == "wrong" else ()
-    return Line(row, kind, causes, tuple(changes), judged if row.executable else (), packed)
+    about = (question.database_id, question.difficulty, ", ".join(causes).replace("_", " "))
+    gold = row.gold_sql or None
+    return QuestionItem(
+        question.id,
+        Span(kind, TONES[kind], "badge"),
+        " · ".join((*filter(None, about), *(judged if row.executable else ()))),
+        question.text,
+        question.evidence,
+        (
+            Answer(answer_in_words(row, rule), row.outcome.sql, gold if kind == "wrong" else None),
+            *([Answer("gold", gold)] if gold else ()),
+            *_correction(row),
+        ),
+        {
+            "status": kind,
+            "database": question.database_id,
+            "difficulty": question.difficulty or "",
+            "cause": "\n".join(causes),
+            "stage": "\n".join(changes),
+        },
+        packed,
+    )
+
+
+def _correction(row: QuestionScore) -> Iterator[Answer]:
+    if found := row.correction:
+        first, *others = found.golds or (None,)
+        more: list[Block] = [Sentence(f"{found.reason} ({found.source})", "note")]
+        more += [Code(sql, "sql") for sql in others if sql]
+        yield Answer(f"corrected gold: {found.change}", first, blocks=tuple(more))
 
 
 def _messages(question: dict[str, Any]) -> Iterator[dict[str, Any]]:

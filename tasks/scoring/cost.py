@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tasks.core.outcome import FAILED_ATTEMPT, StageRecord
 from tasks.core.wording import money, number
@@ -39,17 +39,6 @@ class Cost:
     from_scratch_usd: float | None = None
     p50_s: float | None = None
     p95_s: float | None = None
-
-    def as_object(self) -> dict[str, Any]:
-        """Return calls, tokens and money as plain JSON."""
-        return {
-            "calls": self.calls,
-            "cached_calls": self.cached_calls,
-            "tokens": {"input": self.input_tokens, "output": self.output_tokens},
-            "cost_usd": self.cost_usd,
-            "cost_by_endpoint": self.by_endpoint,
-            "from_scratch_usd": self.from_scratch_usd,
-        }
 
 
 def total_cost(stages: Sequence[StageRecord]) -> Cost:

@@ -15,7 +15,8 @@ from tasks.core.wording import (
     shorten,
     signed,
 )
-from tasks.documents.model import Block, Bullets, Document, Sentence, Span, Table
+from tasks.documents.charts import Point, Points
+from tasks.documents.model import Block, Bullets, Column, Document, Sentence, Span, Table
 from tasks.scoring.cost import Cost, by_endpoint, in_words
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
@@ -39,7 +40,7 @@ def run_document(
         more: further blocks at the end.
     """
     title = f"{record.benchmark} · {record.backbone} · {record.pipeline}"
-    return Document(title, (*_head(record), *_tables(record), *details, *_remarks(record), *more))
+    return Document(title, (*_head(record), *run_tables(record), *details, *_remarks(record), *more))
 
 
 def scores_table(record: RunRecord) -> Table:
@@ -57,10 +58,18 @@ def scores_table(record: RunRecord) -> Table:
 def accuracy_table(title: str, shares: Mapping[str, Accuracy]) -> Table:
     """Describe accuracies by their names."""
     rows = (
-        (name, percent(each), counts(each), interval(*each.interval) if each.interval else DASH)
+        (name, percent(each), counts(each), interval(*each.interval) if each.interval else DASH, _plot(each))
         for name, each in shares.items()
     )
-    return Table(title, ("", "EX", "right", "95 % interval"), tuple(rows))
+    headers = ("", "EX", "right", "95 % interval", Column("with its interval", "plot", axis=(0.0, 100.0)))
+    return Table(title, headers, tuple(rows))
+
+
+def _plot(each: Accuracy) -> Points | str:
+    if each.ex is None or each.low is None or each.high is None:
+        return ""
+    point = Point(100 * each.ex, 100 * each.low, 100 * each.high, "b")
+    return Points((point,), f"{percent(each)} ({counts(each)})")
 
 
 def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) -> tuple[str, ...]:
@@ -81,14 +90,19 @@ def _head(record: RunRecord) -> Iterator[Block]:
     range_ = f", 95 % interval {interval(*score.interval)}" if score.interval else ""
     behind = f" ({counts(score)}, rule {record.rule}{range_})"
     yield Sentence(("execution accuracy ", Span(percent(score), "strong"), behind))
-    for each in record.variants.values():
-        differs = f"; {text}" if (text := each.differs.in_words(MOST_IDS)) else ""
-        yield Sentence(f"{each.title}: {percent(each)} ({counts(each)}){differs}")
+    yield from variant_sentences(record)
     for sentence in record.translations:
         yield Sentence(sentence, "score")
     lost = any(each.without_effect for each in record.degradation.stages)
     for sentence in record.degradation.sentences:
         yield Sentence(sentence, "error" if lost else "warning")
+
+
+def variant_sentences(record: RunRecord) -> Iterator[Sentence]:
+    """Yield the score of each variant, and on which questions it differs."""
+    for each in record.variants.values():
+        differs = f"; {text}" if (text := each.differs.in_words(MOST_IDS)) else ""
+        yield Sentence(f"{each.title}: {percent(each)} ({counts(each)}){differs}")
 
 
 def _changes(record: RunRecord) -> Iterator[Block]:
@@ -104,7 +118,8 @@ def _changes(record: RunRecord) -> Iterator[Block]:
         yield Sentence("all settings are the defaults", "note")
 
 
-def _tables(record: RunRecord) -> Iterator[Block]:
+def run_tables(record: RunRecord) -> Iterator[Table]:
+    """Yield the tables of a run."""
     if record.stages:
         rows = (
             (
