@@ -222,7 +222,7 @@ HEADER = (
 def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> Cell:
     with tempfile.TemporaryDirectory() as folder, local_api(latency, chosen.tail) as url:
         backbone = Path(folder) / "local.yaml"
-        settings = {"model": "local", "base_url": url, "concurrency": in_flight}
+        settings = {"model": "local", "base_url": url, "concurrency": in_flight, "unreadable_limit": 0}
         backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
         command = CommandLine(Path(folder) / "home")
         what = ("--benchmark", chosen.benchmark, "--pipeline", chosen.pipeline, "--data", chosen.data)
