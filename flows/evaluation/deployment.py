@@ -36,4 +36,4 @@ async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
     control = Control(tags=evaluation.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
         found = await evaluation_flow(control)(settings_of(evaluation))
-    return completed(found.value)
+    return completed(found.unquote())

@@ -19,4 +19,4 @@ def run_evaluation(
     with launched(settings, control, server, flow="flows.evaluation.flow") as prefect:
         from flows.evaluation.flow import evaluation_flow
 
-        return prefect.loop.run(evaluation_flow(control, prefect.preparation)(settings)).value
+        return prefect.loop.run(evaluation_flow(control, prefect.preparation)(settings)).unquote()

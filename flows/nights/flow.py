@@ -14,6 +14,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
+from prefect.utilities.annotations import quote
 
 from flows.deployed.forms import EvaluationForm, Matrix
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
@@ -21,7 +22,7 @@ from flows.evaluation.flow import evaluation_flow
 from flows.orchestration.artifacts import prefect_page, show_markdown
 from flows.orchestration.automations import notify
 from flows.orchestration.timetable import name_of, read_timetable
-from flows.report.result import OpaqueResult
+from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
 from flows.storage.folder import clean, open_folder
@@ -177,10 +178,10 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_a
         return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
     if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
         raise result
-    if not isinstance(result, OpaqueResult):
+    if not isinstance(result, quote):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
         return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
-    evaluated = result.value
+    evaluated: EvaluationResult = result.unquote()
     record = evaluated.record
     return Entry(
         *names,

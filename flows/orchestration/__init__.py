@@ -1,1 +1,1 @@
-"""Prefect's API: server, settings, storage, results, task runs and flow runs."""
+"""Everything that Crosscheck does with Prefect; docs/prefect.md says what it does instead of Prefect, and why."""

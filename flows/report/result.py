@@ -1,13 +1,10 @@
 """Result of an evaluation."""
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from flows.report.exit_codes import ExitCode
 from tasks.scoring.report import Report
 from tasks.tracking.run_record import RunRecord
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +46,3 @@ class EvaluationResult:
         unanswered = self.record.retryable or (self.record.rerun or {}).get("unanswered")
         unmeasured = any(found.failed for found in self.report.measurements.values())
         return ExitCode.TRY_AGAIN if unanswered or unmeasured else ExitCode.DONE
-
-
-class OpaqueResult(Generic[T]):
-    """The result of a flow, which Prefect does not search for futures.
-
-    Prefect walks through the dataclasses and containers that a flow returns: seconds for a thousand questions.
-
-    Attributes:
-        value: the result.
-    """
-
-    def __init__(self, value: T) -> None:
-        self.value = value

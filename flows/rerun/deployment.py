@@ -40,4 +40,4 @@ async def _rerun(choice: RerunForm) -> State[Any]:
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
         found = await rerun_flow(plan, control)(settings)
-    return completed(found.value)
+    return completed(found.unquote())

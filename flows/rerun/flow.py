@@ -5,10 +5,10 @@ from typing import Any
 
 from prefect import Flow, flow
 from prefect.runtime import flow_run
+from prefect.utilities.annotations import quote
 
 from flows.evaluation.session import ScoredSession
 from flows.questions.preparation import Preparation, prepare
-from flows.report.result import EvaluationResult, OpaqueResult
 from flows.rerun.merge import Merge
 from flows.rerun.plan import RerunPlan, check_data
 from flows.runtime.control import Control
@@ -19,7 +19,7 @@ from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, REROLLED
 
 def rerun_flow(
     plan: RerunPlan, control: Control, preparation: Preparation | None = None
-) -> Flow[[RerunSettings], Coroutine[Any, Any, OpaqueResult[EvaluationResult]]]:
+) -> Flow[[RerunSettings], Coroutine[Any, Any, quote]]:
     """Return the flow `rerun`, which takes what the user asked for (`plan.asked_for`).
 
     Args:
@@ -29,7 +29,7 @@ def rerun_flow(
     """
 
     @flow(name="rerun", flow_run_name="rerun {settings.run}", validate_parameters=False, persist_result=False)
-    async def rerun(settings: RerunSettings) -> OpaqueResult[EvaluationResult]:
+    async def rerun(settings: RerunSettings) -> quote:
         """Ask some questions of a run again, and log a new run that holds all of its questions.
 
         Raises:
@@ -58,7 +58,7 @@ def rerun_flow(
             for line in summary(facts, len(old)):
                 control.progress.note(line)
             tags = {REROLLED: "true"} if facts["rerolled"] else {}
-            return OpaqueResult(await session.finish(answers, facts={"rerun": facts}, tags=tags))
+            return quote(await session.finish(answers, facts={"rerun": facts}, tags=tags))
 
     return rerun
 

@@ -16,4 +16,4 @@ def run_rerun(plan: RerunPlan, control: Control) -> EvaluationResult:
     with launched(plan.settings, control, flow="flows.rerun.flow") as prefect:
         from flows.rerun.flow import rerun_flow
 
-        return prefect.loop.run(rerun_flow(plan, control, prefect.preparation)(plan.asked_for)).value
+        return prefect.loop.run(rerun_flow(plan, control, prefect.preparation)(plan.asked_for)).unquote()
