@@ -33,7 +33,7 @@ NO_MODEL = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnswerRequest:
     """Question on a user's database."""
 
     text: str
@@ -79,7 +79,7 @@ def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Dat
     return open_database(location, name, sample_rows=settings.pipeline.prompt.sample_rows)
 
 
-async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progress) -> Answered:
+async def answer_one(settings: EvaluationSettings, request: AnswerRequest, progress: Progress) -> Answered:
     """Answer one question with the pipeline and run its SQL; demonstrations are the benchmark's training questions.
 
     Raises:
@@ -94,12 +94,12 @@ async def answer_one(settings: EvaluationSettings, asked: Asked, progress: Progr
             "own has none. Leave that setting out."
         )
     prompts.check()
-    if not asked.text.strip():
+    if not request.text.strip():
         raise ConfigurationError("The question is empty: write what you want to know, in quotes.")
-    database = _open(settings, asked.database, progress)
-    question = Question("1", storable(asked.text), database.id, storable(asked.evidence))
+    database = _open(settings, request.database, progress)
+    question = Question("1", storable(request.text), database.id, storable(request.evidence))
     with watched(Home(Path(settings.home))):
-        return await _answer(settings, question, database, asked.rows, progress)
+        return await _answer(settings, question, database, request.rows, progress)
 
 
 async def _answer(

@@ -79,12 +79,12 @@ def command(given: AnswerOptions) -> int:
 
     Runs the pipeline's stages without Prefect and MLflow. Model replies are cached.
     """
-    from flows.answer.answering import Asked, answer_one
+    from flows.answer.answering import AnswerRequest, answer_one
     from flows.answer.display import as_object, print_answer
 
     settings = given.settings()
-    asked = Asked(given.question, given.evidence, given.database, given.rows)
+    request = AnswerRequest(given.question, given.evidence, given.database, given.rows)
     with given.progress() as progress:
-        answered = asyncio.run(answer_one(settings, asked, progress))
+        answered = asyncio.run(answer_one(settings, request, progress))
     given.emit(as_object(answered), lambda stream: print_answer(answered, stream))
     return answered.exit_code

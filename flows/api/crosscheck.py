@@ -190,7 +190,7 @@ class Crosscheck(Results):
             )
 
         models, ways = ([str(each) for each in group] for group in (backbones, pipelines))
-        cells = plan_sweep(cell, models, ways, grid_axes(grid), asked=not dry_run)
+        cells = plan_sweep(cell, models, ways, grid_axes(grid), sends_requests=not dry_run)
         check_budget(cells, budget_usd)
         start = None if dry_run else SweepOptions(new_run_id(), self._labels(), budget_usd)
         with restored_environment():
@@ -224,13 +224,13 @@ class Crosscheck(Results):
         """
         import asyncio
 
-        from flows.answer.answering import Asked, answer_one
+        from flows.answer.answering import AnswerRequest, answer_one
         from flows.runtime.logs import logging_to
 
         chosen = self._settings(DEFAULT_BENCHMARK, backbone, pipeline, settings)
-        asked = Asked(question, evidence, str(database), SHOWN_ROWS)
+        request = AnswerRequest(question, evidence, str(database), SHOWN_ROWS)
         with self._progress() as progress, logging_to(Home(Path(chosen.home))):
-            return DatabaseAnswer.of(in_thread(lambda: asyncio.run(answer_one(chosen, asked, progress))))
+            return DatabaseAnswer.of(in_thread(lambda: asyncio.run(answer_one(chosen, request, progress))))
 
     def score(
         self,

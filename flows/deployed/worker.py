@@ -108,7 +108,7 @@ def completed(result: EvaluationResult) -> State[Any]:
     """Log the notes of an evaluation, and return the state of its flow run, which says its score and page in MLflow.
 
     Raises:
-        BackboneError: not every question was asked.
+        BackboneError: not every question was run.
     """
     for note in result.record.notes:
         get_run_logger().info(note)

@@ -52,7 +52,7 @@ def evaluation_flow(
                 results = session.session.results
                 assert results is not None
                 shards = await answer_in_shards(settings, session.tracking.run, results, control)
-            answers = await session.answer(prepared.asked, given=shards.as_answers)
+            answers = await session.answer(prepared.answerable, given=shards.as_answers)
             session.raise_if_nothing_was_answered(answers)
             facts = _note(session, answers)
             answers.task_runs += shards.launches
@@ -70,7 +70,7 @@ def _note(session: ScoredSession, answers: Answers) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     prepared, progress, served = session.preparation, session.session.control.progress, session.session.served
     if recorder := session.session.recorder:
-        recorded = recorder.write(prepared.asked, answers.outcomes, session.tracking.note)
+        recorded = recorder.write(prepared.answerable, answers.outcomes, session.tracking.note)
         progress.note(recorded.message)
         facts |= recorded.facts
     if served:
@@ -82,9 +82,9 @@ def _note(session: ScoredSession, answers: Answers) -> dict[str, Any]:
         progress.note(f"Replies served from the recording: {served}{restored}.")
     by_schema = {
         question.id: answers.outcomes[question.id]
-        for question in prepared.asked
+        for question in prepared.answerable
         if question.database_id in prepared.schema_only and question.id in answers.outcomes
     }
     if by_schema:
-        progress.note(schema_only.summary(by_schema, len(prepared.asked)))
+        progress.note(schema_only.summary(by_schema, len(prepared.answerable)))
     return facts | ({"replay": asdict(served)} if served else {})

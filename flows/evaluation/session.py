@@ -185,7 +185,7 @@ class ScoredSession:
 
     def _changed_databases(self) -> tuple[str, ...]:
         """Return the databases of the selected questions that changed on their server, and note it for the user."""
-        used = {question.database_id for question in self.preparation.asked}
+        used = {question.database_id for question in self.preparation.answerable}
         changed = changed_on_servers(
             [database for name, database in self.preparation.databases.items() if name in used]
         )

@@ -2,7 +2,7 @@
 
 Prefect's ephemeral mode prints its server's log on the terminal, starts the server only with the flow, and stops it
 before all task runs are recorded. This server logs into a file, starts while the benchmark is still being read, and
-stops when it is asked to or its parent process ends.
+stops on request or when its parent process ends.
 """
 
 import asyncio

@@ -59,13 +59,13 @@ def _load(name: str, own: BackboneSettings) -> BackboneSettings:
     return own if found.name == own.name else found
 
 
-def check_candidates(settings: EvaluationSettings, *, asked: bool = True) -> None:
+def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = True) -> None:
     """Check before the first paid call that the candidates can be written, and differ.
 
-    `asked` is as in `check_backbone`.
+    `sends_requests` is as in `check_backbone`.
 
     Raises:
-        ConfigurationError: a backbone is unknown, cannot be asked, or would write one candidate several times.
+        ConfigurationError: a backbone is unknown, cannot be used, or would write one candidate several times.
         DataError: what should be served is no recording.
     """
     wanted, found = settings.pipeline.candidates, writer_settings(settings)
@@ -81,18 +81,22 @@ def check_candidates(settings: EvaluationSettings, *, asked: bool = True) -> Non
             f"pipeline.candidates.n to at least {len(wanted.backbones)}."
         )
     for name, writer in zip(wanted.backbones, found.writers, strict=False):
-        check_backbone(writer, asked=asked)
+        check_backbone(writer, sends_requests=sends_requests)
         if kind_of(writer).replays and writer is not found.own:
             raise ConfigurationError(
                 f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '
-                "own and none to these candidates. Name backbones that can be asked."
+                "own and none to these candidates. Name backbones that can answer."
             )
     if wanted.n <= len(found.writers) or kind_of(found.own).replays or _varied_prompts(settings.pipeline):
         return
     for writer in found.writers:
         if kind_of(writer).samples and writer.temperature != 0:
             continue
-        why = "is asked at temperature 0" if kind_of(writer).samples else "answers a question always alike"
+        why = (
+            "answers at temperature 0"
+            if kind_of(writer).samples
+            else "always gives a question the same answer"
+        )
         warmer = "pipeline.candidates.temperature=0.8, " if kind_of(writer).samples else ""
         raise ConfigurationError(
             f"pipeline.candidates.n={wanted.n}: {writer.name} {why}, so its candidates would be the same, and each "

@@ -14,23 +14,25 @@ from tasks.settings.pipeline import PipelineSettings, SeaSqlSettings
 
 
 def asks_eliminator(settings: EvaluationSettings) -> bool:
-    """Return whether a run asks a model to eliminate bias; a recording has the replies of the one that was asked."""
+    """Return whether a run asks a model to eliminate bias; a recording already has its replies."""
     return _eliminator(settings.pipeline) is not None and not kind_of(settings.backbone).replays
 
 
-def eliminator_settings(settings: EvaluationSettings, *, asked: bool = True) -> BackboneSettings | None:
+def eliminator_settings(
+    settings: EvaluationSettings, *, sends_requests: bool = True
+) -> BackboneSettings | None:
     """Return the settings of a run's eliminator; None where it needs none, or a recording has its replies.
 
-    `asked` is as in `check_backbone`.
+    `sends_requests` is as in `check_backbone`.
 
     Raises:
-        ConfigurationError: there is no backbone of that name, or it cannot be asked.
+        ConfigurationError: there is no backbone of that name, or it cannot be used.
     """
     name = _eliminator(settings.pipeline)
     if name is None or not asks_eliminator(settings):
         return None
     found = load_backbone_settings(find_conf(), name)
-    check_backbone(found, asked=asked)
+    check_backbone(found, sends_requests=sends_requests)
     return found
 
 

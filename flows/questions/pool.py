@@ -21,7 +21,7 @@ MOST_RESTORING = 64
 UNDER_WAY = 1.5
 """Questions under way for each request that may be in flight: while one executes its SQL, another's request is sent."""
 GRACE_S = 20.0
-"""Timeout for calls in flight after the user asked to stop."""
+"""Timeout for calls in flight after a stop request."""
 SCORERS = 4
 """Number of outcomes scored at a time."""
 
@@ -30,11 +30,11 @@ SCORERS = 4
 class Answers:
     """Outcomes of a pool."""
 
-    # outcomes by question id; those given at the beginning are not asked again
+    # outcomes by question id; those given at the beginning are not run again
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     restored: int = 0  # questions answered completely from persisted results
     task_runs: int = 0  # Prefect task runs that this took
-    fatal: str = ""  # error message that ended asking, "" if all questions were asked
+    fatal: str = ""  # error message that ended the run early, "" if all questions were run
 
 
 Score = Callable[[Question, Outcome], Awaitable[None]]
@@ -54,10 +54,10 @@ async def answer_all(
         runner: runs one question.
         control: progress and stop requests.
         score: awaited with each outcome, outside of the pool, so that scoring does not delay the backbone.
-        given: outcomes of shards: questions without an answer, which are not asked again.
+        given: outcomes of shards: questions without an answer, which are not run again.
 
     Raises:
-        Interrupted: the user asked to stop; what is answered is persisted and was scored.
+        Interrupted: the user stopped it; what is answered is persisted and was scored.
     """
     answers = given or Answers()
     known = dict(answers.outcomes)

@@ -59,7 +59,7 @@ class Preparation:
         return QuestionInputs({**self.databases, **self.schema_only}, self.extras)
 
     @property
-    def asked(self) -> tuple[Question, ...]:
+    def answerable(self) -> tuple[Question, ...]:
         """The selected questions whose database or schema is known."""
         known = self.inputs.databases
         return tuple(question for question in self.questions if question.database_id in known)
@@ -70,16 +70,16 @@ class Preparation:
         return tuple(question for question in self.questions if question.database_id in self.databases)
 
 
-def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = True) -> Preparation:
-    """Prepare an evaluation; files are read again at every call. `asked` is as in `check_backbone`.
+def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests: bool = True) -> Preparation:
+    """Prepare an evaluation; files are read again at every call. `sends_requests` is as in `check_backbone`.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
     """
     check_demonstrations(settings)
-    check_backbone(settings.backbone, asked=asked)
-    eliminator_settings(settings, asked=asked)
-    check_candidates(settings, asked=asked)
+    check_backbone(settings.backbone, sends_requests=sends_requests)
+    eliminator_settings(settings, sends_requests=sends_requests)
+    check_candidates(settings, sends_requests=sends_requests)
     prompts.check()
     folders = Folders.of(settings)
     progress.step("Opening MLflow's store")
@@ -118,13 +118,14 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, asked: bool = T
     return Preparation(settings, benchmark, questions, databases, extras, user_notes, generated, schema_only)
 
 
-def _check_gold(asked: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings) -> None:
+def _check_gold(questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings) -> None:
     """Refuse settings that give parts of the gold SQL where no question has one; a few without fail by themselves."""
     given = oracle_settings(settings.pipeline)
-    if given and not any(question.id in benchmark.gold for question in asked):
+    if given and not any(question.id in benchmark.gold for question in questions):
         raise ConfigurationError(
             f"{' and '.join(given)} gives parts of the gold SQL to the pipeline, and none of the selected questions of "
-            f"{settings.benchmark.name} ({len(asked):,}) has one. Leave that setting out, or select questions that do."
+            f"{settings.benchmark.name} ({len(questions):,}) has one. Leave that setting out, or select "
+            "questions that do."
         )
 
 

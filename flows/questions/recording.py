@@ -49,7 +49,7 @@ class Recorder:
     """Writer of an evaluation's recording, after every question has its outcome.
 
     Replies of this run come from the observed backbone, those of restored stages from the reply cache. Backbones
-    without cached replies are free, and are asked again for all replies.
+    without cached replies are free, and answer all requests again.
     """
 
     path: Path  # the recording
@@ -80,9 +80,9 @@ class Recorder:
             facts["recorded"] = {"file": str(self.path), "sha256": sha256}
             note(facts)
 
-        asked = [question for question in questions if question.id in outcomes]
-        count = write_recording(self.path, self._replies(asked, outcomes, lost), announce)
-        message = f"{count:,} replies to {len(asked):,} questions are recorded in {self.path}."
+        answered = [question for question in questions if question.id in outcomes]
+        count = write_recording(self.path, self._replies(answered, outcomes, lost), announce)
+        message = f"{count:,} replies to {len(answered):,} questions are recorded in {self.path}."
         if lost:
             message += (
                 f" {len(lost):,} are missing, the first at {lost[0]}: their stages were restored, and the reply "
@@ -125,12 +125,12 @@ class Recorder:
         return _RecordedText(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
 
 
-def check_record(settings: EvaluationSettings, asked: Collection[str]) -> None:
+def check_record(settings: EvaluationSettings, questions: Collection[str]) -> None:
     """Check, before the first paid call, that the recording can be written and takes no reply from an earlier one.
 
     Args:
         settings: settings of the evaluation.
-        asked: ids of its questions.
+        questions: ids of its questions.
 
     Raises:
         ConfigurationError: it cannot be written there, or the file is there already and is not what an earlier run
@@ -145,15 +145,15 @@ def check_record(settings: EvaluationSettings, asked: Collection[str]) -> None:
         raise ConfigurationError(
             f"--record {path}: this is the recording that is replayed. Name another file."
         )
-    if path.exists() and not _is_own(path, settings, asked):
+    if path.exists() and not _is_own(path, settings, questions):
         raise ConfigurationError(
             f"--record {path}: the file exists. Only an evaluation in the same working folder, with the same settings "
             "and with at least the same questions, may replace it. Name another file, or remove this one."
         )
 
 
-def _is_own(path: Path, settings: EvaluationSettings, asked: Collection[str]) -> bool:
-    """Return whether a file is the recording of an earlier run with these settings, of questions that are asked."""
+def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]) -> bool:
+    """Return whether a file is the recording of an earlier run with these settings and of no other questions."""
     try:
         sha256 = file_digest(path)
     except OSError:
@@ -161,5 +161,5 @@ def _is_own(path: Path, settings: EvaluationSettings, asked: Collection[str]) ->
     own = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
     runs = Warehouse(Home(Path(settings.home)).warehouse).recorded(sha256)
     return any(stored.run.settings == own for stored in runs) and all(
-        reply.question in asked for reply in read_recording(path).replies
+        reply.question in questions for reply in read_recording(path).replies
     )

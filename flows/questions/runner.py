@@ -85,7 +85,7 @@ class Persistence:
     run: str = ""  # id of the evaluation that the questions belong to, shared by its shards; "" for none
     # called before each stage that is not restored; True ends the question with `Stopped`
     stopped: Callable[[], bool] = bool
-    # how questions are asked again, by question id
+    # how questions are run again, by question id
     reruns: Mapping[str, RerunSpec] = field(default_factory=dict)
 
     def question_run(self, question: Question, *, only_restores: bool = False) -> QuestionRun:

@@ -17,12 +17,12 @@ def failure(signal: NotExecutable) -> Failure:
     )
 
 
-def summary(outcomes: Mapping[str, Outcome], asked: int) -> str:
-    """Return a sentence on the questions that were asked with only a schema.
+def summary(outcomes: Mapping[str, Outcome], questions: int) -> str:
+    """Return a sentence on the questions that were run with only a schema.
 
     Args:
         outcomes: outcomes of the questions without a database, by id.
-        asked: number of questions asked in the evaluation.
+        questions: number of questions of the evaluation.
     """
     ended = Counter(
         outcome.failure.stage
@@ -31,6 +31,6 @@ def summary(outcomes: Mapping[str, Outcome], asked: int) -> str:
     )
     stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
     return (
-        f"{len(outcomes):,} of {asked:,} questions were asked with only their schema, because their database is "
+        f"{len(outcomes):,} of {questions:,} questions were run with only their schema, because their database is "
         f"missing: linking counts them, execution accuracy does not{f' ({stages})' if stages else ''}."
     )

@@ -101,7 +101,7 @@ class Session:
         Args:
             inputs: databases and demonstrations.
             run: id of the evaluation that the questions belong to, "" for none.
-            reruns: how questions are asked again, by question id.
+            reruns: how questions are run again, by question id.
         """
         # A recording needs every reply. For restored stages, the reply cache has only those of paid backbones.
         anew = self.settings.record is not None and not kind_of(self.settings.backbone).paid

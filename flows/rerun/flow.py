@@ -43,7 +43,7 @@ def rerun_flow(
             old = {score.question.id: score for score in plan.parent.rows}
             merge = Merge(session.scorer, old, plan.again, plan.settings.benchmark.rule)
             await merge.carry_over()
-            asked = [question for question in prepared.asked if question.id in plan.again]
+            asked = [question for question in prepared.answerable if question.id in plan.again]
             answers = await session.answer(asked, score=merge.score, reruns=plan.again)
             if answers.fatal:  # failures of some questions are a result, those of all are not
                 session.raise_if_nothing_was_answered(answers)

@@ -15,7 +15,7 @@ from tasks.core.outcome import Call
 
 
 class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
-    """The user asked to stop; everything answered so far is kept."""
+    """The user stopped the command; everything answered so far is kept."""
 
     exit_code = ExitCode.INTERRUPTED
 

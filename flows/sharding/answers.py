@@ -24,7 +24,7 @@ class ShardAnswers:
     task_runs: int = 0  # Prefect task runs that the shard took
     recorded: int = 0  # those of them that Prefect has recorded
     launches: int = 0  # task runs of the evaluation itself, for launching the shards
-    fatal: str = ""  # why no further question was asked, "" when all were
+    fatal: str = ""  # why no further question was run, "" if all were
 
     @property
     def as_answers(self) -> Answers:

@@ -59,7 +59,7 @@ def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
 async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> ShardAnswers:
     preparation = prepare(settings, control.progress)
     benchmark = preparation.benchmark
-    mine = preparation.asked[shard.number - 1 :: shard.of]
+    mine = preparation.answerable[shard.number - 1 :: shard.of]
     async with (
         Session.open(settings, control) as session,
         ProgressArtifact(str(shard), len(mine)) as artifact,

@@ -73,7 +73,7 @@ async def answer_in_shards(
 
     Raises:
         ConfigurationError: every shard was refused.
-        Interrupted: the user asked to stop.
+        Interrupted: the user stopped it.
     """
     control.progress.step(f"Launching {settings.shards} shards")
     await watch_over_flow_runs()
@@ -122,7 +122,7 @@ async def _wait(
         with suppress(TimeoutError):
             await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
     for refusal in refusals:
-        control.progress.note(f"{refusal} Its questions were asked by the evaluation itself.")
+        control.progress.note(f"{refusal} The evaluation ran its questions itself.")
     return replace(found, launches=1 + sum(1 + each.lost for each in launched))
 
 
@@ -158,7 +158,7 @@ async def _handed_over(each: _Launched, results: PersistedResults, control: Cont
     answers = await read_answers(results, each.shard.run, str(each.flow_run))
     if answers is None:  # its answers are kept, but not the failures of the other questions
         control.progress.note(
-            f"The failures of {each.shard} could not be read. Its questions without an answer were asked again."
+            f"The failures of {each.shard} could not be read. Its questions without an answer were run again."
         )
     return answers or ShardAnswers()
 
@@ -171,7 +171,7 @@ async def _take_back(waiting: Sequence[_Launched], control: Control) -> None:
     for each in waiting:
         each.ended = True
     control.progress.note(
-        f"No worker took {len(waiting)} of the shards within {NO_WORKER_S:.0f} s; the evaluation asked their questions "
+        f"No worker took {len(waiting)} of the shards within {NO_WORKER_S:.0f} s; the evaluation ran their questions "
         "itself. Start workers, or more of them: `prefect worker start --pool nightly`."
     )
 

@@ -17,7 +17,7 @@ class Replies(Store):
 
     Args:
         home: the working folder.
-        may_remove: whether the user asked to remove replies.
+        may_remove: whether replies may be removed.
     """
 
     def __init__(self, home: Home, *, may_remove: bool) -> None:
@@ -55,7 +55,7 @@ class Replies(Store):
         return sum(each.cost_usd or 0.0 for each in models), sum(each.unpriced for each in models)
 
     def remove(self, retention: Retention) -> None:
-        """Remove old replies if the user asked for it; the cache shrinks itself."""
+        """Remove old replies if that is allowed; the cache shrinks itself."""
         if self._may_remove:
             with open_reply_cache(self._place) as cache:
                 cache.prune(older_than=_since(retention))

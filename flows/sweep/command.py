@@ -90,7 +90,7 @@ def command(given: SweepOptions) -> int:
     labels = given.labels
     backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")
     grid = read_grid(given.grid)
-    cells = plan_sweep(given.settings, backbones, pipelines, grid, asked=not given.dry_run)
+    cells = plan_sweep(given.settings, backbones, pipelines, grid, sends_requests=not given.dry_run)
     check_budget(cells, given.budget)
     stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:

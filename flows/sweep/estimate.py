@@ -118,11 +118,11 @@ async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
         for cell in cells:
             formats = [_JsonFormats.of(backbone) for backbone in cell.backbones]
             key = f"{cell.settings.pipeline.model_dump_json()} {formats}"
-            preparation = prepare(cell.settings, progress, asked=False)
+            preparation = prepare(cell.settings, progress, sends_requests=False)
             if key not in measured:
                 progress.step(f"Estimating {cell.settings.pipeline.name}")
                 measured[key] = await _measure(preparation, cell, workers)
-            found.append(_priced(len(preparation.asked), measured[key], cell))
+            found.append(_priced(len(preparation.answerable), measured[key], cell))
     return tuple(found)
 
 
@@ -134,11 +134,11 @@ async def _measure(preparation: Preparation, cell: Cell, workers: SqlWorkers) ->
     eliminator = MeteredBackbone(measuring[own])
     tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
     runner = QuestionRunner(preparation.settings, preparation.inputs, tools)
-    sample = _spread(preparation.asked)
+    sample = _spread(preparation.answerable)
     outcomes = [await runner.run(QuestionRun(question)) for question in sample]
     if not sample or any(outcome.failure for outcome in outcomes):
         return ()
-    factor = len(preparation.asked) / len(sample)
+    factor = len(preparation.answerable) / len(sample)
     return tuple(
         _Part(
             round(one.calls * factor),

@@ -71,12 +71,12 @@ def plan_sweep(
     pipelines: Sequence[str],
     grid: Sequence[Sequence[str]] = (),
     *,
-    asked: bool = True,
+    sends_requests: bool = True,
 ) -> tuple[Cell, ...]:
     """Read the settings of every cell, pipelines varying fastest but for the grid: `pipeline.demonstrations.k=0,1,3`.
 
-    `settings_of` returns the settings of a backbone, a pipeline and the grid's settings of a cell; `asked` is as in
-    `check_backbone`.
+    `settings_of` returns the settings of a backbone, a pipeline and the grid's settings of a cell;
+    `sends_requests` is as in `check_backbone`.
 
     Raises:
         ConfigurationError: an unknown name, key or value, a missing key of a backbone, two equal cells, or none.
@@ -97,8 +97,8 @@ def plan_sweep(
             f'The sweep has "{twice}" twice. Name every backbone, pipeline and value once.'
         )
     for cell in cells:
-        check_backbone(cell.settings.backbone, asked=asked)
-        check_candidates(cell.settings, asked=asked)
+        check_backbone(cell.settings.backbone, sends_requests=sends_requests)
+        check_candidates(cell.settings, sends_requests=sends_requests)
     return tuple(cells)
 
 

@@ -17,7 +17,7 @@ from tasks.settings.backbone import BackboneSettings
 T = TypeVar("T", bound=BaseModel)
 
 READINGS = 2
-"""How often one reply is asked for before it counts as unreadable."""
+"""How often one reply is requested before it counts as unreadable."""
 
 SAMPLES_PER_ATTEMPT = 1000
 """Sample indices that one sampling of a question may use; the next one's begin behind them."""
@@ -43,7 +43,7 @@ class MeteredBackbone:
 
     Attributes:
         calls: every call that brought a reply, in the order in which they came.
-        notes: remarks on replies: unreadable, empty, cut off, or not in the form asked for.
+        notes: remarks on replies: unreadable, empty, cut off, or not in the requested form.
         replies: replies that the stage needed; one that is requested twice counts once.
         unreadable: those of them that could not be read, at the second request either.
         fallback: what the stage used in place of the result that it is for; "" if nothing.

@@ -224,5 +224,5 @@ class ReplyCache(StoredReplies):
                 if isinstance(error, DBAPIError):
                     raise
                 log.warning(
-                    "The reply %s cannot be stored (%s): it is used, and asked for again.", row["key"], error
+                    "The reply %s cannot be stored (%s): it is used, and requested again.", row["key"], error
                 )

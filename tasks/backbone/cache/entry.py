@@ -82,7 +82,7 @@ class Entry:
 
     key: str  # sha256 of the canonical request
     model: str  # the model that answered
-    backbone: str  # name of the backbone that asked
+    backbone: str  # name of the backbone that sent the request
     created_at: str  # when it came, UTC, ISO 8601
     usage: Usage  # tokens, as reported then
     text: str  # the reply
@@ -144,14 +144,14 @@ _NO_TEXT = "its text is no UTF-8"
 def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> dict[str, Any]:
     """Return the database row of a new reply."""
     call = reply.call
-    asked = canonical_request(identity, request).encode("utf-8", "surrogatepass")
+    sent = canonical_request(identity, request).encode("utf-8", "surrogatepass")
     return {
         "key": call.request,
         "backbone": backbone,
         "created_at": timestamp(),
         "text": reply.text,
         "finish": "length" if reply.truncated else "stop",
-        "request": zlib.compress(asked, 1),
+        "request": zlib.compress(sent, 1),
         **{name: getattr(call, name) for name in _COPIED},
         **{f"{name}_tokens": getattr(call.usage, name) for name in _USAGE},
     }

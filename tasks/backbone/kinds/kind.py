@@ -19,7 +19,7 @@ class BackboneKind:
         make: makes a backbone from its settings. If that is an async context manager, it is entered for the run; if
             it has a method `wind_down`, that is called when nothing more is to be sent.
         settings: the model of its settings.
-        check: finds what would keep the backbone from being asked, before anything is paid; raises
+        check: finds what would prevent requests, before anything is paid; raises
             ConfigurationError.
         paid: whether replies cost money or time: they are then kept in the reply cache.
         replays: whether it answers from a recording.
@@ -44,12 +44,12 @@ def kind_of(settings: BackboneSettings) -> BackboneKind:
     return found
 
 
-def check_backbone(settings: BackboneSettings, *, asked: bool = True) -> None:
+def check_backbone(settings: BackboneSettings, *, sends_requests: bool = True) -> None:
     """Check before the first paid call that a backbone can be used.
 
     Args:
         settings: of the backbone.
-        asked: whether it is going to be asked; False where its calls are only estimated, for which one that is paid
+        sends_requests: whether requests will be sent; False if calls are only estimated, for which a paid backbone
             needs no key.
 
     Raises:
@@ -68,5 +68,5 @@ def check_backbone(settings: BackboneSettings, *, asked: bool = True) -> None:
             raise ConfigurationError(
                 f'backbone.reply_by_stage: there is no stage "{stage}". {did_you_mean(stage, STAGES)}'
             )
-    if asked or not kind_of(settings).paid:
+    if sends_requests or not kind_of(settings).paid:
         kind_of(settings).check(settings)

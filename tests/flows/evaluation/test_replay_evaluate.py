@@ -235,7 +235,7 @@ def test_without_a_database_the_stages_that_execute_nothing_run_and_linking_coun
     assert {stage["total"] for stage in result["stages"]} == {5}
     assert result["stages"][-1]["fixed"] == 2, "803 and 817 are corrected with what GPT-4o said"
     assert result["links"]["both"]["strict_recall"]["total"] == 10
-    assert "0 failed" not in ran.err and "5 of 10 questions were asked with only their schema" in ran.err
+    assert "0 failed" not in ran.err and "5 of 10 questions were run with only their schema" in ran.err
 
 
 def test_a_model_is_not_paid_for_questions_that_only_have_a_schema(

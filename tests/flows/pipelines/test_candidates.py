@@ -362,8 +362,8 @@ DEMONSTRATED = ("pipeline.candidates.demonstrations=shuffled",)
     [
         ((n(0),), {}, "pipeline.candidates.n"),
         ((n(65),), {}, "pipeline.candidates.n"),
-        ((n(4),), {}, "a is asked at temperature 0, so its candidates would be the same"),
-        ((n(4),), {"backbone": "offline"}, "offline answers a question always alike"),
+        ((n(4),), {}, "a answers at temperature 0, so its candidates would be the same"),
+        ((n(4),), {"backbone": "offline"}, "offline always gives a question the same answer"),
         ((n(4), *DEMONSTRATED), {}, "at least 2 demonstrations"),
         ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
         ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "n to at least 2"),
@@ -371,7 +371,7 @@ DEMONSTRATED = ("pipeline.candidates.demonstrations=shuffled",)
         (
             (n(3), "pipeline.candidates.backbones=[offline, vllm]"),
             {},
-            "offline answers a question always alike",
+            "offline always gives a question the same answer",
         ),
         ((n(2), "pipeline.candidates.backbones=[vllm, replay]"), {}, "serves a recording"),
     ],

@@ -151,7 +151,7 @@ async def test_one_shard_that_fails_is_left_to_the_evaluation_and_when_all_do_th
     launched(Failed(message="The key is missing."), Completed())
     found, notes = await answered(prefect_home, shards=2)
     assert found.task_runs == 5
-    assert notes == ["shard 1 of 2: The key is missing. Its questions were asked by the evaluation itself."]
+    assert notes == ["shard 1 of 2: The key is missing. The evaluation ran its questions itself."]
     launched(Failed(message="The key is missing."), Failed(message="The key is missing."))
     with pytest.raises(ConfigurationError, match="shard 1 of 2: The key is missing"):
         await answered(prefect_home, shards=2)

@@ -34,7 +34,7 @@ _AVERAGED = ("average", "mean", "total", "sum", "maximum", "minimum")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that is asked for."""
+    """One thing that the question wants."""
 
     start: int
     expression: Expression
