@@ -67,7 +67,8 @@ def command(given: VerifyGoldOptions) -> int:
     if given.overlay is not None:
         return _check_overlay(given, given.overlay)
     from flows.gold.verification import GoldSettings, run_verify_gold
-    from flows.gold.verification_display import as_object, print_gold
+    from flows.gold.verification_display import as_object, gold_document
+    from tasks.documents.terminal import print_document
     from tasks.settings.assemble import benchmark_settings
 
     with given.progress() as progress:
@@ -78,7 +79,9 @@ def command(given: VerifyGoldOptions) -> int:
             slow_s=given.slow,
         )
         verified = run_verify_gold(settings, given.folders, progress)
-    given.emit(as_object(verified), lambda stream: print_gold(verified, stream), text_too=True)
+    given.emit(
+        as_object(verified), lambda stream: print_document(gold_document(verified), stream), text_too=True
+    )
     if verified.report.unreadable:
         return ExitCode.TRY_AGAIN
     return ExitCode.NEGATIVE if given.strict and verified.report.faults else ExitCode.DONE
@@ -86,11 +89,14 @@ def command(given: VerifyGoldOptions) -> int:
 
 def _check_overlay(given: VerifyGoldOptions, file: Path) -> int:
     from flows.gold.overlay import check_overlay
-    from flows.gold.overlay_display import as_object, print_overlay
+    from flows.gold.overlay_display import as_object, overlay_document
+    from tasks.documents.terminal import print_document
     from tasks.settings.assemble import benchmark_settings
 
     settings = benchmark_settings(given.benchmark, given.overrides)
     with given.progress() as progress:
         checked = check_overlay(settings, file, given.folders, progress)
-    given.emit(as_object(checked), lambda stream: print_overlay(checked, stream), text_too=True)
+    given.emit(
+        as_object(checked), lambda stream: print_document(overlay_document(checked), stream), text_too=True
+    )
     return ExitCode.BAD_INPUT if checked.problems else ExitCode.DONE

@@ -1,10 +1,10 @@
 """Output of `crosscheck verify-gold --overlay`."""
 
-from typing import Any, TextIO
+from typing import Any
 
 from flows.gold.overlay import CheckedEntry, CheckedOverlay
 from tasks.core.wording import counted, shorten
-from tasks.documents.terminal import literal, open_console
+from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span
 
 MOST_IDS = 20
 
@@ -43,28 +43,22 @@ def _entry(each: CheckedEntry) -> dict[str, Any]:
     }
 
 
-def print_overlay(checked: CheckedOverlay, stream: TextIO) -> None:
-    """Print the counts, the questions whose result differs or does not, and everything that is wrong."""
-    console = open_console(stream)
+def overlay_document(checked: CheckedOverlay) -> Document:
+    """Return the counts, the questions whose result differs or does not, and everything that is wrong."""
     overlay, rule = checked.overlay, checked.benchmark.rule
     done = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
-    console.print(
-        f"\n[bold]{literal(checked.benchmark.name)}[/] · {counted(len(checked.entries), 'correction')} of "
-        f"{literal(str(overlay.file))}{f': {done}' if done else ''}\nsha256 {overlay.sha256}"
-    )
+    about = f" · {counted(len(checked.entries), 'correction')} of {overlay.file}{f': {done}' if done else ''}"
     listed = (
         (f"Another result than the official gold (rule {rule})", checked.differing),
         (f"The result of the official gold (rule {rule}), so that nothing changes", checked.same),
         ("Not run, the database is missing", checked.not_run),
     )
-    for title, ids in listed:
-        if ids:
-            console.print(f"{title}: {len(ids):,} ({literal(shorten(ids, MOST_IDS))})")
-    if not checked.problems:
-        console.print(
-            "Every SQL runs." if any(each.sqls for each in checked.entries) else "There is no SQL to run."
-        )
-        return
-    console.print(f"\n[bold red]{counted(len(checked.problems), 'problem')}[/]")
-    for problem in checked.problems:
-        console.print(f"  {literal(problem)}")
+    blocks: list[Block] = [Sentence(f"sha256 {overlay.sha256}")]
+    blocks += [Sentence(f"{title}: {len(ids):,} ({shorten(ids, MOST_IDS)})") for title, ids in listed if ids]
+    if checked.problems:
+        title = Span(counted(len(checked.problems), "problem"), "bad")
+        blocks.append(Section(title, (Bullets(tuple(checked.problems)),)))
+    else:
+        some = any(each.sqls for each in checked.entries)
+        blocks.append(Sentence("Every SQL runs." if some else "There is no SQL to run."))
+    return Document("", tuple(blocks), (Span(checked.benchmark.name, "strong"), about))

@@ -1,16 +1,13 @@
 """Output of `crosscheck verify-gold`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, TextIO
-
-from rich.console import Console
+from typing import Any
 
 from flows.gold.verification import Verified
 from tasks.core.wording import and_more, number, seconds, shorten
-from tasks.documents.model import Table
-from tasks.documents.terminal import literal, open_console, show_all
+from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
@@ -52,33 +49,36 @@ def as_object(verified: Verified) -> dict[str, Any]:
     }
 
 
-def print_gold(verified: Verified, stream: TextIO) -> None:
-    """Print the counts, a limited list of queries of each kind, and the suggested quarantine."""
-    console = open_console(stream)
+def gold_document(verified: Verified) -> Document:
+    """Return the counts, a limited list of queries of each kind, and the suggested quarantine."""
     report, benchmark = verified.report, verified.benchmark
-    console.print(
-        f"\n[bold]{literal(benchmark.name)}[/] · revision {literal(benchmark.revision)} · "
-        f"{len(report.checks):,} gold queries of {literal(verified.golds.source)}"
+    about = (
+        f" · revision {benchmark.revision} · {len(report.checks):,} gold queries of {verified.golds.source}"
     )
-    console.print(literal(verified.engine))
-    if verified.translated:
-        console.print(f"[bold]{literal(verified.translated)}[/]")
-    show_all(console, [_counts(report)])
-    _list(console, "Failing, stopped or too large", report.faults)
-    _list(console, "Database cannot be read: run the command again", report.unreadable)
-    _list(console, "Slow", report.slow)
-    _per_database(console, "Empty", [check for check in report.checks if check.found == "empty"])
-    _per_database(
-        console, "Without a database", [check for check in report.checks if check.found == "missing_database"]
+    translated = (Sentence(Span(verified.translated, "strong")),) if verified.translated else ()
+    empty, missing = (
+        [check for check in report.checks if check.found == name] for name in ("empty", "missing_database")
     )
+    lists = (
+        *_list("Failing, stopped or too large", report.faults),
+        *_list("Database cannot be read: run the command again", report.unreadable),
+        *_list("Slow", report.slow),
+        *_per_database("Empty", empty),
+        *_per_database("Without a database", missing),
+    )
+    blocks = (Sentence(verified.engine), *translated, _counts(report), *lists, *_quarantine(verified))
+    return Document("", blocks, (Span(benchmark.name, "strong"), about))
+
+
+def _quarantine(verified: Verified) -> Iterator[Section]:
     if verified.suggested:
-        ours = benchmark.name in available(find_conf(), "benchmark")
-        settings_file = f"{'conf/benchmarks/' if ours else ''}{benchmark.name}.yaml"
+        ours = verified.benchmark.name in available(find_conf(), "benchmark")
+        settings_file = f"{'conf/benchmarks/' if ours else ''}{verified.benchmark.name}.yaml"
         whose = settings_file if verified.golds.by_question else "this file (positions)"
-        console.print(f"\nNo prediction can be right under these. Suggested quarantine for {literal(whose)}:")
-        console.print(literal(f"quarantine: {json.dumps(list(verified.suggested))}"))
-    elif not report.unreadable:
-        console.print("\nNothing to quarantine.")
+        title = f"No prediction can be right under these. Suggested quarantine for {whose}:"
+        yield Section(title, (Sentence(f"quarantine: {json.dumps(list(verified.suggested))}"),))
+    elif not verified.report.unreadable:
+        yield Section("Nothing to quarantine.", ())
 
 
 def _counts(report: GoldReport) -> Table:
@@ -99,34 +99,34 @@ def _counts(report: GoldReport) -> Table:
     )
 
 
-def _list(console: Console, title: str, checks: Sequence[GoldCheck]) -> None:
+def _list(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
     if not checks:
         return
-    console.print(f"\n[bold]{title}[/] ({len(checks):,})")
+    blocks: list[Block] = []
     for check in checks[:MOST_LISTED]:
         took = "" if check.seconds is None else f", {seconds(check.seconds)}"
         why = f": {check.error}" if check.error else ""
-        console.print(
-            f"  {literal(check.id)} [dim]({literal(check.database_id)}{took})[/]{literal(why)}\n"
-            f"    [dim]{literal(' '.join(check.sql.split())[:200])}[/]"
-        )
+        blocks.append(Sentence((f"  {check.id} ", Span(f"({check.database_id}{took})", "quiet"), why)))
+        blocks.append(Sentence(f"    {' '.join(check.sql.split())[:200]}", "note"))
     if rest := and_more(checks, MOST_LISTED):
-        console.print(f"  [dim]{rest}: --json lists all[/]")
+        blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
+    yield Section(f"{title} ({len(checks):,})", tuple(blocks))
 
 
-def _per_database(console: Console, title: str, checks: Sequence[GoldCheck]) -> None:
+def _per_database(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
     """List ids by database, the database with most of them first."""
     if not checks:
         return
-    console.print(f"\n[bold]{title}[/] ({len(checks):,})")
     ids: dict[str, list[str]] = {}
     for check in checks:
         ids.setdefault(check.database_id, []).append(check.id)
     databases = sorted(ids, key=lambda name: -len(ids[name]))
-    for name in databases[:MOST_LISTED]:
-        console.print(literal(f"  {name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}"))
+    lines = [
+        f"{name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}" for name in databases[:MOST_LISTED]
+    ]
     if rest := and_more(databases, MOST_LISTED, noun="databases"):
-        console.print(f"  [dim]{rest}: --json lists all[/]")
+        lines.append(f"{rest}: --json lists all")
+    yield Section(f"{title} ({len(checks):,})", (Bullets(tuple(lines)),))
 
 
 def _object(check: GoldCheck) -> dict[str, Any]:

@@ -19,7 +19,6 @@ class Span:
     """A piece of text with a tone.
 
     Attributes:
-        text: the text; it may be hostile, renderers escape it.
         form: "badge" for a label with a background, "letter" for a run's name in a circle.
         link: address that a page links it to; "" for none.
         help: explanation that a page shows on demand.
@@ -54,7 +53,6 @@ class Column:
     Attributes:
         kind: "text", "number" (aligned right), or "plot" (drawn on pages only).
         under: whether a page shows its cells in small type below those of the column before it.
-        help: explanation of the header.
         text_only: whether pages leave it out, since a plot shows its numbers.
         axis: ends of the axis of plots in percent; None where they have no common axis.
     """
@@ -218,7 +216,6 @@ class Answer:
         title: whose it is, and whether it is right.
         other: another SQL; a page marks what it does not have.
         stages: whether the SQL of each stage is right, by the stage's name.
-        blocks: more about it, on pages only.
         fold: whether a page shows it only on demand.
     """
 
@@ -226,7 +223,7 @@ class Answer:
     sql: str | None
     other: str | None = None
     stages: Mapping[str, bool] = field(default_factory=dict)
-    blocks: tuple["Block", ...] = ()
+    blocks: tuple["Block", ...] = ()  # on pages only
     fold: bool = False
 
 
@@ -235,7 +232,6 @@ class QuestionItem:
     """A question of a benchmark with the answers to it.
 
     Attributes:
-        badge: what happened to it.
         about: its database, difficulty, and the like.
         evidence: the benchmark's hint; "" for none.
         keys: values by which a page filters, by the name of the filter; several are separated by line breaks.

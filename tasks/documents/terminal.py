@@ -1,6 +1,6 @@
 """Documents on a terminal: in colours where there are any, whole lines in a file or a pipe."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import TextIO
 
 from rich import box
@@ -225,8 +225,3 @@ def print_sql(console: Console, sql: str | None) -> None:
         return
     for line in text.splitlines():
         console.print(f"    {line}", markup=False)
-
-
-def show_all(console: Console, tables: Sequence[Table]) -> None:
-    """Print tables, one below the other."""
-    print_blocks(console, tables)

@@ -21,7 +21,7 @@ from flows.report.summary import print_summary
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
-from tasks.documents.terminal import BOUNDLESS, make_grid, open_console, show, show_all
+from tasks.documents.terminal import BOUNDLESS, make_grid, open_console, print_blocks, show
 from tasks.tracking.build_record import record_of
 from tests.support.command_line import CommandLine, Ran
 from tests.support.terminal import Screen, run_in_terminal
@@ -123,7 +123,7 @@ def test_a_table_too_wide_loses_air_then_columns_but_no_name_and_says_so() -> No
 
 def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
     stream, remark = io.StringIO(), "a remark of more words than the table has room for in one line"
-    show_all(open_console(stream), [Table("Metrics", ("", "A"), (("EX", "1"),), remark)])
+    print_blocks(open_console(stream), [Table("Metrics", ("", "A"), (("EX", "1"),), remark)])
     assert stream.getvalue().splitlines()[-1] == remark
 
 

@@ -12,9 +12,9 @@ import pytest
 from flows.answer.answering import Answered
 from flows.answer.display import print_answer
 from flows.gold.overlay import CheckedEntry, CheckedOverlay, CheckedSql
-from flows.gold.overlay_display import print_overlay
+from flows.gold.overlay_display import overlay_document
 from flows.gold.verification import Verified
-from flows.gold.verification_display import print_gold
+from flows.gold.verification_display import gold_document
 from flows.judging.display import judged_document
 from flows.judging.judged import Judged
 from flows.report.result import EvaluationResult, Ui
@@ -70,15 +70,14 @@ def golds(stream: TextIO) -> None:
     checks = tuple(GoldCheck(EVIL, EVIL, EVIL, kind, EVIL) for kind in ("error", "empty"))
     source = Golds(EVIL, (Gold(EVIL, EVIL, EVIL),), by_question=False)
     found = Verified(benchmark_settings("demo", ()), source, GoldReport(checks, 1.0), "0", EVIL, EVIL)
-    print_gold(found, stream)
+    print_document(gold_document(found), stream)
 
 
 def overlay(stream: TextIO) -> None:
     entry = Entry(question_id="1", action="replace", sql="SELECT 1", reason="r", source="s")
     found = CheckedEntry(entry, "db", (CheckedSql(EVIL, Execution("error", error=EVIL), None),))
-    print_overlay(
-        CheckedOverlay(benchmark_settings("demo", ()), Overlay(Path(EVIL), "0", {}), (found,)), stream
-    )
+    checked = CheckedOverlay(benchmark_settings("demo", ()), Overlay(Path(EVIL), "0", {}), (found,))
+    print_document(overlay_document(checked), stream)
 
 
 def sweep(stream: TextIO) -> None:
