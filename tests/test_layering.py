@@ -20,8 +20,8 @@ ORDER = {
     "tasks": """core documents settings database sql backbone stage_runs benchmarks retrieval scoring tracking stages
     finetuning""",
     "flows": """report runtime cli pipelines orchestration deployed questions sharding benchmarks gold scoring results
-    servers storage judging leaderboard descriptions finetuning reproduction answer show evaluation nights rerun sweep
-    api""",
+    servers storage judging leaderboard descriptions finetuning reproduction answer check show evaluation nights rerun
+    sweep api""",
 }
 """The folders of tasks/ and of flows/ from the bottom up: each imports from the ones before it only.
 

@@ -67,6 +67,9 @@ GROUPS = {
     },
     "Benchmarks and models": {
         "list": Command("flows.cli.list_command", "List the available benchmarks, backbones and pipelines."),
+        "check": Command(
+            "flows.check.command", "Find out what a model's endpoint can do, and which settings it needs."
+        ),
         "init-benchmark": Command(
             "flows.benchmarks.command",
             "Create your own benchmark from questions, their SQL and a database.",

@@ -166,6 +166,8 @@ class FakeOpenAI:
         one_at_a_time: whether a request, GET /models too, waits for the answer to the one before.
         models: status of GET /v1/models; None: no answer.
         probes: how often that was asked.
+        listed: entries of GET /v1/models.
+        respond: decides by the body how a request is answered; None: as ever.
     """
 
     def __init__(self) -> None:
@@ -180,6 +182,8 @@ class FakeOpenAI:
         self.one_at_a_time = False
         self.models: int | None = 404
         self.probes = 0
+        self.listed: list[Body] = []
+        self.respond: Callable[[Body], Behaviour | None] = lambda body: None
         self._script: deque[Behaviour] = deque()
         self._always: Behaviour | None = None
         self._loop = asyncio.new_event_loop()
@@ -282,7 +286,7 @@ class FakeOpenAI:
             self.probes += 1
             if self.models is None:
                 await asyncio.sleep(3600)
-            self._send(writer, self.models or 404, {"data": []})
+            self._send(writer, self.models or 404, {"data": self.listed})
             return True
         if (method, path) != ("POST", "/v1/chat/completions"):
             self._send(writer, 404, {"error": {"message": f"no {path} here", "code": "not_found"}})
@@ -293,7 +297,7 @@ class FakeOpenAI:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            return await self._behave(self._next(), body, writer)
+            return await self._behave(self.respond(body) or self._next(), body, writer)
         finally:
             self.in_flight -= 1
 

@@ -183,7 +183,7 @@ def answer_of(text: str) -> Answer:
     return Answer(
         text=storable(_content(message)),
         model=storable(str(content.get("model") or "")),
-        usage=_usage(content.get("usage")),
+        usage=usage_of(content.get("usage")),
         truncated=finish == "length",
         cost_usd=_cost(content.get("usage")),
     )
@@ -202,7 +202,8 @@ def _joined(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _usage(usage: Any) -> Usage:
+def usage_of(usage: Any) -> Usage:
+    """Return the token counts in an answer's `usage`."""
     if not isinstance(usage, dict):
         return Usage()
     read, written, total = (_count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))

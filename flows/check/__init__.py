@@ -1,0 +1,1 @@
+"""`crosscheck check`: what an endpoint can do, and the settings that follow."""

@@ -1,0 +1,1 @@
+"""Probes of an endpoint: what it accepts, found by a few small requests."""

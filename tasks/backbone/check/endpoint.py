@@ -1,0 +1,166 @@
+"""An endpoint that is probed: request bodies are sent as they are, without retries and without a cache."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from tasks.backbone.endpoint.access import Access
+from tasks.backbone.endpoint.chat import Answer, GarbledAnswerError, RefusedInBodyError, answer_of, usage_of
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, deadline
+from tasks.backbone.endpoint.failures import Refusal, refusal_of
+from tasks.backbone.endpoint.probe import PROBE_S
+from tasks.backbone.endpoint.redirects import Target
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Usage
+from tasks.settings.backbone import BackboneSettings
+
+MOST_CONNECTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Outcome of one request: an answer, or why there is none."""
+
+    seconds: float
+    answer: Answer | None = None
+    refusal: Refusal | None = None
+    choices: int = 0  # replies in the answer
+    tool_calls: bool = False  # whether the answer calls a tool
+
+    @property
+    def why(self) -> str:
+        """Why there is no answer; "" if there is one."""
+        return self.refusal.message if self.refusal else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """Times of a streamed reply, in seconds, the number of its parts, and its tokens as far as they are reported."""
+
+    first_s: float
+    seconds: float
+    parts: int
+    usage: Usage
+
+
+class Endpoint:
+    """An endpoint with the settings of a backbone; use it as `async with Endpoint(settings) as endpoint`."""
+
+    def __init__(self, settings: BackboneSettings) -> None:
+        """Read the key and the headers from the environment.
+
+        Raises:
+            ConfigurationError: as `Access.of`.
+        """
+        self.settings = settings
+        self._access = Access.of(settings)
+        self._target = Target(self._access.url("chat/completions"))
+
+    async def __aenter__(self) -> Self:
+        self._connections = Connections(self._access, MOST_CONNECTIONS, min(PROBE_S, self.settings.timeout_s))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._connections.close()
+
+    async def models(self) -> HttpAnswer:
+        """Return the answer to GET /models, with any status.
+
+        Raises:
+            BackboneError: the endpoint cannot be reached, or does not answer.
+        """
+        try:
+            async with deadline(PROBE_S):
+                return await self._connections.send(Target(self._access.url("models"), "get"))
+        except Exception as error:
+            reason = self.clean(" ".join(str(error).split()))[:200] or type(error).__name__
+            raise BackboneError(reason, transient=True) from error
+
+    async def chat(self, body: Mapping[str, Any]) -> Sent:
+        """Send a chat request; an error of the endpoint or the network is part of the result."""
+        began = time.monotonic()
+        try:
+            async with deadline(self.settings.timeout_s):
+                found = await self._connections.send(self._target, body)
+        except (TooLongAnswerError, OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            return Sent(time.monotonic() - began, refusal=self._lost(error))
+        except Exception as error:  # aiohttp's own
+            return Sent(time.monotonic() - began, refusal=self._lost(error))
+        return self._read(found, time.monotonic() - began)
+
+    async def stream(self, body: Mapping[str, Any]) -> Streamed | None:
+        """Send a request whose reply is streamed; None if the endpoint does not stream."""
+        import httpx2
+
+        began, first, parts, usage = time.monotonic(), 0.0, 0, Usage()
+        options = {"stream": True, "stream_options": {"include_usage": True}}
+        try:
+            async with (
+                deadline(self.settings.timeout_s),
+                httpx2.AsyncClient(headers=dict(self._access.headers), timeout=None) as client,
+                client.stream("POST", self._target.url, json={**body, **options}) as response,
+            ):
+                if response.status_code != 200:
+                    return None
+                async for line in response.aiter_lines():
+                    event = _event(line)
+                    if event is None:
+                        continue
+                    if _has_text(event):
+                        parts += 1
+                        first = first or time.monotonic() - began
+                    usage = usage_of(event.get("usage")) if event.get("usage") else usage
+        except Exception:
+            return None
+        return Streamed(first, time.monotonic() - began, parts, usage) if parts else None
+
+    def clean(self, text: str) -> str:
+        """Return a text without the secrets of the endpoint."""
+        return self._access.clean(text)
+
+    def _read(self, found: HttpAnswer, seconds: float) -> Sent:
+        if found.status != 200:
+            return Sent(seconds, refusal=self._refused(found.status, found.headers, found.text))
+        try:
+            answer = answer_of(found.text)
+        except RefusedInBodyError as error:
+            return Sent(seconds, refusal=self._refused(error.status, found.headers, error.body))
+        except GarbledAnswerError as error:
+            return Sent(seconds, refusal=Refusal("garbled", self.clean(str(error))))
+        choices = json.loads(found.text)["choices"]
+        return Sent(seconds, answer, None, len(choices), bool(choices[0]["message"].get("tool_calls")))
+
+    def _refused(self, status: int, headers: Mapping[str, str], body: str) -> Refusal:
+        found = refusal_of(status, headers, body, self.settings.api_key_env)
+        return Refusal(found.kind, self.clean(found.message), found.advice)
+
+    def _lost(self, error: Exception) -> Refusal:
+        if isinstance(error, TimeoutError):
+            return Refusal("timeout", f"no answer within {self.settings.timeout_s:g} s")
+        return Refusal("connection", self.clean(" ".join(str(error).split()))[:200] or type(error).__name__)
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    """Return the object of a line of server-sent events; None for any other line."""
+    data = line.removeprefix("data:").strip()
+    if not line.startswith("data:") or data == "[DONE]":
+        return None
+    try:
+        event = json.loads(data)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def _has_text(event: Mapping[str, Any]) -> bool:
+    choices = event.get("choices")
+    delta = choices[0].get("delta") if isinstance(choices, list) and choices else None
+    return isinstance(delta, dict) and any(
+        delta.get(key) for key in ("content", "reasoning_content", "reasoning")
+    )

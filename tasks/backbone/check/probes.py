@@ -1,0 +1,300 @@
+"""The probes, in the order in which they are sent: later ones use what earlier ones found."""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from tasks.backbone.check.endpoint import Endpoint, Sent
+from tasks.backbone.check.report import EndpointReport
+from tasks.backbone.endpoint.access import OPENAI_URL, public_url
+from tasks.backbone.endpoint.connection import HttpAnswer
+from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.replies.json_schema import reply_schema
+from tasks.backbone.replies.reading import read_reply
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Usage
+from tasks.core.wording import counted
+from tasks.settings.backbone import MOST_TOKENS, RESPONSE_MODES
+
+HELLO = "Reply with the single word: ready."
+STORY = "Count from 1 to 60 in words, separated by commas."
+LONG_TEXT = "SELECT name FROM customer; " * 8000
+"""About 56,000 tokens: more than the context of most servers that do not state theirs."""
+LONG_PROMPT_S = 30.0
+SHORT, LONG = 16, 96
+"""Limits of output tokens."""
+LEVELS = (1, 2, 4, 8, 16, 32)
+"""Numbers of requests at once, up to the one that is asked for."""
+GAIN, MEASURABLE_S = 1.15, 0.2
+"""Factor by which more requests at once must be faster, and seconds from which their time says something."""
+_CONTEXT = ("max_model_len", "context_length", "context_window", "max_context_length", "n_ctx", "n_ctx_train")
+"""Names of the context length in /models: of vLLM, OpenRouter, Groq, LM Studio and llama.cpp."""
+_TOKENS = re.compile(
+    r"(?:context (?:length|window|size)|maximum|limit|n_ctx)\D{0,30}?(\d{3,7})|(\d{3,7})[- ]tokens? context",
+    re.I,
+)
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "run_sql",
+        "description": "Runs a query and returns its rows.",
+        "parameters": {"type": "object", "properties": {"sql": {"type": "string"}}, "required": ["sql"]},
+    },
+}
+
+
+class Probes:
+    """Probes of one endpoint, which fill a report."""
+
+    def __init__(self, endpoint: Endpoint, step: Callable[[str], None]) -> None:
+        """Prepare the probes; `step` is called with what is probed next."""
+        self._endpoint = endpoint
+        self._settings = endpoint.settings
+        self._step = step
+        self._limit: dict[str, int] = {}
+        self._usages: list[Usage] = []
+        self._reported: list[float | None] = []
+        url = public_url(self._settings.base_url or OPENAI_URL)
+        self.report = EndpointReport(url=url, model=self._settings.model)
+
+    async def run(self, reply_types: Mapping[str, type[BaseModel]], parallel: int) -> EndpointReport:
+        """Send the probes.
+
+        Args:
+            reply_types: types of the replies of some stages, by the name of the stage.
+            parallel: largest number of requests at once.
+        """
+        self._step("GET /models")
+        if await self._models():
+            self._step("a first request")
+            if await self._model():
+                self._step("sampling parameters")
+                await self._sampling()
+                self._step("reply modes")
+                await self._modes(reply_types)
+                self._step("speed")
+                await self._speed()
+                await self._parallel(parallel)
+                await self._context()
+        self._bill()
+        return self.report
+
+    async def _models(self) -> bool:
+        """Probe whether the endpoint can be reached, and which models it lists."""
+        report = self.report
+        try:
+            found = await self._endpoint.models()
+        except BackboneError as error:
+            report.add("reachable", False, str(error))
+            return False
+        report.add("reachable", True, f"GET /models: HTTP {found.status}")
+        if found.status in (401, 403):
+            report.add("key", False, f"HTTP {found.status}. Check the key.")
+            return False
+        listed = _listed(found)
+        report.models = [str(each["id"]) for each in listed]
+        report.add("models", bool(listed) or "unknown", ", ".join(report.models[:8]) or "none listed")
+        if not report.model and report.models:
+            report.model = report.models[0]
+        if not report.model:
+            report.add("model", False, "the endpoint lists none: name one with --model")
+            return False
+        chosen = next((each for each in listed if each["id"] == report.model), {})
+        report.context_tokens = _stated_context(chosen)
+        return True
+
+    async def _model(self) -> bool:
+        """Probe whether the model answers, and by which name the limit of output tokens is accepted."""
+        for name in ("max_tokens", "max_completion_tokens", ""):
+            limit = {name: SHORT} if name else {}
+            sent = await self._chat(HELLO, **limit)
+            if sent.answer:
+                break
+            if sent.refusal and sent.refusal.kind not in ("request", "settings", "server"):
+                break
+            if name:
+                self.report.add(name, False, sent.why)
+        if sent.answer is None:
+            key = sent.refusal is not None and sent.refusal.kind == "access" and "401" in sent.why
+            self.report.add("key" if key else "model", False, sent.why)
+            return False
+        if self._settings.api_key_env:
+            self.report.add("key", True)
+        self.report.add("model", True, sent.answer.model or self.report.model)
+        if name:
+            output = sent.answer.usage.output
+            kept = output is None or output <= SHORT
+            self.report.add(name, kept, "" if kept else f"ignored: the reply has {output} tokens")
+            self._limit = limit
+        return True
+
+    async def _sampling(self) -> None:
+        """Probe the parameters of a request, and whether a request repeats its reply."""
+        report = self.report
+        both = await self._chat(HELLO, temperature=0.0, seed=7)
+        accepted: dict[str, Any] = {}
+        for name, value in (("temperature", 0.0), ("seed", 7)):
+            sent = both if both.answer else await self._chat(HELLO, SHORT, **{name: value})
+            report.add(name, sent.answer is not None, sent.why)
+            accepted |= {name: value} if sent.answer else {}
+        first = both if both.answer else await self._chat(HELLO, **accepted)
+        again = await self._chat(HELLO, **accepted)
+        if first.answer and again.answer:
+            same = first.answer.text == again.answer.text
+            report.add("same reply twice", same, "" if same else "the replies differ: measure the noise")
+        effort = await self._chat(HELLO, reasoning_effort="low")
+        report.add("reasoning_effort", effort.answer is not None, effort.why or "accepted; it may be ignored")
+        samples = await self._chat(HELLO, n=2)
+        several = samples.choices == 2
+        report.add("n", several, samples.why or ("" if several else f"ignored: {samples.choices} reply"))
+        tools = await self._chat("Run the query SELECT 1 with the tool.", tools=[_TOOL])
+        if tools.answer and not tools.tool_calls:
+            report.add("tools", "unknown", "accepted, but the model called none")
+        else:
+            report.add("tools", tools.tool_calls, tools.why)
+
+    async def _modes(self, reply_types: Mapping[str, type[BaseModel]]) -> None:
+        """Probe the response modes with the schemas of real stages."""
+        for mode in ("json_schema", "json_object"):
+            unread: list[str] = []
+            refused = cut = ""
+            for stage, reply_type in reply_types.items():
+                schema = reply_schema(reply_type)
+                keys = ", ".join(schema["properties"])
+                text = (
+                    f"List the table customer with its column name, as one JSON object with the keys {keys}."
+                )
+                more = dict(RESPONSE_MODES.get(mode)(schema))
+                sent = await self._chat(text, LONG, **more)
+                if sent.answer is None:
+                    refused = sent.why
+                    break
+                if sent.answer.truncated:
+                    cut = "accepted; a reply was cut off"
+                elif not _is_object(sent.answer.text) or (
+                    mode == "json_schema" and read_reply(sent.answer.text, reply_type).value is None
+                ):
+                    unread.append(stage)
+            why = refused or (f"accepted, but the reply did not fit: {', '.join(unread)}" if unread else "")
+            self.report.add(mode, not why, why or cut)
+        self.report.add("text", True)
+
+    async def _speed(self) -> None:
+        """Measure the time to the first byte, and output tokens per second."""
+        streamed = await self._endpoint.stream(self._body(STORY, LONG))
+        self.report.count(streamed.usage if streamed else Usage(input=0, output=0))
+        self.report.add("streaming", streamed is not None)
+        if streamed and streamed.seconds > streamed.first_s:
+            self.report.first_byte_s = round(streamed.first_s, 3)
+            tokens = streamed.usage.output or streamed.parts
+            self.report.tokens_per_s = round(tokens / max(streamed.seconds - streamed.first_s, 1e-3), 1)
+
+    async def _parallel(self, most: int) -> None:
+        """Send 1, 2, 4, ... requests at once, until more are no faster or are refused."""
+        best, refused, slower = 0.0, "", 0
+        for level in (each for each in LEVELS if each <= most):
+            self._step(f"{counted(level, 'request')} at once")
+            began = time.monotonic()
+            sent = await asyncio.gather(
+                *(self._chat(f"{HELLO} ({level}-{number})") for number in range(level))
+            )
+            if refused := next((each.why for each in sent if each.refusal), ""):
+                break
+            seconds = time.monotonic() - began
+            rate = level / seconds
+            if rate < best * GAIN and seconds >= MEASURABLE_S:
+                slower = level
+                break
+            best, self.report.parallel = max(best, rate), level
+        why = (
+            f"{slower} are no faster" if slower else refused or f"{self.report.parallel} were the most tried"
+        )
+        self.report.add("requests at once", True, f"{self.report.parallel}; {why}")
+
+    async def _context(self) -> None:
+        """Report the context length of /models, or of the refusal of a prompt that is too long."""
+        report = self.report
+        if report.context_tokens is None and not (self._settings.api_key_env or self._settings.headers_env):
+            self._step("a prompt that is too long")
+            try:
+                async with asyncio.timeout(LONG_PROMPT_S):
+                    sent = await self._chat(LONG_TEXT)
+            except TimeoutError:
+                sent = Sent(LONG_PROMPT_S)
+            report.context_tokens = _context_in(sent.why)
+        known = report.context_tokens
+        report.add("context length", known is not None or "unknown", f"{known:,} tokens" if known else "")
+
+    async def _chat(self, text: str, limit: int = SHORT, **fields: Any) -> Sent:
+        sent = await self._endpoint.chat(self._body(text, limit) | fields)
+        if sent.answer:
+            self._usages.append(sent.answer.usage)
+            self._reported.append(sent.answer.cost_usd)
+        self.report.count(sent.answer.usage if sent.answer else Usage(0, 0, 0))
+        return sent
+
+    def _body(self, text: str, limit: int = SHORT) -> dict[str, Any]:
+        limits = dict.fromkeys(self._limit, limit)
+        message = {"role": "user", "content": text}
+        return {"model": self.report.model, "messages": [message], **limits, **self._settings.extra_body}
+
+    def _bill(self) -> None:
+        """Report which token counts the endpoint gives, and the cost of all requests."""
+        report, prices = self.report, prices_for(self._settings)
+        names = [
+            name
+            for name in ("input", "output", "cached_input", "cache_write", "reasoning")
+            if any(getattr(usage, name) is not None for usage in self._usages)
+        ]
+        if any(each is not None for each in self._reported):
+            names.append("cost")
+        if self._usages:
+            report.add("usage", bool(names), ", ".join(names).replace("_", " ") or "none reported")
+        if self._reported and all(each is not None for each in self._reported):
+            report.cost_usd = sum(each for each in self._reported if each is not None)
+        elif not report.unreported:
+            report.cost_usd = cost(Usage(input=report.input_tokens, output=report.output_tokens), prices)
+        report.add("price", prices is not None, "" if prices else "set prices to know what a run costs")
+
+
+def _listed(found: HttpAnswer) -> list[Mapping[str, Any]]:
+    """Return the entries of an answer to GET /models that have an id."""
+    try:
+        content = json.loads(found.text)
+    except ValueError:
+        return []
+    entries = content.get("data") if isinstance(content, dict) else content
+    return [each for each in entries or () if isinstance(each, dict) and each.get("id")]
+
+
+def _stated_context(entry: Mapping[str, Any]) -> int | None:
+    """Return the context length in an entry of /models, or in its "meta"."""
+    meta = entry.get("meta")
+    for content in (entry, meta if isinstance(meta, dict) else {}):
+        for name in _CONTEXT:
+            value = content.get(name)
+            if isinstance(value, int) and 0 < value <= MOST_TOKENS:
+                return value
+    return None
+
+
+def _context_in(message: str) -> int | None:
+    """Return the context length that a refusal names.
+
+    >>> _context_in("HTTP 400: This model's maximum context length is 4096 tokens, you requested 56010 tokens")
+    4096
+    """
+    found = _TOKENS.search(message)
+    return int(found[1] or found[2]) if found else None
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,170 @@
+"""`crosscheck check` against a server that refuses as real ones do, and the evaluation with the settings that it finds.
+
+The refusals are those of OpenAI's API reference (error objects with code and param) and of llama-cpp-python 0.3.36.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.conftest import answer_as_offline
+from tests.support.command_line import Ran
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error, unauthorized
+
+Run = Callable[..., Ran]
+
+LLAMA_REFUSES = (
+    "[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text' or "
+    "'json_object'\", 'input': 'json_schema'}]"
+)
+"""What llama-cpp-python answers, with status 500, to a response format that it does not know."""
+
+
+@pytest.fixture
+def server(fake_openai: FakeOpenAI) -> FakeOpenAI:
+    """A server with one model, which answers as the offline backbone does."""
+    fake_openai.models = 200
+    fake_openai.listed = [{"id": "tiny-coder", "max_model_len": 8192}]
+    fake_openai.answer = answer
+    fake_openai.always(Behaviour(usage={"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}))
+    return fake_openai
+
+
+def answer(body: Body) -> str:
+    if "### " in body["messages"][-1]["content"]:
+        return answer_as_offline(body)
+    return json.dumps({"sql": "SELECT name FROM customer", "tables": ["customer"], "columns": ["name"]})
+
+
+def findings(ran: Ran) -> dict[str, tuple[str, str]]:
+    return {each["name"]: (each["verdict"], each["detail"]) for each in json.loads(ran.out)["findings"]}
+
+
+def check(run_here: Run, server: FakeOpenAI, *more: str) -> Ran:
+    return run_here("check", "--url", server.base_url, "--parallel", "2", *more)
+
+
+def test_a_server_that_takes_everything_gets_the_strictest_settings(
+    run_here: Run, server: FakeOpenAI
+) -> None:
+    ran = check(run_here, server, "--json")
+    assert ran.code == 0, ran.err
+    found = findings(ran)
+    assert [
+        found[name][0] for name in ("reachable", "model", "max_tokens", "json_schema", "json_object")
+    ] == ["yes"] * 5
+    assert found["models"] == ("yes", "tiny-coder") and found["context length"] == ("yes", "8,192 tokens")
+    assert found["n"][0] == "no", "the server ignores n, and says nothing"
+    assert found["streaming"][0] == "no" and found["price"][0] == "no"
+    settings = json.loads(ran.out)["settings"]
+    assert settings["model"] == "tiny-coder" and settings["response_mode"] == "json_schema"
+    assert settings["reply"] == "json" and settings["context_tokens"] == 8192 and "prices" not in settings
+
+
+def test_what_it_costs_is_what_the_server_was_sent(run_here: Run, server: FakeOpenAI) -> None:
+    ran = json.loads(check(run_here, server, "--json").out)
+    demo = [body for body in server.requests if "### " in body.prompt]
+    assert ran["requests"] == len(server.requests) - len(demo) and len(demo) == 3
+
+
+def refuses_as_llama_does(body: Body) -> Behaviour | None:
+    kind = body.get("response_format", {}).get("type")
+    return error(500, LLAMA_REFUSES) if kind == "json_schema" else None
+
+
+def refuses_as_reasoning_models_do(body: Body) -> Behaviour | None:
+    if "max_tokens" in body:
+        message = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+        return error(400, message, code="unsupported_parameter", type_="invalid_request_error")
+    if body.get("temperature") == 0.0:
+        return error(400, "Unsupported value: 'temperature' does not support 0.0.", code="unsupported_value")
+    return None
+
+
+@pytest.mark.parametrize(
+    ("respond", "wanted"),
+    [
+        (refuses_as_llama_does, {"response_mode": "json_object", "max_tokens": 2048, "temperature": 0.0}),
+        (refuses_as_reasoning_models_do, {"max_completion_tokens": 2048, "temperature": None, "seed": 0}),
+    ],
+)
+def test_what_is_refused_is_in_the_table_and_not_in_the_settings(
+    run_here: Run, server: FakeOpenAI, respond: Callable[[Body], Behaviour | None], wanted: dict[str, Any]
+) -> None:
+    server.respond = respond
+    ran = check(run_here, server, "--json")
+    assert ran.code == 0, ran.err
+    settings = json.loads(ran.out)["settings"]
+    assert {name: settings[name] for name in wanted} == wanted
+    assert not {"max_tokens", "max_completion_tokens"} <= settings.keys()
+    refused = {name: detail for name, (verdict, detail) in findings(ran).items() if verdict == "no"}
+    assert any(detail.startswith("HTTP ") for detail in refused.values())
+
+
+def test_the_written_file_evaluates(run_here: Run, server: FakeOpenAI, tmp_path: Path) -> None:
+    server.respond = refuses_as_reasoning_models_do
+    file = tmp_path / "tiny.yaml"
+    ran = check(run_here, server, "--write", str(file))
+    assert ran.code == 0 and f"crosscheck evaluate --backbone {file}" in ran.out, ran.err
+    sent = len(server.requests)
+    ran = run_here(
+        "answer", "How many members are there?", "--backbone", str(file), "--pipeline", "zero-shot",
+        "--database", str(next((tmp_path / "home").rglob("city_library.sqlite"))),
+    )  # fmt: skip
+    assert ran.code in (0, 1), ran.err
+    (body,) = [received.body for received in server.requests[sent:]]
+    assert body["max_completion_tokens"] == 2048 and "temperature" not in body
+    again = check(run_here, server, "--write", str(file))
+    assert again.code == 2 and "exists" in again.err
+
+
+def test_a_context_that_is_not_listed_is_read_from_the_refusal_of_a_long_prompt(
+    run_here: Run, server: FakeOpenAI
+) -> None:
+    message = "This model's maximum context length is 4096 tokens. However, you requested 56010 tokens."
+    server.listed = [{"id": "tiny-coder"}]
+    server.respond = lambda body: (
+        error(400, message, code="context_length_exceeded")
+        if len(body["messages"][-1]["content"]) > 100_000
+        else None
+    )
+    ran = check(run_here, server, "--json")
+    assert json.loads(ran.out)["context_tokens"] == 4096 == json.loads(ran.out)["settings"]["context_tokens"]
+
+
+def test_a_wrong_key_and_a_model_that_is_not_there_end_after_one_request(
+    run_here: Run, server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-wrong-key-1234567890")
+    server.respond = lambda body: unauthorized("sk-wrong-key-1234567890")
+    ran = check(run_here, server, "--api-key-env", "MY_KEY", "--json")
+    assert ran.code == 1 and findings(ran)["key"][0] == "no" and len(server.requests) == 1
+    assert "sk-wrong" not in ran.out + ran.err and json.loads(ran.out)["settings"] == {}
+    server.respond = lambda body: error(404, "The model `x` does not exist", code="model_not_found")
+    ran = check(run_here, server, "--model", "x")
+    assert ran.code == 1 and "does not exist" in ran.out and "cannot be used" in ran.out
+
+
+def test_an_endpoint_that_is_not_there_is_one_line(run_here: Run) -> None:
+    ran = run_here("check", "--url", "http://127.0.0.1:9/v1", "--json")
+    assert ran.code == 1 and findings(ran)["reachable"][0] == "no"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "either a BACKBONE or --url"),
+        (("openai", "--url", "http://127.0.0.1:9/v1"), "either a BACKBONE or --url"),
+        (("offline",), "there is no endpoint to check"),
+        (("openai", "--model", "x"), "belong to --url"),
+        (("--url", "http://127.0.0.1:9/v1", "--set", "backbone.seed=1"), "--set changes a BACKBONE"),
+        (("--url", "not a url"), "not a valid address"),
+        (("--url", "http://me:secret@host/v1"), "no user, password"),
+    ],
+)
+def test_bad_input_is_one_message(run_here: Run, arguments: tuple[str, ...], message: str) -> None:
+    ran = run_here("check", *arguments)
+    assert ran.code == 2 and message in ran.err and "Traceback" not in ran.err
