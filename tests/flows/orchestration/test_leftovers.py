@@ -91,7 +91,7 @@ async def test_a_killed_run_is_ended_everywhere_and_its_file_is_gone(home: Home,
 async def test_what_had_ended_before_the_kill_stays_as_it_ended(home: Home, dead: int) -> None:
     run, warehouse = make_run(), Warehouse(home.warehouse)
     warehouse.start(run)
-    warehouse.finish(run, make_report(3), {"seconds": 1.0})
+    warehouse.finish(run, make_report(3))
     flow_run = await running_flow()
     async with get_client() as client:
         await client.set_flow_run_state(flow_run, Completed(), force=True)

@@ -38,8 +38,8 @@ def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(
     warehouse = Warehouse(path)
     (row,) = make_report(1).rows
     fresh = replace(row, outcome=replace(row.outcome, samples=(3,)))
-    warehouse.finish(make_run(run_id="fresh", tags={"attempt": "3"}), report_of((fresh,)), {})
-    warehouse.finish(RUN, report_of((row,)), {})
+    warehouse.finish(make_run(run_id="fresh", tags={"attempt": "3"}), report_of((fresh,)))
+    warehouse.finish(RUN, report_of((row,)))
     later = replace(RUN, run_id="later", tags={"attempt": "4"})
     warehouse.start(later)
     found = warehouse.last_sampled(RUN)
@@ -115,7 +115,7 @@ def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
             assert getattr(record, field.name) not in (None, "", (), {}), (
                 f"full_row leaves {field.name} empty"
             )
-    Warehouse(path).finish(RUN, report_of((row,)), {})
+    Warehouse(path).finish(RUN, report_of((row,)))
     assert Warehouse(path).read_run(RUN.run_id).rows == (row,)
 
 
