@@ -55,7 +55,7 @@ class TaskRuns:
         self._busy_until = float("-inf")
 
     def add_call(self, site: CallSite) -> "RunningCall":
-        """Have a task run hold a call; return the context manager in which to run it."""
+        """Give a call to a task run; return the context manager in which to run it."""
         run = self._latest.get(site.stage)
         if run is None or not run.takes_calls or not self._is_busy:
             run = self._begin(site.stage)
@@ -157,23 +157,23 @@ class StageTaskRun:
         self.takes_calls = True
         self.context: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stage = stage
-        self._held: list[RunningCall] = []
+        self._calls: list[RunningCall] = []
         self._change = asyncio.Event()
 
     def __str__(self) -> str:
         """Name of the task run."""
-        first, calls = self._held[0].site, len(self._held)
-        questions = {(held.site.question.database_id, held.site.question.id) for held in self._held}
+        first, calls = self._calls[0].site, len(self._calls)
+        questions = {(call.site.question.database_id, call.site.question.id) for call in self._calls}
         if len(questions) == 1:
             return first.name if calls == 1 else f"{first.name} ({calls} calls)"
         return f"{self._stage} · {len(questions)} questions"
 
     def add_call(self, site: CallSite) -> RunningCall:
         """Take a call, which may run as soon as the task run has begun."""
-        held = RunningCall(site, self)
-        self._held.append(held)
-        self.takes_calls = len(self._held) < MOST_CALLS
-        return held
+        call = RunningCall(site, self)
+        self._calls.append(call)
+        self.takes_calls = len(self._calls) < MOST_CALLS
+        return call
 
     def changed(self, *, takes_calls: bool = True) -> None:
         """Note that a call has ended or failed."""
@@ -181,7 +181,7 @@ class StageTaskRun:
         self._change.set()
 
     async def execute(self) -> None:
-        """Let Prefect run the task, whose function is `hold`."""
+        """Let Prefect run the task, whose function is `run_calls`."""
         error: Exception = RuntimeError(f"the task run {self} has ended")
         try:
             await task_of(self._stage)(run=self)
@@ -204,14 +204,14 @@ class StageTaskRun:
 
         context = TaskRunContext.get()
         assert context is not None
-        for held in self._held:
-            held.waiting_for_retry = False
+        for call in self._calls:
+            call.waiting_for_retry = False
         self.context.set_result(context)
-        while any(not (held.is_over or held.waiting_for_retry) for held in self._held):
+        while any(not (call.is_over or call.waiting_for_retry) for call in self._calls):
             self._change.clear()
             await self._change.wait()
         self.takes_calls = False
-        if left := [held for held in self._held if not held.is_over]:
+        if left := [call for call in self._calls if not call.is_over]:
             self.context = asyncio.get_running_loop().create_future()
             raise _RetryLater(f"to run again: {_named(left)}")
         context.task_run.name = str(self)  # Prefect records it with the final state
@@ -220,14 +220,14 @@ class StageTaskRun:
     def _final_state(self) -> Any:
         from prefect.states import Cancelled, Completed, Failed
 
-        failed = [held for held in self._held if isinstance(held.error, Exception)]
-        stopped = [held for held in self._held if isinstance(held.error, asyncio.CancelledError)]
+        failed = [call for call in self._calls if isinstance(call.error, Exception)]
+        stopped = [call for call in self._calls if isinstance(call.error, asyncio.CancelledError)]
         if failed:
             reason = str(failed[0].error)
             return Failed(message=f"{_named(failed)}: {reason}", data=reason)
         if stopped:
             return Cancelled(message=f"stopped: {_named(stopped)}")
-        return Completed(message=_named(self._held))
+        return Completed(message=_named(self._calls))
 
 
 def _may_pass(error: BackboneError) -> bool:
@@ -235,10 +235,10 @@ def _may_pass(error: BackboneError) -> bool:
     return error.transient and not (error.fatal or error.retried)
 
 
-def _named(held: Iterable[RunningCall]) -> str:
+def _named(calls: Iterable[RunningCall]) -> str:
     """Return the questions of calls: `superhero 717, 718; formula_1 846`."""
     by_database: dict[str, dict[str, None]] = {}
-    for each in held:
+    for each in calls:
         question = each.site.question
         by_database.setdefault(question.database_id, {})[question.id] = None
     return "; ".join(f"{database} {', '.join(ids)}" for database, ids in by_database.items())

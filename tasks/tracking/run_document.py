@@ -81,8 +81,8 @@ def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) 
 
 def _head(record: RunRecord) -> Iterator[Block]:
     state = "" if record.status == "complete" else f", {record.status}"
-    started = f"{record.started:%Y-%m-%d %H:%M} UTC"
-    yield Sentence((f"run {record.run_id}, started {started}", Span(state, "doubt")))
+    yield Sentence(f"run {record.run_id}")
+    yield Sentence((f"started {record.started:%Y-%m-%d %H:%M} UTC", Span(state, "doubt")))
     if labels := labels_in_words(record.tags):
         yield Sentence(labels, "note")
     yield from _changes(record)

@@ -22,7 +22,7 @@ from tasks.backbone.cache.store import open_reply_cache
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI, Received
 
-SAME = ("ex", "rules", "stages", "linking", "answered", "questions")
+SAME = ("ex", "scores", "stages", "links", "answered", "questions")
 """What of a run's JSON object must be that of an undisturbed run."""
 BEFORE, ASKING, SCORING, LOGGING = "before the first request", "asking", "scoring", "logging"
 """What a process that asks questions does. One that prints no steps, as a night, is scoring until its end."""

@@ -70,7 +70,7 @@ def _plain(report: Report) -> dict[str, Logged]:
         "questions/selected": report.questions,
         "questions/scored": report.scored,
         "questions/answered": report.answered,
-        "questions/unanswered": sum(report.failures.values()),
+        "questions/failed": sum(report.failures.values()),
         "questions/retryable": report.retryable,
         "questions/database_missing": sum(report.missing_databases.values()),
         "questions/gold_fault": len(report.gold_faults),

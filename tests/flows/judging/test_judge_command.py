@@ -74,6 +74,7 @@ def test_opinions_are_a_column_of_their_own_with_agreement_and_cost(
     assert [row["opinion"] for row in rows if row["question_id"] in WRONG] == [False, True, False]
     assert {row["opinion"] for row in rows if row["question_id"] not in WRONG} == {None}
     after = run("show", name, "--json").json
+    assert after.pop("judge")["judged"] == 3 and before.pop("judge") is None
     assert after == before, "no score depends on an opinion"
     shown = run("show", name, FORGIVEN).out
     assert "opinion of judge: right" in shown and "\x1b" not in shown

@@ -98,7 +98,7 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
     undisturbed = served(other, prefect_server).run(*night)
     assert undisturbed.code == 0, undisturbed.err
     assert answers(mended, tmp_path) == answers(undisturbed, tmp_path)
-    for same in ("questions", "answered", "ex", "rules", "stages", "linking", "failures", "by_difficulty"):
+    for same in ("questions", "answered", "ex", "scores", "stages", "links", "failures", "by_difficulty"):
         assert mended.json[same] == undisturbed.json[same], same
 
     facts = mended.json["rerun"]

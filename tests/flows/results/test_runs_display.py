@@ -5,9 +5,11 @@ import io
 from pathlib import Path
 
 import pytest
-from flows.nights.display import print_night, print_nights
 
 from flows.results.runs_display import print_runs
+from tasks.documents.model import Document
+from tasks.documents.terminal import print_document
+from tasks.tracking.night.document import night_document, nights_table
 from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.tracking.comparison_samples import two_runs
@@ -67,10 +69,10 @@ def test_a_narrow_terminal_shows_the_verdict_of_a_nightly_run_in_whole_words(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     night = a_night(Warehouse(tmp_path / "warehouse.duckdb"), two_runs(3, 20, 100), name="2026-11-21T01:30Z")
-    print_nights([night], terminal)
+    print_document(Document("", (nights_table([night]),)), terminal)
     listed = terminal.getvalue()
     assert "2026-11-21T01:30Z" in listed
     assert set(night.verdict.split()) <= set(listed.split())
-    print_night(night, terminal)
+    print_document(night_document(night), terminal)
     (row,) = [line for line in terminal.getvalue().splitlines() if "42.00 %" in line]
     assert "regression" in row
