@@ -99,11 +99,8 @@ def night_document(
 def nights_table(nights: Sequence[Night]) -> Table:
     """Return the list of nightly runs."""
     headers = (Column("night", "text"), Column("", "text"), Column("verdict", "text"))
-    return Table(
-        "",
-        headers,
-        tuple((each.name, Span(each.colour, TONES[each.colour]), each.verdict) for each in nights),
-    )
+    rows = tuple((each.name, Span(each.colour, TONES[each.colour]), each.verdict) for each in nights)
+    return Table("", headers, rows, keep=3)
 
 
 def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) -> Cards:
