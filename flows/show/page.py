@@ -35,7 +35,7 @@ from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
 from tasks.scoring.variants import VARIANTS, Judge, judges
-from tasks.tracking.pages.text import answer_in_words
+from tasks.tracking.predictions import answer_in_words
 from tasks.tracking.run_document import run_tables, variant_sentences
 from tasks.tracking.run_record import RunRecord
 

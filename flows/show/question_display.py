@@ -15,7 +15,7 @@ from tasks.documents.terminal import literal, open_console, print_sql
 from tasks.documents.text import visible
 from tasks.scoring.report import NO_GOLD, is_right
 from tasks.scoring.variants import VARIANTS
-from tasks.tracking.pages.text import answer_in_words
+from tasks.tracking.predictions import answer_in_words
 
 PROMPT_LINES, REPLY_LINES = 2, 6
 """Lines of a prompt's last message and of a reply that are shown without `--prompts`."""

@@ -63,44 +63,41 @@ class Scale:
 
 
 def html(document: Document) -> str:
-    """Return a document as a page."""
-    questions = list(_questions(document.blocks))
-    scripts = ["page.js"] if any(each.filters for each in questions) else []
-    if any(item.packed for each in questions for item in each.items):
-        scripts.append("details.js")
-    return fill("page.html.jinja", ["page.css"], scripts, document=document)
-
-
-def svg(chart: Chart, title: str) -> str:
-    """Return a chart as an SVG file with its title."""
-    return environment().get_template("chart.svg.jinja").render(chart=chart, title=title)
-
-
-def fill(template: str, styles: Sequence[str], scripts: Sequence[str] = (), **values: Any) -> str:
-    """Return a page: a template with style sheets, later ones overriding earlier ones, and scripts, of `TEMPLATES`.
+    """Return a document as a page.
 
     Questions, SQL, names and messages are hostile text: all of it is escaped, control and direction characters are
     spelled out, and the page's own policy lets a browser run nothing but the script whose digest it states.
     """
-    style, acting = (
+    questions = list(_questions(document.blocks))
+    scripts = ["page.js"] if any(each.filters for each in questions) else []
+    if any(item.packed for each in questions for item in each.items):
+        scripts.append("details.js")
+    style, script = (
         "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
-        for names in (styles, scripts)
+        for names in (["page.css"], scripts)
     )
-    return (
-        environment()
-        .get_template(template)
-        .render(
-            style=Markup(style),  # noqa: S704 - our own files
-            script=Markup(acting),  # noqa: S704
-            style_digest=_digest(style),
-            script_digest=_digest(acting),
-            **values,
-        )
+    return render(
+        "page.html.jinja",
+        document=document,
+        style=Markup(style),  # noqa: S704 - our own files
+        script=Markup(script),  # noqa: S704
+        style_digest=_digest(style),
+        script_digest=_digest(script),
     )
+
+
+def svg(chart: Chart, title: str) -> str:
+    """Return a chart as an SVG file with its title."""
+    return render("chart.svg.jinja", chart=chart, title=title)
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a template of `TEMPLATES` with its values, all of them escaped."""
+    return _environment().get_template(template).render(**values)
 
 
 @cache
-def environment() -> "Environment":
+def _environment() -> "Environment":
     """Return the environment of all templates, in which every value is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -122,7 +119,7 @@ def _draw(block: Block | Chart | Plot, *values: object) -> Markup:
     """Draw a block, a chart or a plot by the macro that has the name of its class."""
     name = type(block).__name__.lower()
     for template in ("blocks.html.jinja", "charts.html.jinja"):
-        if macro := getattr(environment().get_template(template).module, name, None):
+        if macro := getattr(_environment().get_template(template).module, name, None):
             return Markup(macro(block, *values))  # noqa: S704 - our own template
     raise TypeError(f"There is no macro {name}.")
 

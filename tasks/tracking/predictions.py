@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.core.wording import storable
+from tasks.core.wording import counted, storable
 from tasks.scoring.build_report import NO_SETTINGS
 from tasks.scoring.execution.rules import RULES
 from tasks.scoring.report import NO_GOLD, QuestionScore, Report, is_right
@@ -32,6 +32,15 @@ _KNOWN: dict[str, Callable[[QuestionScore, str], Any]] = {
 
 MLflow lays tables of several runs side by side by their first column, and shows the second one of each.
 """
+
+
+_WRONG = {
+    "error": "wrong, does not run",
+    "timeout": "wrong, stopped at the time limit",
+    "too_large": "wrong, more rows than are allowed",
+    "no_answer": "no answer",
+}
+"""Verdicts of answers that could not be compared with the gold, in words."""
 
 
 def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
@@ -88,3 +97,16 @@ def _answer(row: QuestionScore, rule: str) -> str:
         return f"– {status(row)}"
     failed = "" if row.final.status == "ok" else f"({status(row)}) "
     return f"{'✓' if is_right(row.final, rule) else '✗'} {failed}{row.outcome.sql}"
+
+
+def answer_in_words(score: QuestionScore, rule: str) -> str:
+    """Describe one answer: right, wrong, or why it could not be judged, with the database's message."""
+    final, failure = score.final, score.outcome.failure
+    rows = "" if final.row_count is None else f", {counted(final.row_count, 'row')}"
+    if is_right(final, rule):
+        return f"right{rows}"
+    if final.status == "ok":
+        return f"wrong: {final.difference_in_words}" if final.difference else f"wrong{rows}"
+    status = _WRONG.get(final.status, final.status)
+    why = failure.message if failure else final.error
+    return f"{status}: {why}" if why else status

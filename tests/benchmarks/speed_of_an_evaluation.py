@@ -43,9 +43,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.protocol import Message, Request
-from tasks.documents.html import Scale
+from tasks.documents.html import Scale, render
 from tasks.settings.backbone import BackboneSettings
-from tasks.tracking.pages.template import render
 from tests.benchmarks.local_api import local_api
 from tests.support.command_line import CommandLine
 

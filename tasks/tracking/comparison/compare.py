@@ -24,8 +24,8 @@ from tasks.tracking.comparison.run_comparison import (
 )
 from tasks.tracking.comparison.variants import compare_variants
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
-from tasks.tracking.pages.text import answer_in_words
 from tasks.tracking.parameters import flatten
+from tasks.tracking.predictions import answer_in_words
 from tasks.tracking.warehouse.stored import StoredRun
 
 _PROSE = {"description", "source"}

@@ -7,8 +7,8 @@ from tasks.core.wording import MINUS, counted, counts, percent, points
 from tasks.documents.charts import Intervals, Parts, Point
 from tasks.documents.model import Figure, Legend, Span
 from tasks.scoring.score import CONFIDENCE, Accuracy
+from tasks.tracking.candidate_curve import candidate_chart
 from tasks.tracking.comparison.run_comparison import RunComparison
-from tasks.tracking.pages.candidate_curve import candidate_chart
 
 
 def comparison_figures(found: RunComparison) -> Iterator[Figure]:

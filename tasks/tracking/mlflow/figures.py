@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.core.wording import counts, percent, signed
-from tasks.documents.html import Scale
+from tasks.documents.html import Scale, render
 from tasks.scoring.report import Report
-from tasks.tracking.pages.template import render
 
 _LEFT, _COLUMN, _TOP, _BOTTOM = 60, 132, 92, 330
 _LEAST_WIDTH = 560

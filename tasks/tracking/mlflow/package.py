@@ -16,10 +16,10 @@ from tasks.core.errors import DataError
 from tasks.core.files import atomic_write_text
 from tasks.documents.markdown import markdown
 from tasks.scoring.report import Report
+from tasks.tracking.candidate_curve import candidate_figure
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.figures import change_figure, stage_figure
 from tasks.tracking.mlflow.metrics import Measure, measures
-from tasks.tracking.pages.candidate_curve import candidate_figure
 from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import FILE, table
 from tasks.tracking.run_document import run_document

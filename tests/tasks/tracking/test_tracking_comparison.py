@@ -13,7 +13,7 @@ from tasks.core.outcome import Failure
 from tasks.scoring.report import Verdict
 from tasks.scoring.score import Accuracy
 from tasks.tracking.comparison.compare import compare
-from tasks.tracking.pages.text import answer_in_words
+from tasks.tracking.predictions import answer_in_words
 from tests.tasks.tracking.comparison_samples import (
     score,
     stored,

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tasks.tracking.candidate_curve import candidate_chart, candidate_figure
 from tasks.tracking.mlflow.figures import change_figure, stage_figure
-from tasks.tracking.pages.candidate_curve import candidate_chart, candidate_figure
 from tests.tasks.tracking.samples import make_report, report_of
 
 SVG = "{http://www.w3.org/2000/svg}"

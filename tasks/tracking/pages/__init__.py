@@ -1,1 +1,0 @@
-"""What the self-contained HTML pages share: template, drawing, SQL, text."""
