@@ -173,5 +173,4 @@ def test_a_layout_of_ones_own_is_read(run: Command) -> None:
 
 @pytest.mark.slow
 def test_a_metric_of_ones_own_is_in_the_summary(run: Command) -> None:
-    pytest.importorskip("tasks.scoring.metric", reason="metrics are not declared where they are computed yet")
-    assert run("sql_length.py:sql_length").json["sql_length"]["unit"] == "characters"
+    assert run("sql_length.py:sql_length").json["metrics"]["sql_length"]["unit"] == "characters"

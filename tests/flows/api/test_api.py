@@ -55,7 +55,7 @@ async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) 
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), shared)
-    assert shared["comparison"].details["questions"] == 3
+    assert shared["comparison"].details["result"]["questions"] == 3
     assert prefect_variables() == before
 
 

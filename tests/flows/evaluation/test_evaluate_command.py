@@ -63,7 +63,7 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
     ran = evaluated.ran
     assert ran.code == 0, ran.err
     page = evaluated.home / "reports" / f"{ran.json['run_id']}.html"
-    assert f"The page is {page}." in ran.err and "augmented sql" in page.read_text(encoding="utf-8")
+    assert f"The page is {page}." in ran.err and "augmented_sql" in page.read_text(encoding="utf-8")
     wait_until(lambda: evaluated.file.exists() and evaluated.file.read_text(encoding="utf-8") == str(page))
     result = ran.json
     assert RunRecord.model_validate(result).run_id == result["run_id"]

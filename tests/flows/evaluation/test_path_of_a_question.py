@@ -11,7 +11,7 @@ from tests.support.frames import counted
 
 pytestmark = pytest.mark.slow
 
-MOST = 20
+MOST = 21
 
 
 @pytest.mark.parametrize("pipeline", ["rsl-sql+dac"])
