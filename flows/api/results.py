@@ -23,19 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A working folder; relative paths are relative to the current folder.
+    """A working folder; relative paths are relative to the current folder."""
 
-    Attributes:
-        home: working folder; None: CROSSCHECK_HOME, else `.crosscheck`.
-        data: folder of the benchmarks' files; None: CROSSCHECK_DATA, else `data`.
-        tags: tags of the runs that are made; `name` and `note` have a meaning of their own.
-        quiet: whether no progress is shown.
-    """
-
-    home: str | Path | None = None
-    data: str | Path | None = None
+    home: str | Path | None = None  # working folder; None: CROSSCHECK_HOME, else `.crosscheck`
+    data: str | Path | None = None  # folder of the benchmarks' files; None: CROSSCHECK_DATA, else `data`
+    # tags of the runs that are made; `name` and `note` have a meaning of their own
     tags: Mapping[str, str] = field(default_factory=dict)
-    quiet: bool = False
+    quiet: bool = False  # whether no progress is shown
 
     @property
     def _home(self) -> Home:

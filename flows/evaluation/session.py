@@ -44,21 +44,13 @@ NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class ScoredSession:
-    """Session whose answers are scored against the gold SQL and tracked in MLflow and the warehouse.
+    """Session whose answers are scored against the gold SQL and tracked in MLflow and the warehouse."""
 
-    Attributes:
-        preparation: what is evaluated.
-        session: models, caches and SQL workers.
-        tracking: the run's records.
-        scorer: scores answers while others are still being asked.
-        started: time of opening, by `time.monotonic`.
-    """
-
-    preparation: Preparation
-    session: Session
-    tracking: Tracking
-    scorer: Scorer
-    started: float
+    preparation: Preparation  # what is evaluated
+    session: Session  # models, caches and SQL workers
+    tracking: Tracking  # the run's records
+    scorer: Scorer  # scores answers while others are still being asked
+    started: float  # time of opening, by `time.monotonic`
 
     @classmethod
     @asynccontextmanager

@@ -22,17 +22,12 @@ from tasks.settings.benchmark import BenchmarkSettings
 
 @dataclass(frozen=True)
 class CheckedSql:
-    """One SQL of a correction.
+    """One SQL of a correction."""
 
-    Attributes:
-        sql: the SQL.
-        found: its execution, without rows; None where the database is missing.
-        same: whether its result is that of an official gold under the benchmark's rule; None where either did not
-            finish, or there is no official gold SQL.
-    """
-
-    sql: str
-    found: Execution | None
+    sql: str  # the SQL
+    found: Execution | None  # its execution, without rows; None where the database is missing
+    # whether its result is that of an official gold under the benchmark's rule; None where either did not finish, or
+    # there is no official gold SQL
     same: bool | None
 
 
@@ -47,17 +42,11 @@ class CheckedEntry:
 
 @dataclass(frozen=True)
 class CheckedOverlay:
-    """A file of corrected golds and what was found.
+    """A file of corrected golds and what was found."""
 
-    Attributes:
-        benchmark: settings of the benchmark.
-        overlay: the file.
-        entries: its valid entries, in file order.
-    """
-
-    benchmark: BenchmarkSettings
-    overlay: Overlay = field(repr=False)
-    entries: tuple[CheckedEntry, ...] = field(repr=False)
+    benchmark: BenchmarkSettings  # settings of the benchmark
+    overlay: Overlay = field(repr=False)  # the file
+    entries: tuple[CheckedEntry, ...] = field(repr=False)  # its valid entries, in file order
 
     @property
     def actions(self) -> Mapping[str, int]:

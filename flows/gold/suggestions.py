@@ -24,46 +24,27 @@ _Row = tuple[str, str, QuestionScore]
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A question on which models agree on another result than the gold's.
-
-    Attributes:
-        question: the question.
-        gold_sql: its official gold.
-        sqls: their SQL by the name of the backbone.
-        agreeing_with_gold: names of the backbones whose result is the gold's.
-        others: names of the backbones with other results, or none.
-        gold: result of the gold.
-        agreed: result of the first of `sqls`.
-    """
+    """A question on which models agree on another result than the gold's."""
 
     question: Question
-    gold_sql: str
-    sqls: Mapping[str, str]
-    agreeing_with_gold: tuple[str, ...]
-    others: tuple[str, ...]
-    gold: Execution = field(default_factory=lambda: Execution("ok"))
-    agreed: Execution = field(default_factory=lambda: Execution("ok"))
+    gold_sql: str  # its official gold
+    sqls: Mapping[str, str]  # their SQL by the name of the backbone
+    agreeing_with_gold: tuple[str, ...]  # names of the backbones whose result is the gold's
+    others: tuple[str, ...]  # names of the backbones with other results, or none
+    gold: Execution = field(default_factory=lambda: Execution("ok"))  # result of the gold
+    agreed: Execution = field(default_factory=lambda: Execution("ok"))  # result of the first of `sqls`
 
 
 @dataclass(frozen=True)
 class Suggestions:
-    """What runs suggest; nothing of it changes a score.
+    """What runs suggest; nothing of it changes a score."""
 
-    Attributes:
-        runs: the runs.
-        rule: by which results are equal: the benchmark's own.
-        least: number of different backbones that have to agree.
-        compared: questions with an answer of at least so many.
-        suggestions: in the benchmark's order.
-        not_read: ids of databases that are missing or cannot be read.
-    """
-
-    runs: tuple[StoredRun, ...]
-    rule: str
-    least: int
-    compared: int
-    suggestions: tuple[Suggestion, ...]
-    not_read: tuple[str, ...] = ()
+    runs: tuple[StoredRun, ...]  # the runs
+    rule: str  # by which results are equal: the benchmark's own
+    least: int  # number of different backbones that have to agree
+    compared: int  # questions with an answer of at least so many
+    suggestions: tuple[Suggestion, ...]  # in the benchmark's order
+    not_read: tuple[str, ...] = ()  # ids of databases that are missing or cannot be read
 
     @property
     def backbones(self) -> tuple[str, ...]:

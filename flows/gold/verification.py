@@ -17,40 +17,24 @@ from tasks.settings.benchmark import BenchmarkSettings
 
 @dataclass(frozen=True)
 class GoldSettings:
-    """Settings of a verification.
-
-    Attributes:
-        benchmark: its settings.
-        split: split of the gold queries.
-        file: file of other gold queries; None for those of the split.
-        slow_s: seconds above which a query counts as slow.
-    """
+    """Settings of a verification."""
 
     benchmark: BenchmarkSettings
-    split: SplitName
-    file: Path | None
-    slow_s: float
+    split: SplitName  # split of the gold queries
+    file: Path | None  # file of other gold queries; None for those of the split
+    slow_s: float  # seconds above which a query counts as slow
 
 
 @dataclass(frozen=True)
 class Verified:
-    """Result of verifying a benchmark's gold SQL.
-
-    Attributes:
-        benchmark: its settings.
-        golds: the gold queries.
-        report: their results.
-        digest: sha256 of the evaluated questions' file.
-        engine: name and version of what executed them.
-        translated: what was done where sqlglot translated them, "" elsewhere.
-    """
+    """Result of verifying a benchmark's gold SQL."""
 
     benchmark: BenchmarkSettings
-    golds: Golds = field(repr=False)
-    report: GoldReport = field(repr=False)
-    digest: str
-    engine: str
-    translated: str
+    golds: Golds = field(repr=False)  # the gold queries
+    report: GoldReport = field(repr=False)  # their results
+    digest: str  # sha256 of the evaluated questions' file
+    engine: str  # name and version of what executed them
+    translated: str  # what was done where sqlglot translated them, "" elsewhere
 
     @property
     def suggested(self) -> tuple[str, ...]:

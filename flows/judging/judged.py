@@ -17,27 +17,16 @@ from tasks.tracking.warehouse.stored import StoredRun
 
 @dataclass
 class Judged:
-    """Opinions on the answers of a run.
-
-    Attributes:
-        run: the run.
-        backbone: name of the model.
-        rows: the answers that were to be judged.
-        timeout_s: limit per query, in seconds.
-        opinions: by question id.
-        failures: why there is no opinion, by question id.
-        calls: every call.
-        fatal: error that ended the judging; None if all answers were sent.
-    """
+    """Opinions on the answers of a run."""
 
     run: StoredRun
-    backbone: str
-    rows: tuple[QuestionScore, ...] = field(repr=False)
-    timeout_s: float = 30.0
-    opinions: dict[str, Opinion] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list, repr=False)
-    fatal: BackboneError | None = None
+    backbone: str  # name of the model
+    rows: tuple[QuestionScore, ...] = field(repr=False)  # the answers that were to be judged
+    timeout_s: float = 30.0  # limit per query, in seconds
+    opinions: dict[str, Opinion] = field(default_factory=dict)  # by question id
+    failures: dict[str, str] = field(default_factory=dict)  # why there is no opinion, by question id
+    calls: list[Call] = field(default_factory=list, repr=False)  # every call
+    fatal: BackboneError | None = None  # error that ended the judging; None if all answers were sent
 
     @property
     def cost(self) -> Cost:

@@ -36,17 +36,11 @@ ROWS = 10
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """Settings of asking for opinions.
+    """Settings of asking for opinions."""
 
-    Attributes:
-        backbone: the model.
-        folders: of the benchmarks' files, and of the cache of replies.
-        budget: limit on the cost; None: there is none.
-    """
-
-    backbone: BackboneSettings
-    folders: Folders
-    budget: Budget | None = None
+    backbone: BackboneSettings  # the model
+    folders: Folders  # of the benchmarks' files, and of the cache of replies
+    budget: Budget | None = None  # limit on the cost; None: there is none
 
 
 def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | None) -> BackboneSettings:

@@ -9,36 +9,22 @@ from tasks.tracking.run_record import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Ui:
-    """Where a run is shown: in MLflow, or in Prefect.
+    """Where a run is shown: in MLflow, or in Prefect."""
 
-    Attributes:
-        command: shell command that starts the UI; where a server answers, a sentence that says so.
-        page: address of the run in it, "" if it is not there.
-        served: whether its server is running already, so that there is no command to start it.
-    """
-
-    command: str = ""
-    page: str = ""
-    served: bool = False
+    command: str = ""  # shell command that starts the UI; where a server answers, a sentence that says so
+    page: str = ""  # address of the run in it, "" if it is not there
+    served: bool = False  # whether its server is running already, so that there is no command to start it
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """Result of an evaluation.
+    """Result of an evaluation."""
 
-    Attributes:
-        report: every question with its verdicts, and what the metrics found.
-        record: the record of the run, which `--json` prints.
-        mlflow: where MLflow shows the run.
-        prefect: where Prefect shows its flow run; empty without one.
-        before: id of the run before it on the same benchmark, "" if there is none.
-    """
-
-    report: Report
-    record: RunRecord
-    mlflow: Ui = Ui()
-    prefect: Ui = Ui()
-    before: str = ""
+    report: Report  # every question with its verdicts, and what the metrics found
+    record: RunRecord  # the record of the run, which `--json` prints
+    mlflow: Ui = Ui()  # where MLflow shows the run
+    prefect: Ui = Ui()  # where Prefect shows its flow run; empty without one
+    before: str = ""  # id of the run before it on the same benchmark, "" if there is none
 
     @property
     def exit_code(self) -> int:

@@ -13,26 +13,19 @@ from tasks.scoring.report import QuestionScore, is_right
 
 @dataclass
 class Merge:
-    """Merge of a re-run's outcomes into an earlier run: a new answer replaces the old one, a failure never does.
+    """Merge of a re-run's outcomes into an earlier run: a new answer replaces the old one, a failure never does."""
 
-    Attributes:
-        scorer: scores the new answers, and adds the old scores.
-        old: every question of the parent, by id.
-        again: specification of each selected question, by id.
-        rule: the headline rule.
-        kept: ids of questions that failed now and keep the answer that they had.
-        not_asked: ids of questions that were not asked, because the run was ended.
-        unanswered: ids of questions that have no new answer for a reason that can be retried.
-        restored: ids of questions whose every stage was restored from earlier results: the model was not asked.
-    """
-
-    scorer: Scorer
-    old: Mapping[str, QuestionScore]
-    again: Mapping[str, RerunSpec]
-    rule: str
+    scorer: Scorer  # scores the new answers, and adds the old scores
+    old: Mapping[str, QuestionScore]  # every question of the parent, by id
+    again: Mapping[str, RerunSpec]  # specification of each selected question, by id
+    rule: str  # the headline rule
+    # ids of questions that failed now and keep the answer that they had
     kept: list[str] = field(default_factory=list)
+    # ids of questions that were not asked, because the run was ended
     not_asked: list[str] = field(default_factory=list)
+    # ids of questions that have no new answer for a reason that can be retried
     unanswered: set[str] = field(default_factory=set)
+    # ids of questions whose every stage was restored from earlier results: the model was not asked
     restored: list[str] = field(default_factory=list)
 
     async def carry_over(self) -> None:

@@ -49,23 +49,14 @@ _OWN_TAGS = (
 
 @dataclass(frozen=True)
 class RerunPlan:
-    """Re-run that is ready to start.
+    """Re-run that is ready to start."""
 
-    Attributes:
-        asked_for: settings of the re-run.
-        parent: the run whose answers are merged.
-        mlflow_parent: MLflow's id of that run; None where it has none.
-        settings: the parent's settings, over all of its questions.
-        again: how each selected question is asked, by id.
-        attempt: which sampling of the model `fresh` asks for; 0 without it.
-    """
-
-    asked_for: RerunSettings
-    parent: StoredRun
-    mlflow_parent: str | None
-    settings: EvaluationSettings
-    again: Mapping[str, RerunSpec] = field(repr=False)
-    attempt: int
+    asked_for: RerunSettings  # settings of the re-run
+    parent: StoredRun  # the run whose answers are merged
+    mlflow_parent: str | None  # MLflow's id of that run; None where it has none
+    settings: EvaluationSettings  # the parent's settings, over all of its questions
+    again: Mapping[str, RerunSpec] = field(repr=False)  # how each selected question is asked, by id
+    attempt: int  # which sampling of the model `fresh` asks for; 0 without it
 
     @property
     def selection(self) -> str:

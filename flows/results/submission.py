@@ -25,29 +25,18 @@ EVALUATORS: dict[Form, str] = {
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported submission.
+    """An exported submission."""
 
-    Attributes:
-        file: the file.
-        form: "bird" or "lines" (Spider's).
-        questions: questions of the benchmark, which all have an entry.
-        answered: entries with an SQL of the run.
-        changed: ids of questions whose SQL the form cannot hold as it is.
-        rewritten: ids of questions whose SQL the evaluator changes before it runs it: Spider's replaces "value" by 1.
-        evaluator: which evaluator reads it.
-        command: how to run that evaluator.
-        score_command: how to score the file with Crosscheck.
-    """
-
-    file: str
-    form: Form
-    questions: int
-    answered: int
-    changed: tuple[str, ...]
+    file: str  # the file
+    form: Form  # "bird" or "lines" (Spider's)
+    questions: int  # questions of the benchmark, which all have an entry
+    answered: int  # entries with an SQL of the run
+    changed: tuple[str, ...]  # ids of questions whose SQL the form cannot hold as it is
+    # ids of questions whose SQL the evaluator changes before it runs it: Spider's replaces "value" by 1
     rewritten: tuple[str, ...]
-    evaluator: str
-    command: str
-    score_command: str
+    evaluator: str  # which evaluator reads it
+    command: str  # how to run that evaluator
+    score_command: str  # how to score the file with Crosscheck
 
 
 def export_submission(run: StoredRun, target: Path, folders: Folders, form: Form | None) -> Exported:

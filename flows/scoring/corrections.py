@@ -19,15 +19,10 @@ FINAL = "final"
 
 @dataclass(frozen=True)
 class Corrections:
-    """The corrected golds of a benchmark; none where its settings name no file.
+    """The corrected golds of a benchmark; none where its settings name no file."""
 
-    Attributes:
-        benchmark: the whole split.
-        judge: compares SQL with a gold.
-    """
-
-    benchmark: Benchmark
-    judge: Judge
+    benchmark: Benchmark  # the whole split
+    judge: Judge  # compares SQL with a gold
 
     @property
     def note(self) -> str:

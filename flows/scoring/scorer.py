@@ -32,17 +32,12 @@ TRIALS = 3
 
 @dataclass(frozen=True)
 class Scorable:
-    """What is scored.
+    """What is scored."""
 
-    Attributes:
-        benchmark: the whole split.
-        questions: the selected questions, in the benchmark's order, also those without a database.
-        databases: the opened databases, by id.
-    """
-
-    benchmark: Benchmark
+    benchmark: Benchmark  # the whole split
+    # the selected questions, in the benchmark's order, also those without a database
     questions: Sequence[Question]
-    databases: Mapping[str, Database] = field(repr=False)
+    databases: Mapping[str, Database] = field(repr=False)  # the opened databases, by id
 
     @property
     def compared(self) -> int:

@@ -12,30 +12,20 @@ from tasks.settings.benchmark import BenchmarkSettings
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """Settings of scoring a file of predictions.
+    """Settings of scoring a file of predictions."""
 
-    Attributes:
-        benchmark: settings of the benchmark.
-        predictions: file of the predictions.
-        reading: how it is read where its content leaves it open.
-        name: name of the system, shown as the backbone in MLflow.
-        rules: the rules to judge by; the benchmark's own is the headline if it is among them, else the first.
-        questions, limit: which questions, as in an evaluation.
-        linking: file of schema links, or None.
-        trials: repeated measurements of efficiency; 0: it is not measured.
-        folders: where the benchmarks' files are, and the working folder.
-    """
-
-    benchmark: BenchmarkSettings
-    predictions: Path
-    reading: Reading
-    name: str
+    benchmark: BenchmarkSettings  # settings of the benchmark
+    predictions: Path  # file of the predictions
+    reading: Reading  # how it is read where its content leaves it open
+    name: str  # name of the system, shown as the backbone in MLflow
+    # the rules to judge by; the benchmark's own is the headline if it is among them, else the first
     rules: tuple[str, ...]
+    # questions, limit: which questions, as in an evaluation
     questions: str | None
     limit: int | None
-    linking: Path | None
-    trials: int
-    folders: Folders
+    linking: Path | None  # file of schema links, or None
+    trials: int  # repeated measurements of efficiency; 0: it is not measured
+    folders: Folders  # where the benchmarks' files are, and the working folder
 
     @property
     def headline(self) -> str:

@@ -33,15 +33,11 @@ from tasks.tracking.warehouse.stored import StoredRun
 
 @dataclass(frozen=True)
 class Exchanges:
-    """Messages and replies of questions.
+    """Messages and replies of questions."""
 
-    Attributes:
-        by_request: exchange by the key of its request (`Call.request`).
-        problem: why some are missing and how to get them; "" if none is.
-    """
-
+    # exchange by the key of its request (`Call.request`)
     by_request: Mapping[str, Exchange] = field(default_factory=dict)
-    problem: str = ""
+    problem: str = ""  # why some are missing and how to get them; "" if none is
 
 
 def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders) -> Exchanges:

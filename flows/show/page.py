@@ -62,15 +62,10 @@ class Before:
 
 @dataclass(frozen=True)
 class Links:
-    """Other runs on the page.
+    """Other runs on the page."""
 
-    Attributes:
-        board: address of the leaderboard, relative to the page; "": there is none.
-        before: the previous run; None: there is none with the same questions.
-    """
-
-    board: str = ""
-    before: Before | None = None
+    board: str = ""  # address of the leaderboard, relative to the page; "": there is none
+    before: Before | None = None  # the previous run; None: there is none with the same questions
 
 
 def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | None = None) -> str:

@@ -28,25 +28,15 @@ WORKERS = 2
 
 @dataclass(frozen=True)
 class QuestionView:
-    """A question of a run with everything that is known about it. The gold is for reading only.
-
-    Attributes:
-        stored: the run.
-        score: the question, its stages and verdicts.
-        causes: why it is wrong.
-        exchanges: prompts and replies.
-        predicted: result of the final SQL now; None without SQL or database.
-        gold: result of the gold SQL now; None without the database.
-        problem: why nothing could be executed or classified; "" if it could.
-    """
+    """A question of a run with everything that is known about it. The gold is for reading only."""
 
     stored: StoredRun
-    score: QuestionScore
-    causes: tuple[str, ...] = ()
-    exchanges: Exchanges = field(default_factory=Exchanges)
-    predicted: Execution | None = None
-    gold: Execution | None = None
-    problem: str = ""
+    score: QuestionScore  # the question, its stages and verdicts
+    causes: tuple[str, ...] = ()  # why it is wrong
+    exchanges: Exchanges = field(default_factory=Exchanges)  # prompts and replies
+    predicted: Execution | None = None  # result of the final SQL now; None without SQL or database
+    gold: Execution | None = None  # result of the gold SQL now; None without the database
+    problem: str = ""  # why nothing could be executed or classified; "" if it could
 
     @property
     def right(self) -> bool:

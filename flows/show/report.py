@@ -25,36 +25,24 @@ from tasks.tracking.warehouse.stored import StoredRun
 
 @dataclass(frozen=True)
 class PageChoice:
-    """What the page of a run has, and where it goes.
+    """What the page of a run has, and where it goes."""
 
-    Attributes:
-        file: where it is written; None: below `reports/` in the working folder, with the leaderboard beside it.
-        details: questions whose stages, prompts, replies and results are on it.
-        rows: of each result.
-        mlflow: whether it becomes an artifact of the run in MLflow.
-    """
-
+    # where it is written; None: below `reports/` in the working folder, with the leaderboard beside it
     file: Path | None = None
+    # questions whose stages, prompts, replies and results are on it
     details: Literal["all", "wrong", "none"] = "all"
-    rows: int = 5
-    mlflow: bool = True
+    rows: int = 5  # of each result
+    mlflow: bool = True  # whether it becomes an artifact of the run in MLflow
 
 
 @dataclass(frozen=True)
 class WrittenPage:
-    """The page of a run.
-
-    Attributes:
-        run_id: the run.
-        place: its file.
-        size: in bytes.
-        problem: why it is not in MLflow; "" if it is.
-    """
+    """The page of a run."""
 
     run_id: str
-    place: Path
-    size: int
-    problem: str
+    place: Path  # its file
+    size: int  # in bytes
+    problem: str  # why it is not in MLflow; "" if it is
 
 
 def write_report(run: str, folders: Folders, choice: PageChoice, progress: Progress) -> WrittenPage:

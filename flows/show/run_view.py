@@ -22,19 +22,13 @@ from tasks.tracking.warehouse.stored import StoredRun
 
 @dataclass(frozen=True)
 class RunView:
-    """A run with its questions.
-
-    Attributes:
-        stored: the run.
-        record: its record; of a run that is not finished, made from the questions that it has so far.
-        schemas: schemas of its databases; {} if the benchmark's files cannot be read.
-        problem: why there are no schemas, and so no causes; "" if there are.
-    """
+    """A run with its questions."""
 
     stored: StoredRun
-    record: RunRecord
+    record: RunRecord  # its record; of a run that is not finished, made from the questions that it has so far
+    # schemas of its databases; {} if the benchmark's files cannot be read
     schemas: Mapping[str, Schema] = field(default_factory=dict, repr=False)
-    problem: str = ""
+    problem: str = ""  # why there are no schemas, and so no causes; "" if there are
 
     @property
     def wrong(self) -> tuple[QuestionScore, ...]:

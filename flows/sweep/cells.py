@@ -31,19 +31,12 @@ from tasks.tracking.run_record import json_of
 
 @dataclass(frozen=True)
 class CellResult:
-    """Result of one cell.
+    """Result of one cell."""
 
-    Attributes:
-        cell: the cell.
-        estimated: its estimate.
-        evaluated: its evaluation; None if it did not start or failed.
-        problem: error message if it was not evaluated in full, else "".
-    """
-
-    cell: Cell
-    estimated: Estimate
-    evaluated: EvaluationResult | None = None
-    problem: str = ""
+    cell: Cell  # the cell
+    estimated: Estimate  # its estimate
+    evaluated: EvaluationResult | None = None  # its evaluation; None if it did not start or failed
+    problem: str = ""  # error message if it was not evaluated in full, else ""
 
 
 @dataclass(frozen=True)
@@ -96,17 +89,11 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """How a sweep begins.
+    """How a sweep begins."""
 
-    Attributes:
-        sweep_id: the tag `sweep` of its runs.
-        labels: further tags of its runs.
-        budget_usd: limit on the cost; None without a limit.
-    """
-
-    sweep_id: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    budget_usd: float | None = None
+    sweep_id: str  # the tag `sweep` of its runs
+    labels: Mapping[str, str] = field(default_factory=dict)  # further tags of its runs
+    budget_usd: float | None = None  # limit on the cost; None without a limit
 
 
 def estimate_sweep(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:

@@ -38,20 +38,14 @@ ASSUMED_REASONING = 250
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Estimated calls, tokens and cost of one cell.
+    """Estimated calls, tokens and cost of one cell."""
 
-    Attributes:
-        questions: questions of the cell.
-        calls: model calls.
-        input_tokens, output_tokens: tokens of these calls.
-        cost_usd: cost at the backbone's dated price; None: unknown.
-    """
-
-    questions: int
-    calls: int | None
+    questions: int  # questions of the cell
+    calls: int | None  # model calls
+    # input_tokens, output_tokens: tokens of these calls
     input_tokens: int | None
     output_tokens: int | None
-    cost_usd: float | None
+    cost_usd: float | None  # cost at the backbone's dated price; None: unknown
 
 
 @dataclass(frozen=True, slots=True)

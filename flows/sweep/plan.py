@@ -17,15 +17,10 @@ from tasks.settings.pipeline import has_oracle
 
 @dataclass(frozen=True)
 class Cell:
-    """One evaluation of a sweep.
+    """One evaluation of a sweep."""
 
-    Attributes:
-        settings: what is evaluated.
-        varied: the grid's settings, `pipeline.demonstrations.k=3`, of this cell.
-    """
-
-    settings: EvaluationSettings = field(repr=False)
-    varied: tuple[str, ...] = ()
+    settings: EvaluationSettings = field(repr=False)  # what is evaluated
+    varied: tuple[str, ...] = ()  # the grid's settings, `pipeline.demonstrations.k=3`, of this cell
 
     @property
     def name(self) -> str:

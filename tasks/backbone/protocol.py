@@ -21,19 +21,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Position of a request in a run, for backbones that answer from a recording. It is not sent.
+    """Position of a request in a run, for backbones that answer from a recording. It is not sent."""
 
-    Attributes:
-        question: id of the question.
-        database: the benchmark's name of its database.
-        stage: label of the stage, numbered from its second run on ("self_correction 2").
-        round: index of the request within that run of the stage; 0 is the first.
-    """
-
-    question: str
-    database: str
-    stage: str
-    round: int = 0
+    question: str  # id of the question
+    database: str  # the benchmark's name of its database
+    stage: str  # label of the stage, numbered from its second run on ("self_correction 2")
+    round: int = 0  # index of the request within that run of the stage; 0 is the first
 
 
 @dataclass(frozen=True, slots=True)

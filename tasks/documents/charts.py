@@ -55,19 +55,12 @@ Plot = Points | TwoSided | Sparkline
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Values with intervals on a common axis.
+    """Values with intervals on a common axis."""
 
-    Attributes:
-        points: the values.
-        label: the chart in words.
-        sides: of differences, what one below 0 and one above 0 mean; () for shares.
-        band: differences up to this one are inside the noise; None: all of them.
-    """
-
-    points: tuple[Point, ...]
-    label: str
-    sides: tuple[str, ...] = ()
-    band: float | None = None
+    points: tuple[Point, ...]  # the values
+    label: str  # the chart in words
+    sides: tuple[str, ...] = ()  # of differences, what one below 0 and one above 0 mean; () for shares
+    band: float | None = None  # differences up to this one are inside the noise; None: all of them
 
     @property
     def axis(self) -> tuple[float, float]:
@@ -113,23 +106,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines over a common axis, with percent upwards.
+    """Lines over a common axis, with percent upwards."""
 
-    Attributes:
-        lines: the lines.
-        label: the chart in words.
-        ticks: values of the axis to the right, with their texts.
-        title: of the axis to the right.
-        level: where a dashed line to the right end begins; None for none.
-        dense: whether there are too many points for an interval each: the intervals are a band.
-    """
-
-    lines: tuple[Line, ...]
-    label: str
-    ticks: tuple[tuple[float, str], ...]
-    title: str = ""
-    level: LinePoint | None = None
-    dense: bool = False
+    lines: tuple[Line, ...]  # the lines
+    label: str  # the chart in words
+    ticks: tuple[tuple[float, str], ...]  # values of the axis to the right, with their texts
+    title: str = ""  # of the axis to the right
+    level: LinePoint | None = None  # where a dashed line to the right end begins; None for none
+    dense: bool = False  # whether there are too many points for an interval each: the intervals are a band
 
     @property
     def x(self) -> tuple[float, float]:

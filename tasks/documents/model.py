@@ -16,19 +16,14 @@ Medium = Literal["terminal", "markdown", "page"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of text with a tone.
-
-    Attributes:
-        form: "badge" for a label with a background, "letter" for a run's name in a circle.
-        link: address that a page links it to; "" for none.
-        help: explanation that a page shows on demand.
-    """
+    """A piece of text with a tone."""
 
     text: str
     tone: Tone = ""
+    # "badge" for a label with a background, "letter" for a run's name in a circle
     form: Literal["", "badge", "letter"] = ""
-    link: str = ""
-    help: str = ""
+    link: str = ""  # address that a page links it to; "" for none
+    help: str = ""  # explanation that a page shows on demand
 
 
 Inline = str | Span | tuple[str | Span, ...]
@@ -48,20 +43,15 @@ def plain(text: Inline) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        kind: "text", "number" (aligned right), or "plot" (drawn on pages only).
-        under: whether a page shows its cells in small type below those of the column before it.
-        text_only: whether pages leave it out, since a plot shows its numbers.
-        axis: ends of the axis of plots in percent; None where they have no common axis.
-    """
+    """A column of a table."""
 
     name: str
+    # "text", "number" (aligned right), or "plot" (drawn on pages only)
     kind: Literal["text", "number", "plot"] = "number"
-    under: bool = False
+    under: bool = False  # whether a page shows its cells in small type below those of the column before it
     help: str = ""
-    text_only: bool = False
+    text_only: bool = False  # whether pages leave it out, since a plot shows its numbers
+    # ends of the axis of plots in percent; None where they have no common axis
     axis: tuple[float, float] | None = None
 
 
@@ -70,24 +60,16 @@ Cell = Inline | Plot
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
-
-    Attributes:
-        headers: columns; of plain names, the first is a column of texts, the others of numbers.
-        rows: cells; None draws a line between two sections.
-        caption: a remark below it.
-        keep: number of first columns that a terminal of any width shows.
-        wide: whether a page breaks its rows into cards on a narrow screen.
-        first: number of rows that a terminal shows; None for all.
-    """
+    """A table."""
 
     title: str
+    # columns; of plain names, the first is a column of texts, the others of numbers
     headers: tuple[str | Column, ...]
-    rows: tuple[tuple[Cell, ...] | None, ...]
-    caption: str = ""
-    keep: int = 2
-    wide: bool = False
-    first: int | None = None
+    rows: tuple[tuple[Cell, ...] | None, ...]  # cells; None draws a line between two sections
+    caption: str = ""  # a remark below it
+    keep: int = 2  # number of first columns that a terminal of any width shows
+    wide: bool = False  # whether a page breaks its rows into cards on a narrow screen
+    first: int | None = None  # number of rows that a terminal shows; None for all
 
     @property
     def text_places(self) -> list[int]:
@@ -229,41 +211,29 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class QuestionItem:
-    """A question of a benchmark with the answers to it.
-
-    Attributes:
-        about: its database, difficulty, and the like.
-        evidence: the benchmark's hint; "" for none.
-        keys: values by which a page filters, by the name of the filter; several are separated by line breaks.
-        packed: further facts, compressed, that a page unfolds on demand; "" for none.
-    """
+    """A question of a benchmark with the answers to it."""
 
     id: str
     badge: Span | None
-    about: str
+    about: str  # its database, difficulty, and the like
     text: str
-    evidence: str
+    evidence: str  # the benchmark's hint; "" for none
     answers: tuple[Answer, ...]
+    # values by which a page filters, by the name of the filter; several are separated by line breaks
     keys: Mapping[str, str] = field(default_factory=dict)
-    packed: str = ""
+    packed: str = ""  # further facts, compressed, that a page unfolds on demand; "" for none
 
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """A list of questions.
-
-    Attributes:
-        filters: labels of the filters of a page by their names; {} for a list without a search.
-        first: number of questions that a terminal and Markdown show; None for all.
-        rest: how to see the others.
-        note: a remark above the list, on pages only.
-    """
+    """A list of questions."""
 
     items: tuple[QuestionItem, ...]
+    # labels of the filters of a page by their names; {} for a list without a search
     filters: Mapping[str, str] = field(default_factory=dict)
-    first: int | None = None
-    rest: str = ""
-    note: str = ""
+    first: int | None = None  # number of questions that a terminal and Markdown show; None for all
+    rest: str = ""  # how to see the others
+    note: str = ""  # a remark above the list, on pages only
 
     def options(self, name: str) -> list[str]:
         """Return the values of a filter."""
@@ -278,22 +248,13 @@ Block = (
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A report.
+    """A report."""
 
-    Attributes:
-        title: the heading, meant as `tone`; "" for none.
-        kicker: a line above the heading: what the report is about.
-        lead: the most important sentence.
-        footer: how to read it, on pages only.
-        name: title of a browser's tab; "" for the heading.
-        packed: texts that several questions share, compressed, on pages only.
-    """
-
-    title: str
+    title: str  # the heading, meant as `tone`; "" for none
     blocks: tuple[Block, ...]
-    kicker: Inline = ""
-    lead: Inline = ""
+    kicker: Inline = ""  # a line above the heading: what the report is about
+    lead: Inline = ""  # the most important sentence
     tone: Tone = ""
-    footer: tuple[Block, ...] = ()
-    name: str = ""
-    packed: str = ""
+    footer: tuple[Block, ...] = ()  # how to read it, on pages only
+    name: str = ""  # title of a browser's tab; "" for the heading
+    packed: str = ""  # texts that several questions share, compressed, on pages only

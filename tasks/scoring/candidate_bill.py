@@ -14,19 +14,13 @@ UNITS = ("usd", "tokens", "calls")
 
 @dataclass(frozen=True, slots=True)
 class CandidateSetup:
-    """How the candidates of a run were made.
+    """How the candidates of a run were made."""
 
-    Attributes:
-        n: candidates per question.
-        select: how one of them was selected.
-        prices: of the backbones that wrote them, in their turns; None where unknown.
-        own_prices: of the backbone that selected; None where unknown.
-    """
-
-    n: int
-    select: str
+    n: int  # candidates per question
+    select: str  # how one of them was selected
+    # of the backbones that wrote them, in their turns; None where unknown
     prices: tuple[Prices | None, ...] = (None,)
-    own_prices: Prices | None = None
+    own_prices: Prices | None = None  # of the backbone that selected; None where unknown
 
 
 @dataclass(frozen=True, slots=True)

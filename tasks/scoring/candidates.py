@@ -42,15 +42,12 @@ def bill_line(label: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """The results of the candidates of one question, and which of them are equal.
+    """The results of the candidates of one question, and which of them are equal."""
 
-    Attributes:
-        statuses: per candidate "ok", "empty", "error", "timeout", "too_large", or "no_answer" without a SQL.
-        leaders: per candidate the place, from 0, of the first candidate with an equal result; its own where it is the
-            first, or where its SQL has no result.
-    """
-
+    # per candidate "ok", "empty", "error", "timeout", "too_large", or "no_answer" without a SQL
     statuses: tuple[str, ...]
+    # per candidate the place, from 0, of the first candidate with an equal result; its own where it is the first, or
+    # where its SQL has no result
     leaders: tuple[int, ...]
 
     @property

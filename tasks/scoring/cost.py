@@ -15,28 +15,22 @@ class Cost:
     """Cost of a run. Tokens and money are of paid calls only; cached calls are counted separately.
 
     `Cost()` is that of predictions made elsewhere: all of it is unknown.
-
-    Attributes:
-        calls: calls paid for in this run; None if unknown.
-        cached_calls: calls answered from the reply cache, or part of a restored stage result; None if unknown.
-        retries: attempts beyond the first; None if unknown.
-        input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None if the API did not report them.
-        cost_usd: None when any paid call has no price, and where the calls are unknown.
-        by_endpoint: paid calls whose cost the endpoint reported; None if unknown.
-        from_scratch_usd: what the same answers cost with an empty reply cache; None if unknown for any call.
-        p50_s, p95_s: seconds per paid call; None without one.
     """
 
-    calls: int | None = None
+    calls: int | None = None  # calls paid for in this run; None if unknown
+    # calls answered from the reply cache, or part of a restored stage result; None if unknown
     cached_calls: int | None = None
-    retries: int | None = None
+    retries: int | None = None  # attempts beyond the first; None if unknown
+    # input_tokens, cached_input_tokens, output_tokens, reasoning_tokens: None if the API did not report them
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
-    cost_usd: float | None = None
-    by_endpoint: int | None = None
+    cost_usd: float | None = None  # None when any paid call has no price, and where the calls are unknown
+    by_endpoint: int | None = None  # paid calls whose cost the endpoint reported; None if unknown
+    # what the same answers cost with an empty reply cache; None if unknown for any call
     from_scratch_usd: float | None = None
+    # p50_s, p95_s: seconds per paid call; None without one
     p50_s: float | None = None
     p95_s: float | None = None
 

@@ -14,28 +14,17 @@ from tasks.core.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class DegradedStage:
-    """A stage that was not fully effective.
-
-    Attributes:
-        stage: its name.
-        questions: questions in which it ran or was skipped.
-        affected: those of them with an unreadable reply, a fallback or a failure.
-        replies: replies that it needed; a repeated request counts once.
-        unreadable: those of them that could not be read.
-        fallbacks: questions in which it fell back or failed with readable replies.
-        skipped: questions in which it did not run, because of the settings.
-        instead: most frequent fallback, as a clause; "" if unknown.
-        reason: why it most often fell back or failed with readable replies, or was skipped; "" if it did not.
-    """
+    """A stage that was not fully effective."""
 
     stage: str
-    questions: int
-    affected: int
-    replies: int
-    unreadable: int
-    fallbacks: int
-    skipped: int
-    instead: str = ""
+    questions: int  # questions in which it ran or was skipped
+    affected: int  # those of them with an unreadable reply, a fallback or a failure
+    replies: int  # replies that it needed; a repeated request counts once
+    unreadable: int  # those of them that could not be read
+    fallbacks: int  # questions in which it fell back or failed with readable replies
+    skipped: int  # questions in which it did not run, because of the settings
+    instead: str = ""  # most frequent fallback, as a clause; "" if unknown
+    # why it most often fell back or failed with readable replies, or was skipped; "" if it did not
     reason: str = ""
 
     @property
@@ -62,20 +51,14 @@ class DegradedStage:
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """Stages of a run that were not fully effective.
+    """Stages of a run that were not fully effective."""
 
-    Attributes:
-        stages: the stages concerned, in the order of the pipeline.
-        affected: questions in which at least one stage had an unreadable reply, fell back or failed.
-        questions: questions that were answered: the denominator of the share.
-        share: of the questions that are affected, 0 to 1; None of none. It follows from the counts.
-        sentences: one for each stage, and what it means for the score. They follow from the stages.
-    """
-
-    stages: tuple[DegradedStage, ...] = ()
-    affected: int = 0
-    questions: int = 0
+    stages: tuple[DegradedStage, ...] = ()  # the stages concerned, in the order of the pipeline
+    affected: int = 0  # questions in which at least one stage had an unreadable reply, fell back or failed
+    questions: int = 0  # questions that were answered: the denominator of the share
+    # of the questions that are affected, 0 to 1; None of none. It follows from the counts.
     share: float | None = None
+    # one for each stage, and what it means for the score. They follow from the stages.
     sentences: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -61,19 +61,12 @@ _DID_NOT_END: frozenset[ErrorClass] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DacCounts:
-    """Wrong answers by DAC's kinds of error; one answer can count in several.
+    """Wrong answers by DAC's kinds of error; one answer can count in several."""
 
-    Attributes:
-        table: a table wrong or missing.
-        column: a column wrong or missing.
-        skeleton: another structure than the gold's.
-        execution: did not run to its end.
-    """
-
-    table: int
-    column: int
-    skeleton: int
-    execution: int
+    table: int  # a table wrong or missing
+    column: int  # a column wrong or missing
+    skeleton: int  # another structure than the gold's
+    execution: int  # did not run to its end
 
 
 def classify(score: QuestionScore, rule: str, schema: Schema) -> tuple[ErrorClass, ...]:

@@ -93,30 +93,21 @@ class ScoredRun:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric.
+    """A metric."""
 
-    Attributes:
-        name: in the JSON summary, in MLflow and as a column of the predictions.
-        title: in the terminal's summary.
-        measure: computes it; None: it does not apply to this run.
-        unit: one of `UNITS`.
-        better: which way is better; None where neither is.
-        needs: what the run must have, else the metric is unknown: "schemas", "exact_match",
-            "stage:selection" (a stage whose name ends so), "measured:soft_f1" (executed for this metric on request).
-        order: place in the summary; those of lower order come first.
-        compare: computes one question's value from the rows of the gold and of the final SQL, inside a worker;
-            None where no result is needed.
-        words: names in comparisons for the keys of its object in the summary; a key without one is its own name.
-    """
-
-    name: str
-    title: str
-    measure: Callable[[ScoredRun], Measurement | None]
-    unit: str = SHARE
-    better: Better = "higher"
+    name: str  # in the JSON summary, in MLflow and as a column of the predictions
+    title: str  # in the terminal's summary
+    measure: Callable[[ScoredRun], Measurement | None]  # computes it; None: it does not apply to this run
+    unit: str = SHARE  # one of `UNITS`
+    better: Better = "higher"  # which way is better; None where neither is
+    # what the run must have, else the metric is unknown: "schemas", "exact_match", "stage:selection" (a stage whose
+    # name ends so), "measured:soft_f1" (executed for this metric on request)
     needs: tuple[str, ...] = ()
-    order: int = 100
+    order: int = 100  # place in the summary; those of lower order come first
+    # computes one question's value from the rows of the gold and of the final SQL, inside a worker; None where no
+    # result is needed
     compare: Compare | None = None
+    # names in comparisons for the keys of its object in the summary; a key without one is its own name
     words: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, run: ScoredRun) -> Measurement | None:

@@ -50,27 +50,18 @@ Difference = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one SQL compares with the gold of its question.
+    """How one SQL compares with the gold of its question."""
 
-    Attributes:
-        correct: per rule, whether it is right; empty when it could not be judged (no database, or no gold).
-        status: the execution's status ("ok", "error", "timeout", "too_large"), or "no_answer" without a SQL.
-        error: the database's message, "" when there is none.
-        row_count: rows it returned; None when it did not finish.
-        gold_status: the gold's status; anything but "ok" is a fault of the benchmark.
-        seconds: time the SQL took.
-        gold_rows: rows that the gold returned; None when it did not finish.
-        difference: how the result differs from the gold's if it is wrong under any rule.
-    """
-
+    # per rule, whether it is right; empty when it could not be judged (no database, or no gold)
     correct: Mapping[str, bool]
+    # the execution's status ("ok", "error", "timeout", "too_large"), or "no_answer" without a SQL
     status: str
-    error: str = ""
-    row_count: int | None = None
-    gold_status: str = "ok"
-    seconds: float = 0.0
-    gold_rows: int | None = None
-    difference: Difference = ""
+    error: str = ""  # the database's message, "" when there is none
+    row_count: int | None = None  # rows it returned; None when it did not finish
+    gold_status: str = "ok"  # the gold's status; anything but "ok" is a fault of the benchmark
+    seconds: float = 0.0  # time the SQL took
+    gold_rows: int | None = None  # rows that the gold returned; None when it did not finish
+    difference: Difference = ""  # how the result differs from the gold's if it is wrong under any rule
 
     @property
     def difference_in_words(self) -> str:
@@ -94,102 +85,64 @@ def is_right(verdict: Verdict | None, rule: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What corrected golds say of one question, beside the official verdict and never in its place.
+    """What corrected golds say of one question, beside the official verdict and never in its place."""
 
-    Attributes:
-        change: what was done to its gold; "withdrawn": the question is not counted.
-        golds: SQL whose results are right; () where it is withdrawn.
-        correct: per rule, whether the final SQL is right; {} where it is withdrawn.
-        reason: what is wrong with the official gold.
-        source: who says so.
-    """
-
-    change: Change
-    golds: tuple[str, ...] = ()
+    change: Change  # what was done to its gold; "withdrawn": the question is not counted
+    golds: tuple[str, ...] = ()  # SQL whose results are right; () where it is withdrawn
+    # per rule, whether the final SQL is right; {} where it is withdrawn
     correct: Mapping[str, bool] = field(default_factory=dict)
-    reason: str = ""
-    source: str = ""
+    reason: str = ""  # what is wrong with the official gold
+    source: str = ""  # who says so
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a model thinks of an answer, beside its verdict: no score depends on it.
+    """What a model thinks of an answer, beside its verdict: no score depends on it."""
 
-    Attributes:
-        model: name of the backbone.
-        right: whether it calls the answer right.
-        reason: why, in its words.
-    """
-
-    model: str
-    right: bool
-    reason: str = ""
+    model: str  # name of the backbone
+    right: bool  # whether it calls the answer right
+    reason: str = ""  # why, in its words
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionScore:
-    """One question, its outcome, and the verdicts on the SQL of each stage.
-
-    Attributes:
-        question: the question.
-        outcome: what the pipeline made of it.
-        final: verdict on the final SQL.
-        stages: verdict per candidate stage, in order; a stage that the question did not reach is absent.
-        gold_sql: the gold, for reports only; "" where there is none.
-        executable: False when the database or the gold (status NO_GOLD) is missing: such a question is counted apart,
-            never scored.
-        correction: what corrected golds say of it; None where they leave its gold as it is, or there are none.
-        opinion: what a model thinks of the answer; None where none was asked.
-    """
+    """One question, its outcome, and the verdicts on the SQL of each stage."""
 
     question: Question
-    outcome: Outcome
-    final: Verdict
+    outcome: Outcome  # what the pipeline made of it
+    final: Verdict  # verdict on the final SQL
+    # verdict per candidate stage, in order; a stage that the question did not reach is absent
     stages: Mapping[str, Verdict]
-    gold_sql: str
+    gold_sql: str  # the gold, for reports only; "" where there is none
+    # False when the database or the gold (status NO_GOLD) is missing: such a question is counted apart, never scored
     executable: bool = True
+    # what corrected golds say of it; None where they leave its gold as it is, or there are none
     correction: Correction | None = None
-    opinion: Opinion | None = None
+    opinion: Opinion | None = None  # what a model thinks of the answer; None where none was asked
 
 
 @dataclass(frozen=True, slots=True)
 class StageScore(Accuracy):
-    """Execution accuracy of all scored questions after a stage under the headline rule, against the stage before.
+    """Execution accuracy of all scored questions after a stage under the headline rule, against the stage before."""
 
-    Attributes:
-        name: e.g. "2_augmented_sql".
-        fixed: wrong before, right now (the papers' y); None for the first stage.
-        broken: right before, wrong now (the papers' x); None for the first stage.
-    """
-
-    name: str = ""
-    fixed: int | None = None
-    broken: int | None = None
+    name: str = ""  # e.g. "2_augmented_sql".
+    fixed: int | None = None  # wrong before, right now (the papers' y); None for the first stage
+    broken: int | None = None  # right before, wrong now (the papers' x); None for the first stage
 
 
 @dataclass(frozen=True, slots=True)
 class LinkingScore:
-    """Schema linking over the scored questions, against gold elements (RSL-SQL, section 4).
+    """Schema linking over the scored questions, against gold elements (RSL-SQL, section 4)."""
 
-    Attributes:
-        name: "forward", "backward" or "both".
-        nsr: gold columns linked, of all gold columns.
-        strict_recall: questions with every gold column linked, of all questions.
-        precision: linked columns that are gold, of all linked columns.
-        avg_tables: linked tables per question.
-        avg_columns: linked columns per question.
-        reduction: share of the schema's columns left out, averaged over questions; None when unknown.
-        linked: questions that have the link, which the averages are over.
-    """
-
-    name: str
-    nsr: Ratio
-    strict_recall: Ratio
-    precision: Ratio
-    avg_tables: float
-    avg_columns: float
+    name: str  # "forward", "backward" or "both"
+    nsr: Ratio  # gold columns linked, of all gold columns
+    strict_recall: Ratio  # questions with every gold column linked, of all questions
+    precision: Ratio  # linked columns that are gold, of all linked columns
+    avg_tables: float  # linked tables per question
+    avg_columns: float  # linked columns per question
+    # share of the schema's columns left out, averaged over questions; None when unknown
     reduction: float | None = None
-    linked: int = 0
+    linked: int = 0  # questions that have the link, which the averages are over
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,47 +174,32 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything an evaluation found.
+    """Everything an evaluation found."""
 
-    Attributes:
-        rule: the headline rule.
-        questions: questions selected for the run.
-        scored: of those, the ones whose database and gold are available: the denominator of every score.
-        answered: questions that have a final SQL, those among them that could not be scored.
-        scores: final execution accuracy under each rule and of each variant, the headline rule first.
-        by_difficulty, by_database: final accuracy under the headline rule.
-        stages: per-stage accuracy.
-        linking: linking scores, by link.
-        cost: the whole bill; `stage_cost`: per stage label.
-        failures: questions without an answer, counted by the failure's kind.
-        retryable: how many of those are retryable.
-        missing_databases: question count per missing database.
-        without_gold: number of questions with a database and nothing to compare an answer with.
-        gold_faults: ids of scored questions whose gold fails or times out, with the status.
-        degradation: what the stages of answered questions did not do.
-        rows: one entry per selected question, in benchmark order.
-        details: what the registered metrics found, by name, in the order of the summary; None where a metric does
-            not apply or was not asked for. Empty where none was computed.
-    """
-
-    rule: str
-    questions: int
-    scored: int
-    answered: int
+    rule: str  # the headline rule
+    questions: int  # questions selected for the run
+    scored: int  # of those, the ones whose database and gold are available: the denominator of every score
+    answered: int  # questions that have a final SQL, those among them that could not be scored
+    # final execution accuracy under each rule and of each variant, the headline rule first
     scores: Mapping[str, Score]
+    # by_difficulty, by_database: final accuracy under the headline rule
     by_difficulty: Mapping[str, Accuracy]
     by_database: Mapping[str, Accuracy]
-    stages: tuple[StageScore, ...]
-    linking: tuple[LinkingScore, ...]
-    cost: Cost
+    stages: tuple[StageScore, ...]  # per-stage accuracy
+    linking: tuple[LinkingScore, ...]  # linking scores, by link
+    cost: Cost  # the whole bill; `stage_cost`: per stage label
     stage_cost: Mapping[str, Cost]
-    failures: Mapping[str, int]
-    retryable: int
-    missing_databases: Mapping[str, int]
-    gold_faults: Mapping[str, str]
-    without_gold: int = 0
+    failures: Mapping[str, int]  # questions without an answer, counted by the failure's kind
+    retryable: int  # how many of those are retryable
+    missing_databases: Mapping[str, int]  # question count per missing database
+    gold_faults: Mapping[str, str]  # ids of scored questions whose gold fails or times out, with the status
+    without_gold: int = 0  # number of questions with a database and nothing to compare an answer with
+    # what the stages of answered questions did not do
     degradation: Degradation = field(default_factory=Degradation)
+    # one entry per selected question, in benchmark order
     rows: tuple[QuestionScore, ...] = field(repr=False, default=())
+    # what the registered metrics found, by name, in the order of the summary; None where a metric does not apply or
+    # was not asked for. Empty where none was computed.
     details: Mapping[str, Measurement | None] = field(repr=False, default_factory=dict)
 
     @property

@@ -24,18 +24,13 @@ def wilson(right: float, total: float, confidence: float = CONFIDENCE) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Execution accuracy of some questions.
+    """Execution accuracy of some questions."""
 
-    Attributes:
-        correct: right answers.
-        total: questions, those without an answer included.
-        ex: the share in 0..1; None of no questions. It follows from the counts, like the interval.
-        low, high: Wilson's interval of the share at 95 %; None likewise.
-    """
-
-    correct: int
-    total: int
+    correct: int  # right answers
+    total: int  # questions, those without an answer included
+    # the share in 0..1; None of no questions. It follows from the counts, like the interval.
     ex: float | None = None
+    # low, high: Wilson's interval of the share at 95 %; None likewise
     low: float | None = None
     high: float | None = None
 
@@ -73,18 +68,12 @@ class Differs:
 
 @dataclass(frozen=True, slots=True)
 class Score(Accuracy):
-    """Score of a run under a rule, by the official golds or by a variant (`tasks.scoring.variants`).
+    """Score of a run under a rule, by the official golds or by a variant (`tasks.scoring.variants`)."""
 
-    Attributes:
-        rule: comparison rule.
-        variant: name of the variant; "" for the official score.
-        title: of the variant, for displays; "" likewise.
-        differs: questions on which the variant's verdict is another than the official one; nothing likewise.
-        changes: what the variant changes of single golds, by question id ("replaced", "withdrawn").
-    """
-
-    rule: str = ""
-    variant: str = ""
-    title: str = ""
+    rule: str = ""  # comparison rule
+    variant: str = ""  # name of the variant; "" for the official score
+    title: str = ""  # of the variant, for displays; "" likewise
+    # questions on which the variant's verdict is another than the official one; nothing likewise
     differs: Differs = field(default_factory=Differs)
+    # what the variant changes of single golds, by question id ("replaced", "withdrawn")
     changes: Mapping[str, str] = field(default_factory=dict)

@@ -17,33 +17,25 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """What two runs answer differently, B against A, and how likely that is by chance.
+    """What two runs answer differently, B against A, and how likely that is by chance."""
 
-    Attributes:
-        questions: questions that both runs scored.
-        right_a, right_b: right answers of each.
-        fixed: ids that are wrong in A and right in B.
-        broken: ids that are right in A and wrong in B.
-        p_value: exact two-sided McNemar test that fixing and breaking are equally likely.
-        low, high: bootstrap interval of the difference B - A, as shares.
-        confidence: of the interval.
-        only_a, only_b: ids that only one of the runs scored, left out.
-        not_ranked: why no run is better, whatever the test finds, as a sentence; "" where the test decides.
-        name_a, name_b: what the runs are called in the conclusion.
-    """
-
-    questions: int
+    questions: int  # questions that both runs scored
+    # right_a, right_b: right answers of each
     right_a: int
     right_b: int
-    fixed: tuple[str, ...]
-    broken: tuple[str, ...]
-    p_value: float
+    fixed: tuple[str, ...]  # ids that are wrong in A and right in B
+    broken: tuple[str, ...]  # ids that are right in A and wrong in B
+    p_value: float  # exact two-sided McNemar test that fixing and breaking are equally likely
+    # low, high: bootstrap interval of the difference B - A, as shares
     low: float
     high: float
-    confidence: float
+    confidence: float  # of the interval
+    # only_a, only_b: ids that only one of the runs scored, left out
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
+    # why no run is better, whatever the test finds, as a sentence; "" where the test decides
     not_ranked: str = ""
+    # name_a, name_b: what the runs are called in the conclusion
     name_a: str = "A"
     name_b: str = "B"
 

@@ -24,21 +24,16 @@ Find = Callable[[Mapping[str, Any], Sequence[QuestionScore]], Judge | None]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A score variant.
+    """A score variant."""
 
-    Attributes:
-        name: its key in `scores`; `ex_<name>` in MLflow and the warehouse.
-        title: beside the score, in every display.
-        find: returns its judge for a benchmark's settings (plain JSON) and the scored questions of a run; None where
-            the variant does not apply to them.
-        change: what it changes of a question's gold, in one word; "" for nothing.
-        basis: what the verdict on a question depends on beside the answer: two runs are compared where it is equal.
-    """
-
-    name: str
-    title: str
+    name: str  # its key in `scores`; `ex_<name>` in MLflow and the warehouse
+    title: str  # beside the score, in every display
+    # returns its judge for a benchmark's settings (plain JSON) and the scored questions of a run; None where the
+    # variant does not apply to them
     find: Find
+    # what it changes of a question's gold, in one word; "" for nothing
     change: Callable[[QuestionScore], str]
+    # what the verdict on a question depends on beside the answer: two runs are compared where it is equal
     basis: Callable[[QuestionScore], object]
 
 

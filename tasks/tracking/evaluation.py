@@ -38,46 +38,32 @@ Unfinished = Literal["interrupted", "failed", "killed"]
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRun:
-    """One evaluation: one benchmark x backbone x pipeline.
+    """One evaluation: one benchmark x backbone x pipeline."""
 
-    Attributes:
-        run_id: Crosscheck's own id, also where MLflow cannot be reached; sorts by time.
-        benchmark, backbone, pipeline: their names.
-        settings: the three models as plain JSON under "benchmark", "backbone" and "pipeline", without secrets.
-        rule: the headline rule.
-        revision: revision of the benchmark.
-        question_file: path of the questions of the evaluated split.
-        question_sha256: sha256 of that file.
-        started: when it began, with time zone.
-        version: Crosscheck's version, None when it is not installed.
-        git_commit: commit of the checkout that ran, with "-dirty" where it was changed; None outside of one.
-        engine: name and version of what executes the queries (functions differ between versions); "" where unknown.
-        questions_in_benchmark: how many questions the file has; None when unknown.
-        layout: how the benchmark's files are laid out ("bird", "spider"): the form of the submission.
-        user: login name of the user who started it; None when unknown.
-        golds_sha256: sha256 of the file of corrected golds; "" where there is only the official score.
-        databases: digest of each database that it used, by the benchmark's name of it.
-        tags: further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}; `name`, `note` and `changed` among them.
-    """
-
-    run_id: str
+    run_id: str  # Crosscheck's own id, also where MLflow cannot be reached; sorts by time
     benchmark: str
     backbone: str
     pipeline: str
+    # the three models as plain JSON under "benchmark", "backbone" and "pipeline", without secrets
     settings: Mapping[str, Any]
-    rule: str
-    revision: str
-    question_file: str
-    question_sha256: str
-    started: datetime.datetime
-    version: str | None = None
+    rule: str  # the headline rule
+    revision: str  # revision of the benchmark
+    question_file: str  # path of the questions of the evaluated split
+    question_sha256: str  # sha256 of that file
+    started: datetime.datetime  # when it began, with time zone
+    version: str | None = None  # Crosscheck's version, None when it is not installed
+    # commit of the checkout that ran, with "-dirty" where it was changed; None outside of one
     git_commit: str | None = None
+    # name and version of what executes the queries (functions differ between versions); "" where unknown
     engine: str = ""
-    questions_in_benchmark: int | None = None
+    questions_in_benchmark: int | None = None  # how many questions the file has; None when unknown
+    # how the benchmark's files are laid out ("bird", "spider"): the form of the submission
     layout: str = "bird"
-    user: str | None = None
-    golds_sha256: str = ""
+    user: str | None = None  # login name of the user who started it; None when unknown
+    golds_sha256: str = ""  # sha256 of the file of corrected golds; "" where there is only the official score
+    # digest of each database that it used, by the benchmark's name of it
     databases: Mapping[str, str] = field(default_factory=dict)
+    # further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}; `name`, `note` and `changed` among them.
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property

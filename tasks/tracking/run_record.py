@@ -38,18 +38,12 @@ class TaskRunCounts:
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """Where MLflow has the run.
+    """Where MLflow has the run."""
 
-    Attributes:
-        tracking_uri: the store, without password; None where the run was not sent to one.
-        run_id: MLflow's id of the run; None when it could not be made.
-        experiment_id: MLflow's id of its experiment; None when it could not be made.
-        problem: what kept the run from being logged in full, and what to do about it; "" where nothing did.
-    """
-
-    tracking_uri: str | None = None
-    run_id: str | None = None
-    experiment_id: str | None = None
+    tracking_uri: str | None = None  # the store, without password; None where the run was not sent to one
+    run_id: str | None = None  # MLflow's id of the run; None when it could not be made
+    experiment_id: str | None = None  # MLflow's id of its experiment; None when it could not be made
+    # what kept the run from being logged in full, and what to do about it; "" where nothing did
     problem: str = ""
 
 

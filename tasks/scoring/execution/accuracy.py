@@ -43,18 +43,12 @@ class Verdicts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Comparison of SQL with gold SQL by execution.
+    """Comparison of SQL with gold SQL by execution."""
 
-    Attributes:
-        workers: the pool that executes.
-        rules: names of the rules to judge by.
-        timeout_s: limit per query, in seconds.
-        cache: verdicts known already; verdicts that a repetition could change are not put into it.
-    """
-
-    workers: SqlWorkers
-    rules: tuple[str, ...]
-    timeout_s: float
+    workers: SqlWorkers  # the pool that executes
+    rules: tuple[str, ...]  # names of the rules to judge by
+    timeout_s: float  # limit per query, in seconds
+    # verdicts known already; verdicts that a repetition could change are not put into it
     cache: Verdicts | None = None
 
     async def verdicts(

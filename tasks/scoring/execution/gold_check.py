@@ -23,40 +23,26 @@ FAULTS: frozenset[GoldClass] = frozenset({"error", "timeout", "too_large"})
 
 @dataclass(frozen=True, slots=True)
 class GoldCheck:
-    """Outcome of one gold SQL.
+    """Outcome of one gold SQL."""
 
-    Attributes:
-        id: its id, as in `Gold`.
-        database_id: its database.
-        sql: the SQL.
-        found: "rows"; "empty" (ran, and returned no row: any other query without rows is right); "error";
-            "timeout"; "too_large"; "missing_database" (not run); "unreadable_database" (its file is damaged or gone, or
-            its server does not answer: whether the gold runs is not known).
-        error: the database's message, or why it cannot be read; "" where there is none.
-        row_count: rows it returned; None where it did not finish.
-        seconds: time it took; None where it was not run.
-    """
-
-    id: str
-    database_id: str
-    sql: str
+    id: str  # its id, as in `Gold`
+    database_id: str  # its database
+    sql: str  # the SQL
+    # "rows"; "empty" (ran, and returned no row: any other query without rows is right); "error"; "timeout";
+    # "too_large"; "missing_database" (not run); "unreadable_database" (its file is damaged or gone, or its server
+    # does not answer: whether the gold runs is not known)
     found: GoldClass
-    error: str = ""
-    row_count: int | None = None
-    seconds: float | None = None
+    error: str = ""  # the database's message, or why it cannot be read; "" where there is none
+    row_count: int | None = None  # rows it returned; None where it did not finish
+    seconds: float | None = None  # time it took; None where it was not run
 
 
 @dataclass(frozen=True, slots=True)
 class GoldReport:
-    """Outcomes of the gold SQL of a split.
+    """Outcomes of the gold SQL of a split."""
 
-    Attributes:
-        checks: one per gold, in file order.
-        slow_s: seconds above which a gold that finished is called slow.
-    """
-
-    checks: tuple[GoldCheck, ...]
-    slow_s: float
+    checks: tuple[GoldCheck, ...]  # one per gold, in file order
+    slow_s: float  # seconds above which a gold that finished is called slow
 
     @property
     def counts(self) -> Mapping[GoldClass, int]:

@@ -16,32 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """One SQL of several.
+    """One SQL of several."""
 
-    Attributes:
-        status: "ok", "empty", "error", "timeout" or "too_large".
-        leader: place of the first SQL with an equal result; its own where it has none.
-    """
-
-    status: str
-    leader: int
+    status: str  # "ok", "empty", "error", "timeout" or "too_large"
+    leader: int  # place of the first SQL with an equal result; its own where it has none
 
 
 @dataclass(frozen=True, slots=True)
 class GroupJob:
-    """What a worker is asked to group.
+    """What a worker is asked to group."""
 
-    Attributes:
-        queries: the SQLs, each once.
-        orders: where each has ORDER BY.
-        rule: name of the rule.
-        timeout_s: limit per query, in seconds.
-    """
-
-    queries: tuple[Query, ...]
-    orders: tuple[GoldOrder, ...]
-    rule: str
-    timeout_s: float
+    queries: tuple[Query, ...]  # the SQLs, each once
+    orders: tuple[GoldOrder, ...]  # where each has ORDER BY
+    rule: str  # name of the rule
+    timeout_s: float  # limit per query, in seconds
 
 
 @dataclass(frozen=True, slots=True)

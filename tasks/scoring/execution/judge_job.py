@@ -19,35 +19,23 @@ if TYPE_CHECKING:
 
 
 class Query(NamedTuple):
-    """One SQL to execute.
+    """One SQL to execute."""
 
-    Attributes:
-        sql: as it was written.
-        plain: as Spider's evaluator executes it, without DISTINCT, for rules that strip it; equal to `sql` where
-            nothing is to be changed.
-    """
-
-    sql: str
+    sql: str  # as it was written
+    # as Spider's evaluator executes it, without DISTINCT, for rules that strip it; equal to `sql` where nothing is to
+    # be changed
     plain: str
 
 
 class JudgeJob(NamedTuple):
-    """What a worker is asked to compare.
+    """What a worker is asked to compare."""
 
-    Attributes:
-        gold: the gold; None to execute the predictions only.
-        predicted: the SQLs to judge, each once.
-        rules: names of the rules to judge by.
-        order: where the gold has ORDER BY.
-        timeout_s: limit per query, in seconds.
-        accepted: results that count as right under rules that know such; None where there is only a gold SQL.
-    """
-
-    gold: Query | None
-    predicted: tuple[Query, ...]
-    rules: tuple[str, ...]
-    order: GoldOrder
-    timeout_s: float
+    gold: Query | None  # the gold; None to execute the predictions only
+    predicted: tuple[Query, ...]  # the SQLs to judge, each once
+    rules: tuple[str, ...]  # names of the rules to judge by
+    order: GoldOrder  # where the gold has ORDER BY
+    timeout_s: float  # limit per query, in seconds
+    # results that count as right under rules that know such; None where there is only a gold SQL
     accepted: SubsetGold | None = None
 
     @property
@@ -63,15 +51,11 @@ class JudgeJob(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What a worker found.
+    """What a worker found."""
 
-    Attributes:
-        gold_status: status of the gold, "" where it was not executed; "ok" where accepted results stand for it.
-        verdicts: one per prediction, in order.
-    """
-
+    # status of the gold, "" where it was not executed; "ok" where accepted results stand for it
     gold_status: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Verdict, ...]  # one per prediction, in order
 
 
 def compare(session: "Session", job: JudgeJob) -> Compared:

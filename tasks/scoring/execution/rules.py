@@ -31,17 +31,13 @@ class GoldOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of execution accuracy.
+    """A rule of execution accuracy."""
 
-    Attributes:
-        matches: whether predicted rows (second) are right given the gold's rows (first).
-        strips_distinct: whether it compares the results of both SQLs without their DISTINCT.
-        matches_accepted: whether predicted rows are right given accepted results in the place of a gold SQL;
-            None where the rule knows none.
-    """
-
+    # whether predicted rows (second) are right given the gold's rows (first)
     matches: Callable[[Sequence[Row], Sequence[Row], GoldOrder], bool]
-    strips_distinct: bool = False
+    strips_distinct: bool = False  # whether it compares the results of both SQLs without their DISTINCT
+    # whether predicted rows are right given accepted results in the place of a gold SQL; None where the rule knows
+    # none
     matches_accepted: Callable[[SubsetGold, Sequence[Row]], bool] | None = None
 
 

@@ -27,29 +27,21 @@ ENOUGH_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Measurements of one right answer against its gold.
+    """Measurements of one right answer against its gold."""
 
-    Attributes:
-        fetched: t_gold / t_predicted of executing and fetching, one tuple per trial, one ratio per repetition.
-        executed: the same of executing alone, up to the first row.
-        step_ratio: virtual-machine steps of gold over prediction; None where either was not counted.
-    """
-
+    # t_gold / t_predicted of executing and fetching, one tuple per trial, one ratio per repetition
     fetched: Trials
-    executed: Trials
+    executed: Trials  # the same of executing alone, up to the first row
+    # virtual-machine steps of gold over prediction; None where either was not counted
     step_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measurements of a run.
+    """Measurements of a run."""
 
-    Attributes:
-        timings: of the right answers that could be timed, by question id.
-        load: the machine's highest load average per processor meanwhile; None where it is not known.
-    """
-
-    timings: Mapping[str, Timings]
+    timings: Mapping[str, Timings]  # of the right answers that could be timed, by question id
+    # the machine's highest load average per processor meanwhile; None where it is not known
     load: float | None = None
 
 

@@ -29,15 +29,10 @@ LONGEST_NUMBER = 100
 
 @dataclass(frozen=True, slots=True)
 class AcceptedResult:
-    """One result that counts as right.
+    """One result that counts as right."""
 
-    Attributes:
-        rows: its rows.
-        columns: positions of the columns that must be there; () for all.
-    """
-
-    rows: tuple[Row, ...]
-    columns: tuple[int, ...] = ()
+    rows: tuple[Row, ...]  # its rows
+    columns: tuple[int, ...] = ()  # positions of the columns that must be there; () for all
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,10 @@ from tasks.scoring.report import Verdict
 
 @dataclass(frozen=True, slots=True)
 class SuiteVerdicts:
-    """Verdicts of one question's candidates, by name.
+    """Verdicts of one question's candidates, by name."""
 
-    Attributes:
-        all: on all databases; status, message, rows and time are those of the first one.
-        first: on the first database alone.
-    """
-
-    all: Mapping[str, Verdict]
-    first: Mapping[str, Verdict]
+    all: Mapping[str, Verdict]  # on all databases; status, message, rows and time are those of the first one
+    first: Mapping[str, Verdict]  # on the first database alone
 
 
 async def judge_suite(

@@ -21,19 +21,12 @@ VOTE = "vote"
 
 @dataclass(frozen=True, slots=True)
 class CandidateScore:
-    """The candidates of one question.
+    """The candidates of one question."""
 
-    Attributes:
-        right: whether each is right.
-        ballot: their results; None where the question failed before the vote.
-        selected: whether the final answer is right.
-        bill: what they cost.
-    """
-
-    right: tuple[bool, ...]
-    ballot: Ballot | None
-    selected: bool
-    bill: CandidateBill
+    right: tuple[bool, ...]  # whether each is right
+    ballot: Ballot | None  # their results; None where the question failed before the vote
+    selected: bool  # whether the final answer is right
+    bill: CandidateBill  # what they cost
 
     @property
     def disagree(self) -> bool:

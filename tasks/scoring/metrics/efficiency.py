@@ -27,24 +27,17 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """Efficiency over all questions, 0 for wrong ones; None where nothing was measured.
+    """Efficiency over all questions, 0 for wrong ones; None where nothing was measured."""
 
-    Attributes:
-        questions: questions in the denominator.
-        measured: right answers that were timed.
-        ves: valid efficiency score as BIRD's evaluator computes it: of the time of executing, without fetching.
-        ves_fetched: the same of the time of executing and fetching.
-        r_ves: its reward-stepped successor, of the time of executing and fetching, as BIRD's evaluator computes it.
-        ves_steps: VES of virtual-machine steps: the same at every repetition.
-        ves_median, ves_fetched_median, r_ves_median: from each answer's median ratio over all measurements.
-    """
-
-    questions: int
-    measured: int
+    questions: int  # questions in the denominator
+    measured: int  # right answers that were timed
+    # valid efficiency score as BIRD's evaluator computes it: of the time of executing, without fetching
     ves: Spread | None
-    ves_fetched: Spread | None
+    ves_fetched: Spread | None  # the same of the time of executing and fetching
+    # its reward-stepped successor, of the time of executing and fetching, as BIRD's evaluator computes it
     r_ves: Spread | None
-    ves_steps: float | None
+    ves_steps: float | None  # VES of virtual-machine steps: the same at every repetition
+    # ves_median, ves_fetched_median, r_ves_median: from each answer's median ratio over all measurements
     ves_median: float | None = None
     ves_fetched_median: float | None = None
     r_ves_median: float | None = None

@@ -14,17 +14,11 @@ FROM_LINK = "augmented_sql"
 
 @dataclass(frozen=True, slots=True)
 class RecallOrCorrect:
-    """What the RSL-SQL paper prints as SRR: every gold column linked, or the SQL made from the link right.
+    """What the RSL-SQL paper prints as SRR: every gold column linked, or the SQL made from the link right."""
 
-    Attributes:
-        link: name of the link.
-        stage: the stage whose SQL was made from it; "" for the final answer.
-        ratio: such questions of all scored ones that have a gold SQL and a known schema.
-    """
-
-    link: str
-    stage: str
-    ratio: Ratio
+    link: str  # name of the link
+    stage: str  # the stage whose SQL was made from it; "" for the final answer
+    ratio: Ratio  # such questions of all scored ones that have a gold SQL and a known schema
 
 
 def recall_or_correct(run: ScoredRun) -> RecallOrCorrect | None:

@@ -10,14 +10,10 @@ from tasks.scoring.report import Measurement, Ratio
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
-    """Databases of a run that was scored on several per question.
+    """Databases of a run that was scored on several per question."""
 
-    Attributes:
-        databases: number of databases by database id.
-        first_right: per scored question, whether its final SQL is right on the first database alone.
-    """
-
-    databases: Mapping[str, int]
+    databases: Mapping[str, int]  # number of databases by database id
+    # per scored question, whether its final SQL is right on the first database alone
     first_right: Mapping[str, bool]
 
 

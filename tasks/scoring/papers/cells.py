@@ -11,19 +11,12 @@ from tasks.scoring.report import Ratio, Value
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell.
+    """One cell."""
 
-    Attributes:
-        text: what is printed.
-        value: its number, shares in 0..1; None where it is unknown or a text.
-        share: numerator and denominator; None where it is no share.
-        why: why it is unknown; "" where it is known.
-    """
-
-    text: str
-    value: float | None = None
-    share: Ratio | None = None
-    why: str = ""
+    text: str  # what is printed
+    value: float | None = None  # its number, shares in 0..1; None where it is unknown or a text
+    share: Ratio | None = None  # numerator and denominator; None where it is no share
+    why: str = ""  # why it is unknown; "" where it is known
 
     def as_object(self) -> dict[str, Any]:
         """Return it as plain JSON."""
@@ -35,19 +28,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A table as a paper prints it.
+    """A table as a paper prints it."""
 
-    Attributes:
-        title: what it shows, and which table of the paper it is.
-        columns: headers; the first column holds names.
-        rows: name and cells, one cell per further column.
-        notes: remarks below it.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    notes: tuple[str, ...] = ()
+    title: str  # what it shows, and which table of the paper it is
+    columns: tuple[str, ...]  # headers; the first column holds names
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # name and cells, one cell per further column
+    notes: tuple[str, ...] = ()  # remarks below it
 
     @property
     def reasons(self) -> tuple[str, ...]:

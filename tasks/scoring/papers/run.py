@@ -13,28 +13,19 @@ TOTAL = "total"
 
 @dataclass(frozen=True)
 class PaperRun:
-    """A finished run.
+    """A finished run."""
 
-    Attributes:
-        name: how tables call it, e.g. "A".
-        title: backbone, pipeline, benchmark and id.
-        rule: the headline rule.
-        rows: its scored questions.
-        settings: of benchmark, backbone and pipeline, as plain JSON.
-        schemas: full schema by database; {} where the benchmark's files cannot be read.
-        schemas_missing: why schemas are unknown; "" where they are known.
-        efficiency: the summary's object; None where it was not measured.
-        changes: settings in which it differs from the first run of the tables, as `--set` takes them.
-    """
-
-    name: str
-    title: str
-    rule: str
-    rows: tuple[QuestionScore, ...] = field(repr=False)
-    settings: Mapping[str, Any] = field(repr=False)
+    name: str  # how tables call it, e.g. "A".
+    title: str  # backbone, pipeline, benchmark and id
+    rule: str  # the headline rule
+    rows: tuple[QuestionScore, ...] = field(repr=False)  # its scored questions
+    settings: Mapping[str, Any] = field(repr=False)  # of benchmark, backbone and pipeline, as plain JSON
+    # full schema by database; {} where the benchmark's files cannot be read
     schemas: Mapping[str, Schema] = field(repr=False, default_factory=dict)
-    schemas_missing: str = ""
+    schemas_missing: str = ""  # why schemas are unknown; "" where they are known
+    # the summary's object; None where it was not measured
     efficiency: Mapping[str, Any] | None = field(repr=False, default=None)
+    # settings in which it differs from the first run of the tables, as `--set` takes them
     changes: tuple[str, ...] = ()
 
     @property

@@ -18,24 +18,15 @@ DESCRIPTIVE = frozenset({"unit", "better"})
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """One value of one metric in both runs.
+    """One value of one metric in both runs."""
 
-    Attributes:
-        name: of the metric.
-        part: which of its values; "" for the metric's own.
-        words: the part as a person reads it.
-        title: the metric's title.
-        unit: its unit; of its own value only.
-        better: which way is better; None where neither is.
-        a, b: the values; None where the metric does not apply to a run, or the run has no summary.
-    """
-
-    name: str
-    part: str
-    words: str
-    title: str
-    unit: str
-    better: Better
+    name: str  # of the metric
+    part: str  # which of its values; "" for the metric's own
+    words: str  # the part as a person reads it
+    title: str  # the metric's title
+    unit: str  # its unit; of its own value only
+    better: Better  # which way is better; None where neither is
+    # a, b: the values; None where the metric does not apply to a run, or the run has no summary
     a: Value | None
     b: Value | None
 

@@ -70,32 +70,24 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two runs, over the questions that are compared.
+    """One of the two runs, over the questions that are compared."""
 
-    Attributes:
-        letter: "A" or "B".
-        status: how the run ended.
-        ex: right answers, of the questions that are compared.
-        cost: the bill of these questions: what this run paid for; what the cache served is counted apart.
-        input_tokens, output_tokens: of these questions with what the cache served, as a run without a cache
-            would use them; None if unknown for a call.
-        left_out: ids that this run scored and the other did not.
-        not_executable: questions that this run could not score: their database was missing, or they have no gold.
-    """
-
-    letter: Literal["A", "B"]
+    letter: Literal["A", "B"]  # "A" or "B"
     run_id: str
     backbone: str
     pipeline: str
-    status: str
+    status: str  # how the run ended
     tags: Mapping[str, str]
     started: datetime.datetime
     engine: str
-    ex: Accuracy
-    cost: Cost
+    ex: Accuracy  # right answers, of the questions that are compared
+    cost: Cost  # the bill of these questions: what this run paid for; what the cache served is counted apart
+    # input_tokens, output_tokens: of these questions with what the cache served, as a run without a cache would use
+    # them; None if unknown for a call
     input_tokens: int | None
     output_tokens: int | None
-    left_out: tuple[str, ...]
+    left_out: tuple[str, ...]  # ids that this run scored and the other did not
+    # questions that this run could not score: their database was missing, or they have no gold
     not_executable: int
 
     @property
@@ -106,23 +98,16 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Both runs on a part of the questions, or after one stage.
+    """Both runs on a part of the questions, or after one stage."""
 
-    Attributes:
-        name: of the part: a difficulty, a database, a stage.
-        a, b: right answers; None for a stage that the run does not have.
-        fixed: wrong in A and right in B; None where a run lacks the stage.
-        broken: right in A and wrong in B; None likewise.
-        p_value: exact McNemar test; None likewise.
-        adjusted_p: that, for the number of parts beside which it stands (Holm); None likewise.
-    """
-
-    name: str
+    name: str  # of the part: a difficulty, a database, a stage
+    # a, b: right answers; None for a stage that the run does not have
     a: Accuracy | None
     b: Accuracy | None
-    fixed: int | None = None
-    broken: int | None = None
-    p_value: float | None = None
+    fixed: int | None = None  # wrong in A and right in B; None where a run lacks the stage
+    broken: int | None = None  # right in A and wrong in B; None likewise
+    p_value: float | None = None  # exact McNemar test; None likewise
+    # that, for the number of parts beside which it stands (Holm); None likewise
     adjusted_p: float | None = None
 
     @computed_field
@@ -136,21 +121,17 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class VariantContrast:
-    """Both runs by a score variant, over the questions that both scored.
+    """Both runs by a score variant, over the questions that both scored."""
 
-    Attributes:
-        name, title: of the variant.
-        a, b: scores; None for a run that has no such score.
-        result: the paired test; None where the variant does not mean the same in both runs.
-        problem: why there is no test, in a sentence; "" where there is one.
-    """
-
+    # name, title: of the variant
     name: str
     title: str
+    # a, b: scores; None for a run that has no such score
     a: Score | None
     b: Score | None
+    # the paired test; None where the variant does not mean the same in both runs
     result: PairedTest | None = None
-    problem: str = ""
+    problem: str = ""  # why there is no test, in a sentence; "" where there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,42 +145,31 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Everything that a comparison of two runs found.
+    """Everything that a comparison of two runs found."""
 
-    Attributes:
-        benchmark, revision, question_sha256: of both runs.
-        rule: by which answers are right.
-        a, b: the runs; differences are B minus A.
-        result: the paired test and its verdict.
-        same_sql: questions that both runs answered with the same SQL.
-        by_difficulty, by_database: parts of the questions; empty where there are no grades.
-        stages: after each stage.
-        metrics: the values of every metric that applies to one of the runs.
-        settings: what differs in the settings of the runs.
-        left_out: which questions are not compared, in sentences.
-        warnings: what a reader must know before trusting the numbers.
-        variants: the score variants that one of the runs has, by name.
-        candidates: the object "candidates" of a run's summary by its letter; {} where no run has several candidates.
-        flips: questions that one run has right and the other wrong, in benchmark order.
-    """
-
+    # benchmark, revision, question_sha256: of both runs
     benchmark: str
     revision: str
     question_sha256: str
-    rule: str
+    rule: str  # by which answers are right
+    # a, b: the runs; differences are B minus A
     a: Side
     b: Side
-    result: PairedTest
-    same_sql: int
+    result: PairedTest  # the paired test and its verdict
+    same_sql: int  # questions that both runs answered with the same SQL
+    # by_difficulty, by_database: parts of the questions; empty where there are no grades
     by_difficulty: tuple[Contrast, ...]
     by_database: tuple[Contrast, ...]
-    stages: tuple[Contrast, ...]
-    metrics: tuple[MetricRow, ...]
-    settings: tuple[SettingChange, ...]
-    left_out: tuple[str, ...]
-    warnings: tuple[str, ...]
+    stages: tuple[Contrast, ...]  # after each stage
+    metrics: tuple[MetricRow, ...]  # the values of every metric that applies to one of the runs
+    settings: tuple[SettingChange, ...]  # what differs in the settings of the runs
+    left_out: tuple[str, ...]  # which questions are not compared, in sentences
+    warnings: tuple[str, ...]  # what a reader must know before trusting the numbers
+    # the score variants that one of the runs has, by name
     variants: Mapping[str, VariantContrast] = field(default_factory=dict)
+    # the object "candidates" of a run's summary by its letter; {} where no run has several candidates
     candidates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    # questions that one run has right and the other wrong, in benchmark order
     flips: tuple[Flip, ...] = field(default=(), repr=False)
 
     def as_json(self) -> dict[str, Any]:

@@ -22,60 +22,40 @@ MOST_IDS = 3
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One run on a board.
-
-    Attributes:
-        run_id: the run.
-        backbone, pipeline: their names.
-        changed: settings that differ from the defaults of these names, `key=value, ...`, or the file of predictions
-            that were made elsewhere; "" for none.
-        label: what the user wrote on the run, "" for nothing.
-        started: when, with time zone.
-        ex: its execution accuracy; None where nothing was scored.
-        variants: its scores by score variants, by name.
-        candidates: candidates per question; None without.
-        pass_at_k: for all of them, the share of questions of which one candidate is right; None without.
-        cost: calls, tokens and money of the run; None for what is unknown.
-        rank: 1 for the highest score, the same for equal scores; None where it is not ranked.
-        why_unranked: why it is not, as a clause without its subject; "" where it is.
-    """
+    """One run on a board."""
 
     run_id: str
     backbone: str
     pipeline: str
+    # settings that differ from the defaults of these names, `key=value, ...`, or the file of predictions that were
+    # made elsewhere; "" for none
     changed: str
-    label: str
-    started: datetime.datetime
-    ex: Accuracy | None
-    cost: Cost
-    variants: Mapping[str, Score] = field(default_factory=dict)
-    candidates: int | None = None
+    label: str  # what the user wrote on the run, "" for nothing
+    started: datetime.datetime  # when, with time zone
+    ex: Accuracy | None  # its execution accuracy; None where nothing was scored
+    cost: Cost  # calls, tokens and money of the run; None for what is unknown
+    variants: Mapping[str, Score] = field(default_factory=dict)  # its scores by score variants, by name
+    candidates: int | None = None  # candidates per question; None without
+    # for all of them, the share of questions of which one candidate is right; None without
     pass_at_k: Ratio | None = None
-    rank: int | None = None
-    why_unranked: str = ""
+    rank: int | None = None  # 1 for the highest score, the same for equal scores; None where it is not ranked
+    why_unranked: str = ""  # why it is not, as a clause without its subject; "" where it is
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Runs that can be ranked against each other: the same questions and databases of one benchmark, and one rule.
+    """Runs that can be ranked against each other: the same questions and databases of one benchmark, and one rule."""
 
-    Attributes:
-        benchmark, revision, rule: of the runs.
-        questions: how many the runs have.
-        of: how many the benchmark has; None where unknown.
-        ranked: the best first.
-        not_ranked: the newest first.
-        apart: what distinguishes it from boards with the same benchmark, revision, rule and number of questions; "" if
-            there are none.
-    """
-
+    # benchmark, revision, rule: of the runs
     benchmark: str
     revision: str
     rule: str
-    questions: int
-    of: int | None
-    ranked: tuple[BoardRow, ...]
-    not_ranked: tuple[BoardRow, ...]
+    questions: int  # how many the runs have
+    of: int | None  # how many the benchmark has; None where unknown
+    ranked: tuple[BoardRow, ...]  # the best first
+    not_ranked: tuple[BoardRow, ...]  # the newest first
+    # what distinguishes it from boards with the same benchmark, revision, rule and number of questions; "" if there
+    # are none
     apart: str = ""
 
     @property

@@ -40,46 +40,29 @@ EncodedBytes = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What one flat MLflow run holds.
+    """What one flat MLflow run holds."""
 
-    Attributes:
-        run: the evaluation.
-        params: flattened settings.
-        tags: provenance, and the Markdown description.
-        measures: metrics; () while the evaluation runs.
-        files: artifacts by path; empty while the evaluation runs.
-        tracked: the MLflow run that was created before MLflow could not be reached; None where there is none.
-    """
-
-    run: EvaluationRun
-    params: Mapping[str, str]
-    tags: Mapping[str, str]
-    measures: tuple[Measure, ...] = ()
+    run: EvaluationRun  # the evaluation
+    params: Mapping[str, str]  # flattened settings
+    tags: Mapping[str, str]  # provenance, and the Markdown description
+    measures: tuple[Measure, ...] = ()  # metrics; () while the evaluation runs
+    # artifacts by path; empty while the evaluation runs
     files: Mapping[str, EncodedBytes] = field(default_factory=dict)
+    # the MLflow run that was created before MLflow could not be reached; None where there is none
     tracked: Tracked | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """How an evaluation ended, and what is logged beside its report.
+    """How an evaluation ended, and what is logged beside its report."""
 
-    Attributes:
-        status: the tag `status`, e.g. "complete", or "partial" after a stop in mid-run.
-        seconds: wall time; None when unknown.
-        prefect: its Prefect task runs.
-        facts: further fields of the record.
-        tags: further tags of the run.
-        remarks: further sentences of the description.
-        genai_evaluation: whether MLflow lists the run among its evaluation runs.
-    """
-
-    status: str = "complete"
-    seconds: float | None = None
-    prefect: TaskRunCounts = field(default_factory=TaskRunCounts)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
-    genai_evaluation: bool = False
+    status: str = "complete"  # the tag `status`, e.g. "complete", or "partial" after a stop in mid-run.
+    seconds: float | None = None  # wall time; None when unknown
+    prefect: TaskRunCounts = field(default_factory=TaskRunCounts)  # its Prefect task runs
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further fields of the record
+    tags: Mapping[str, str] = field(default_factory=dict)  # further tags of the run
+    remarks: tuple[str, ...] = ()  # further sentences of the description
+    genai_evaluation: bool = False  # whether MLflow lists the run among its evaluation runs
 
 
 def opening(run: EvaluationRun) -> Package:

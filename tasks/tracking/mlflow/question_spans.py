@@ -21,26 +21,17 @@ Exchanges = Callable[[str, str], Exchange | None]
 
 @dataclass(frozen=True)
 class QuestionSpan:
-    """One span.
+    """One span."""
 
-    Attributes:
-        name: shown in the tree.
-        kind: MLflow's type of span.
-        inputs, outputs: plain JSON.
-        seconds: how long it took, when it ran.
-        error: why it failed, "" when it did not.
-        attributes: what else is known; unknown is left out.
-        parts: the spans inside, in the order in which they began.
-    """
-
-    name: str
-    kind: str
+    name: str  # shown in the tree
+    kind: str  # MLflow's type of span
+    # inputs, outputs: plain JSON
     inputs: Any
     outputs: Any
-    seconds: float = 0.0
-    error: str = ""
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    parts: tuple["QuestionSpan", ...] = ()
+    seconds: float = 0.0  # how long it took, when it ran
+    error: str = ""  # why it failed, "" when it did not
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # what else is known; unknown is left out
+    parts: tuple["QuestionSpan", ...] = ()  # the spans inside, in the order in which they began
 
 
 def question_span(score: QuestionScore, rule: str, exchanges: Exchanges | None) -> QuestionSpan:

@@ -36,15 +36,10 @@ SERVER = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """An MLflow tracking store.
+    """An MLflow tracking store."""
 
-    Attributes:
-        uri: its tracking URI, as MLflow takes it.
-        artifacts: folder for the artifacts of new experiments; None: the server decides.
-    """
-
-    uri: str
-    artifacts: Path | None = None
+    uri: str  # its tracking URI, as MLflow takes it
+    artifacts: Path | None = None  # folder for the artifacts of new experiments; None: the server decides
 
     @property
     def shown(self) -> str:

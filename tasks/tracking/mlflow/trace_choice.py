@@ -9,23 +9,14 @@ from tasks.scoring.report import QuestionScore, Report, is_right
 
 @dataclass(frozen=True, slots=True)
 class TraceChoice:
-    """The questions that are traced, in the order of the run.
+    """The questions that are traced, in the order of the run."""
 
-    Attributes:
-        whole: with their stages and model calls.
-        brief: with their question, answer and verdict only.
-        scored: how many questions are scored.
-        failed: how many questions failed or have a wrong answer.
-        failed_traced: how many of those are in `whole`.
-        sampled: how many are in `whole` as a part of the sample, whether they failed or not.
-    """
-
-    whole: tuple[QuestionScore, ...]
-    brief: tuple[QuestionScore, ...]
-    scored: int
-    failed: int
-    failed_traced: int
-    sampled: int
+    whole: tuple[QuestionScore, ...]  # with their stages and model calls
+    brief: tuple[QuestionScore, ...]  # with their question, answer and verdict only
+    scored: int  # how many questions are scored
+    failed: int  # how many questions failed or have a wrong answer
+    failed_traced: int  # how many of those are in `whole`
+    sampled: int  # how many are in `whole` as a part of the sample, whether they failed or not
 
     @property
     def is_sample(self) -> bool:

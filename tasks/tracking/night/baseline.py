@@ -28,16 +28,12 @@ GATE = Gate()
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """What the evaluations of a nightly run may be compared with.
+    """What the evaluations of a nightly run may be compared with."""
 
-    Attributes:
-        named: runs that a user named or pinned, by the entry's name.
-        pins: those that were pinned.
-        worse: ids of runs that are no baseline by themselves, since an earlier nightly run found them worse.
-    """
-
+    # runs that a user named or pinned, by the entry's name
     named: Mapping[str, StoredRun] = field(default_factory=dict)
-    pins: Mapping[str, Pin] = field(default_factory=dict)
+    pins: Mapping[str, Pin] = field(default_factory=dict)  # those that were pinned
+    # ids of runs that are no baseline by themselves, since an earlier nightly run found them worse
     worse: frozenset[str] = frozenset()
 
 

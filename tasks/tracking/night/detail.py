@@ -23,41 +23,27 @@ class StageChange:
 
 @dataclass(frozen=True, slots=True)
 class CauseChange:
-    """One cause of wrong answers of the closed list.
+    """One cause of wrong answers of the closed list."""
 
-    Attributes:
-        name: of the cause.
-        before: questions that the baseline has wrong for it; None without a baseline.
-        now: the same in this run.
-    """
-
-    name: str
-    before: int | None
-    now: int
+    name: str  # of the cause
+    before: int | None  # questions that the baseline has wrong for it; None without a baseline
+    now: int  # the same in this run
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Details of one entry.
+    """Details of one entry."""
 
-    Attributes:
-        entry: the evaluation.
-        missing: why there are no details, "" when there are.
-        comparison: with the baseline, over all scored questions; None where there is none.
-        broken, fixed: questions that the two runs answer differently, both having answered.
-        stages: the stages of both runs.
-        causes: causes of wrong answers, what changed most first.
-        unanswered: questions without an answer after a retryable failure.
-    """
-
-    entry: Entry
-    missing: str = ""
+    entry: Entry  # the evaluation
+    missing: str = ""  # why there are no details, "" when there are
+    # with the baseline, over all scored questions; None where there is none
     comparison: RunComparison | None = None
+    # broken, fixed: questions that the two runs answer differently, both having answered
     broken: tuple[Flip, ...] = ()
     fixed: tuple[Flip, ...] = ()
-    stages: tuple[StageChange, ...] = ()
-    causes: tuple[CauseChange, ...] = ()
-    unanswered: tuple[QuestionScore, ...] = ()
+    stages: tuple[StageChange, ...] = ()  # the stages of both runs
+    causes: tuple[CauseChange, ...] = ()  # causes of wrong answers, what changed most first
+    unanswered: tuple[QuestionScore, ...] = ()  # questions without an answer after a retryable failure
 
 
 def details(entries: Iterable[Entry], warehouse: Warehouse) -> Iterator[Detail]:

@@ -43,60 +43,41 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One evaluation of a nightly run.
-
-    Attributes:
-        benchmark, backbone, pipeline: their names.
-        problem: why infrastructure failed, "" where it did not.
-        continue_with: command that evaluates again, or sends the unanswered questions again; "" where all are answered.
-        run_id: of the run; None where the evaluation did not start.
-        rule: by which its answers are right; "" likewise.
-        ex: its execution accuracy; None likewise.
-        variants: its scores by score variants, by name. The gate does not see them.
-        unanswered: questions without an answer after a retryable failure.
-        failures: questions without an answer by the kind of their failure.
-        cost: calls, money and seconds per paid call; unknown where the evaluation did not start.
-        seconds: how long it took.
-        efficiency: VES, R-VES and `ves_steps` by these names; empty where run times were not measured.
-        degraded: share of the answered questions with a stage that fell back; 0 to 1.
-        degradation: which stages fell back, in sentences.
-        notes: further remarks, in sentences.
-        not_ranked: why it must not be ranked, as a clause without its subject; "" where it may.
-        baseline: the run it is compared with; None where there is none.
-        pinned: who pinned the baseline, when and why; "" where it is the last run that was not worse.
-        comparison: with the baseline as A; None likewise.
-        trend: scores of the same combination, the oldest first, this one last.
-        decline: the test of the last scores for a trend; None of too few.
-        verdict: whether it is worse or better than its baseline, or why that is unknown; None before it is judged.
-        adjusted_p: of the comparison, adjusted for the number of comparisons of the nightly run; None without one.
-        trend_p: of the trend, adjusted for the number of trends that were tested; None likewise.
-    """
+    """One evaluation of a nightly run."""
 
     benchmark: str
     backbone: str
     pipeline: str
-    problem: str = ""
+    problem: str = ""  # why infrastructure failed, "" where it did not
+    # command that evaluates again, or sends the unanswered questions again; "" where all are answered
     continue_with: str = ""
-    run_id: str | None = None
-    rule: str = ""
-    ex: Accuracy | None = None
+    run_id: str | None = None  # of the run; None where the evaluation did not start
+    rule: str = ""  # by which its answers are right; "" likewise
+    ex: Accuracy | None = None  # its execution accuracy; None likewise
+    # its scores by score variants, by name. The gate does not see them.
     variants: Mapping[str, Score] = field(default_factory=dict)
-    unanswered: int = 0
+    unanswered: int = 0  # questions without an answer after a retryable failure
+    # questions without an answer by the kind of their failure
     failures: Mapping[str, int] = field(default_factory=dict)
+    # calls, money and seconds per paid call; unknown where the evaluation did not start
     cost: Cost = field(default_factory=Cost)
-    seconds: float | None = None
+    seconds: float | None = None  # how long it took
+    # VES, R-VES and `ves_steps` by these names; empty where run times were not measured
     efficiency: Mapping[str, float] = field(default_factory=dict)
-    degraded: float = 0.0
-    degradation: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    not_ranked: str = ""
-    baseline: str | None = None
-    pinned: str = ""
-    comparison: PairedTest | None = None
-    trend: tuple[Past, ...] = ()
-    decline: Trend | None = None
+    degraded: float = 0.0  # share of the answered questions with a stage that fell back; 0 to 1
+    degradation: tuple[str, ...] = ()  # which stages fell back, in sentences
+    notes: tuple[str, ...] = ()  # further remarks, in sentences
+    not_ranked: str = ""  # why it must not be ranked, as a clause without its subject; "" where it may
+    baseline: str | None = None  # the run it is compared with; None where there is none
+    pinned: str = ""  # who pinned the baseline, when and why; "" where it is the last run that was not worse
+    comparison: PairedTest | None = None  # with the baseline as A; None likewise
+    trend: tuple[Past, ...] = ()  # scores of the same combination, the oldest first, this one last
+    decline: Trend | None = None  # the test of the last scores for a trend; None of too few
+    # whether it is worse or better than its baseline, or why that is unknown; None before it is judged
     verdict: NightVerdict | None = None
+    # of the comparison, adjusted for the number of comparisons of the nightly run; None without one
     adjusted_p: float | None = None
+    # of the trend, adjusted for the number of trends that were tested; None likewise
     trend_p: float | None = None
 
     @property

@@ -27,31 +27,23 @@ _CLAUSES: Mapping[NightVerdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """A nightly run and its verdicts.
-
-    Attributes:
-        name: its name.
-        gate: when it fails.
-        entries: in the order of the matrix.
-        started, finished: when, in UTC.
-        matrix: what was evaluated, as the parameters of the flow.
-        new_replies: whether new replies were requested although there were cached ones.
-        keep: what of old runs was kept when the working folder was cleaned afterwards; None: it was not cleaned.
-        cleaned: what the cleaning did, in sentences.
-        missed: when the schedule had nightly runs since the last one that left nothing here, in UTC.
-        expected: when the schedule has the next one, in UTC; None without a schedule.
-    """
+    """A nightly run and its verdicts."""
 
     name: str
-    gate: Gate
-    entries: tuple[Entry, ...]
+    gate: Gate  # when it fails
+    entries: tuple[Entry, ...]  # in the order of the matrix
+    # started, finished: when, in UTC
     started: datetime.datetime
     finished: datetime.datetime
+    # what was evaluated, as the parameters of the flow
     matrix: Mapping[str, Any] = field(default_factory=dict)
-    new_replies: bool = False
+    new_replies: bool = False  # whether new replies were requested although there were cached ones
+    # what of old runs was kept when the working folder was cleaned afterwards; None: it was not cleaned
     keep: Keep | None = None
-    cleaned: str = ""
+    cleaned: str = ""  # what the cleaning did, in sentences
+    # when the schedule had nightly runs since the last one that left nothing here, in UTC
     missed: tuple[datetime.datetime, ...] = ()
+    # when the schedule has the next one, in UTC; None without a schedule
     expected: datetime.datetime | None = None
 
     @property

@@ -16,21 +16,14 @@ from tasks.settings.home import Home
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One change of a baseline.
+    """One change of a baseline."""
 
-    Attributes:
-        name: of what is compared with it, "benchmark | backbone | pipeline".
-        run_id: the run that nightly runs are compared with from then on; None: again with the last that was not worse.
-        reason: why, in the user's words.
-        at: when, in UTC.
-        by: login name of the user; None where unknown.
-    """
-
-    name: str
+    name: str  # of what is compared with it, "benchmark | backbone | pipeline"
+    # the run that nightly runs are compared with from then on; None: again with the last that was not worse
     run_id: str | None
-    reason: str
-    at: datetime.datetime
-    by: str | None = None
+    reason: str  # why, in the user's words
+    at: datetime.datetime  # when, in UTC
+    by: str | None = None  # login name of the user; None where unknown
 
     @property
     def sentence(self) -> str:

@@ -12,17 +12,11 @@ LEAST = 7
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The trend of successive scores.
+    """The trend of successive scores."""
 
-    Attributes:
-        scores: how many there are.
-        slope: Sen's slope, as a share per score: the median of the slopes between all pairs.
-        p_value: one-sided Mann-Kendall test that the scores do not decline.
-    """
-
-    scores: int
-    slope: float
-    p_value: float
+    scores: int  # how many there are
+    slope: float  # Sen's slope, as a share per score: the median of the slopes between all pairs
+    p_value: float  # one-sided Mann-Kendall test that the scores do not decline
 
     @property
     def change(self) -> float:

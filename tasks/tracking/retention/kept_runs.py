@@ -15,21 +15,14 @@ from tasks.tracking.warehouse.run_names import find_run
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept at one moment.
+    """What is kept at one moment."""
 
-    Attributes:
-        cutoff: what was last used before it, and by no kept run, may be removed.
-        kept: ids of the runs that are kept.
-        removable: ids of all other runs.
-        spans: when kept runs that are older than the cutoff ran: what was last used then stays.
-        rows: whether the warehouse keeps the questions of all runs.
-    """
-
-    cutoff: datetime.datetime
-    kept: frozenset[str]
-    removable: frozenset[str]
+    cutoff: datetime.datetime  # what was last used before it, and by no kept run, may be removed
+    kept: frozenset[str]  # ids of the runs that are kept
+    removable: frozenset[str]  # ids of all other runs
+    # when kept runs that are older than the cutoff ran: what was last used then stays
     spans: tuple[tuple[datetime.datetime, datetime.datetime], ...]
-    rows: bool = True
+    rows: bool = True  # whether the warehouse keeps the questions of all runs
 
     def keeps(self, used: datetime.datetime) -> bool:
         """Return whether something stays that was last used at a moment."""

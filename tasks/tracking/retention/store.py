@@ -23,27 +23,17 @@ _ROW = 10
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a store holds.
+    """What a store holds."""
 
-    Attributes:
-        name: of the store.
-        path: its file or folder.
-        size: in bytes.
-        counts: how many there are of what.
-        removable: how many of them may be removed, under the same names.
-        frees: bytes that removing them frees; of a database an estimate.
-        cost_usd: what the model replies in it have cost; None: unknown, or none are in it.
-        note: a remark, in a sentence.
-    """
-
-    name: str
-    path: Path
-    size: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
+    name: str  # of the store
+    path: Path  # its file or folder
+    size: int = 0  # in bytes
+    counts: Mapping[str, int] = field(default_factory=dict)  # how many there are of what
+    # how many of them may be removed, under the same names
     removable: Mapping[str, int] = field(default_factory=dict)
-    frees: int = 0
-    cost_usd: float | None = None
-    note: str = ""
+    frees: int = 0  # bytes that removing them frees; of a database an estimate
+    cost_usd: float | None = None  # what the model replies in it have cost; None: unknown, or none are in it
+    note: str = ""  # a remark, in a sentence
 
 
 class Store(ABC):

@@ -36,15 +36,10 @@ class WarehouseBusyError(CrosscheckError):
 
 @dataclass(frozen=True, slots=True)
 class WarehouseFile:
-    """A DuckDB file with the warehouse's tables.
+    """A DuckDB file with the warehouse's tables."""
 
-    Attributes:
-        path: the file; made by the first write.
-        wait_s: seconds to try while another process has it.
-    """
-
-    path: Path
-    wait_s: float = 30.0
+    path: Path  # the file; made by the first write
+    wait_s: float = 30.0  # seconds to try while another process has it
 
     @contextmanager
     def reading(self) -> "Iterator[DuckDBPyConnection]":

@@ -9,17 +9,11 @@ from tasks.tracking.run_record import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as the warehouse has it.
+    """A run as the warehouse has it."""
 
-    Attributes:
-        run: the evaluation.
-        record: what it found; while it is not finished, only what was noted until then.
-        rows: the questions written so far, in benchmark order once finished.
-    """
-
-    run: EvaluationRun
-    record: RunRecord
-    rows: tuple[QuestionScore, ...] = ()
+    run: EvaluationRun  # the evaluation
+    record: RunRecord  # what it found; while it is not finished, only what was noted until then
+    rows: tuple[QuestionScore, ...] = ()  # the questions written so far, in benchmark order once finished
 
     @property
     def status(self) -> str:

@@ -20,19 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view.
+    """One view."""
 
-    Attributes:
-        about: what one row is.
-        columns: the expression of each column, by its name; `r` is the row's run, `t` the row itself.
-        order: the columns that an export is sorted by.
-        hidden: columns of the table that are shown under other names or not at all.
-    """
-
-    about: str
+    about: str  # what one row is
+    # the expression of each column, by its name; `r` is the row's run, `t` the row itself
     columns: dict[str, str]
-    order: tuple[str, ...] = ("run_id", "question_id", "position")
-    hidden: tuple[str, ...] = ()
+    order: tuple[str, ...] = ("run_id", "question_id", "position")  # the columns that an export is sorted by
+    hidden: tuple[str, ...] = ()  # columns of the table that are shown under other names or not at all
 
 
 def _record(path: str, kind: str = "VARCHAR") -> str:
