@@ -146,9 +146,8 @@ def of_run(text: str, folder: Path) -> str:
     found = Execution("ok", (text,), ((text, b"\xff"),), 1)
     broken = Execution("error", error=text)
     views = [QuestionView(run, row, (), Exchanges({}, text), found, broken, problem=text) for row in run.rows]
-    report = build_report(run.rows, rule="bird", schemas={})
     before = Before(text, compare_runs({"4": True}, {"4": False}, confidence=0.95))
-    return render_run(RunView(run, report, {}, text, (text,)), views, Links(before=before))
+    return render_run(RunView(run, run.record, {}, text), views, Links(before=before))
 
 
 def of_night(text: str, folder: Path) -> str:

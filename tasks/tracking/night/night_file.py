@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.core.errors import DataError, did_you_mean
+from tasks.core.errors import DataError, did_you_mean, first_problem
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import shorten, storable
 from tasks.settings.home import Home
@@ -41,8 +41,9 @@ def read(file: Path) -> Night:
     try:
         return _nights().validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:
+        why = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise DataError(
-            f"The nightly run {file} cannot be read ({type(error).__name__}: {error}): it is damaged, or another "
+            f"The nightly run {file} cannot be read ({why}): it is damaged, or another "
             "release wrote it. Move it away to go on without it."
         ) from error
 
