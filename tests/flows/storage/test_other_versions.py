@@ -5,6 +5,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tasks.tracking.warehouse.tables import LAYOUT
 from tests.support.in_process import run
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,10 @@ def test_it_is_refused(
     before = (tmp_path / "warehouse.duckdb").read_bytes()
     ran = run(*command)
     assert ran.code == 2, ran.err
-    assert f"was written by another version of Crosscheck (layout {layout}; this version has 3)" in ran.err
+    assert (
+        f"was written by another version of Crosscheck (layout {layout}; this version has {LAYOUT})"
+        in ran.err
+    )
     assert "--home" in ran.err and "replies.sqlite" in ran.err
     assert "Traceback" not in ran.err
     assert (tmp_path / "warehouse.duckdb").read_bytes() == before
