@@ -95,7 +95,9 @@ def fills(
         ran = finish(process)
         sent = len(model.requests)
     said = [
-        text for text in (ran.err + ran.out).splitlines() if text.startswith(("crosscheck: ", "✗ stopped"))
+        text
+        for text in (ran.err + ran.out).splitlines()
+        if text.startswith(("crosscheck: ", "✗ The run ended early"))
     ]
     assert ran.code == 3, ran.err + ran.out
     assert len(said) == 1 and "the same command continues" in said[0] and str(disk.folder) in said[0], ran.err
