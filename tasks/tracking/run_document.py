@@ -22,10 +22,11 @@ from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import Accuracy
-from tasks.settings.evaluation import labels_in_words
+from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
 from tasks.tracking.run_record import RunRecord
 
 MOST_CHANGES, MOST_IDS = 8, 10
+_LABELS = {"name", "note", "changed"}  # tags that the heading and the list of changes show
 UNKNOWN_DEFAULTS = "what differs from the defaults is unknown, the settings of these names cannot be read"
 
 
@@ -85,6 +86,8 @@ def _head(record: RunRecord) -> Iterator[Block]:
     yield Sentence((f"started {record.started:%Y-%m-%d %H:%M} UTC", Span(state, "doubt")))
     if labels := labels_in_words(record.tags):
         yield Sentence(labels, "note")
+    if written := {name: text for name, text in record.tags.items() if name in RESERVED_TAGS - _LABELS}:
+        yield Bullets(tuple(f"{name}: {text}" for name, text in written.items()), "note")
     yield from _changes(record)
     score = record.score
     range_ = f", 95 % interval {interval(*score.interval)}" if score.interval else ""

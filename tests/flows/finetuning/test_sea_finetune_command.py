@@ -85,10 +85,8 @@ def test_pairs_are_what_the_eliminator_sees_and_what_it_should_say(
         "--eliminator", backbone_file, "--json",
     )  # fmt: skip
     assert judged.code == 0, judged.err
-    assert judged.json["before"] == {
-        "correct": sum(pair["right"] for pair in held_out),
-        "total": len(held_out),
-    }
+    right = sum(pair["right"] for pair in held_out)
+    assert judged.json["before"] == {"correct": right, "total": len(held_out), "value": right / len(held_out)}
     assert judged.json["after"]["total"] == len(held_out)
     refused = in_process.run(
         "finetune", "evaluate", "--pairs", str(file), "--trained-on", str(file), "--eliminator", backbone_file
@@ -207,6 +205,6 @@ def test_training_is_logged_to_mlflow_and_the_adapter_is_judged(
         "finetune", "evaluate", "--pairs", str(file), "--adapter", ran.json["adapter"], "--json"
     )
     assert judged.code == 0, judged.err
-    assert judged.json["before"] == {"correct": 1, "total": 4}
+    assert judged.json["before"] == {"correct": 1, "total": 4, "value": 0.25}
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.data.metrics["eval/pairs"] == 4 and run.data.metrics["eval/right_before"] == 1
