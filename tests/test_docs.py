@@ -64,7 +64,8 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 def test_every_snippet_that_is_no_command_is_run_by_a_test() -> None:
     here = {("docs/model.md", "yaml"), ("docs/benchmark.md", "yaml"), ("docs/benchmark.md", "csv")}
-    here |= {("docs/numbers.md", "json"), ("docs/database.md", "sql"), ("deployments/README.md", "yaml")}
+    here |= {("docs/numbers.md", "json"), ("docs/numbers.md", "yaml"), ("docs/database.md", "sql")}
+    here |= {("deployments/README.md", "yaml")}
     found = {(page, language) for page in PAGES for language, _ in blocks(page) if language}
     elsewhere = {each for each in found if each in RUN_ELSEWHERE or (each[0], None) in RUN_ELSEWHERE}
     assert found - here - elsewhere == set()
@@ -114,6 +115,16 @@ def test_the_corrected_golds_can_be_read(tmp_path: Path) -> None:
     ((_, text),) = blocks("docs/numbers.md", "json")
     (tmp_path / "corrections.json").write_text(text.replace("SELECT ...", "SELECT 1"), encoding="utf-8")
     assert not read_overlay(tmp_path / "corrections.json", {"717", "720", "723", "730"}, {}).problems
+
+
+def test_the_commands_of_the_workflow_have_the_options_that_it_gives() -> None:
+    ((_, text),) = blocks("docs/numbers.md", "yaml")
+    steps = yaml.safe_load(text)["jobs"]["compare"]["steps"]
+    commands = [step["run"].split() for step in steps if step.get("run", "").startswith("crosscheck ")]
+    assert [command[1] for command in commands] == ["evaluate", "compare"]
+    for command in commands:
+        known = run(command[1], "--help").out
+        assert all(word in known for word in command[2:] if word.startswith("--"))
 
 
 def test_the_statements_that_make_a_reader_make_one() -> None:

@@ -93,7 +93,14 @@ class Folder:
 class Results(Folder):
     """The results in a working folder."""
 
-    def compare(self, a: RunRecord | str, b: RunRecord | str, *, rule: str | None = None) -> Comparison:
+    def compare(
+        self,
+        a: RunRecord | str,
+        b: RunRecord | str,
+        *,
+        rule: str | None = None,
+        margin: float | None = None,
+    ) -> Comparison:
         """Test whether run B is better than run A, as `crosscheck compare` does.
 
         >>> both = crosscheck.compare(run, run)
@@ -104,13 +111,16 @@ class Results(Folder):
             a: a run, or what names one: an id, the beginning of it, "latest", "latest~1".
             b: likewise.
             rule: comparison rule; None: the headline rule of both.
+            margin: percentage points; also tests whether B is not worse by that many or more
+                (`details["noninferiority"]`). None: no such test.
 
         Raises:
             CrosscheckError: there is no such run, or the two cannot be compared.
         """
         from tasks.tracking.comparison.compare import compare
 
-        return Comparison.of(compare(self._read(a), self._read(b), rule=rule))
+        share = None if margin is None else margin / 100
+        return Comparison.of(compare(self._read(a), self._read(b), rule=rule, margin=share))
 
     def runs(self) -> "DataFrame":
         """Return all runs, newest first; the columns are those of the table `runs` (`crosscheck query --schema`).

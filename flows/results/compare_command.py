@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import click
 
 from flows.cli import options
+from flows.report.exit_codes import ExitCode
 
 SHOWN = 10
 
@@ -20,6 +21,18 @@ class CompareOptions(options.Page):
         metavar="NAME",
         help="Comparison rule: bird, spider, strict or subset. [default: the runs' headline rule]",
     )
+    fail_if: str | None = options.option(
+        "--fail-if",
+        type=click.Choice(["worse"]),
+        help="Exit with code 1 if the second run is worse: if the test proves it, or, with --margin, unless the test "
+        "proves that it is not worse by the margin or more.",
+    )
+    margin: float | None = options.option(
+        "--margin",
+        type=click.FloatRange(min=0, max=100, min_open=True, max_open=True),
+        metavar="POINTS",
+        help="Also test whether the second run is not worse by this many percentage points or more (non-inferiority).",
+    )
     everything: bool = options.flag(
         "--all", f"List every question whose verdict differs, not only the first {SHOWN}."
     )
@@ -33,10 +46,13 @@ class CompareOptions(options.Page):
     "  crosscheck compare 20261121-020000-3f9a1c 20261122 --html comparison.html\n"
     "      by run id or its first characters, or by the run's id in MLflow\n"
     "  crosscheck compare latest~1 latest --rule strict --all\n"
-    "\b\nExit codes: 0 compared, whatever the result; 2 bad input, or runs that cannot be compared.",
+    "  crosscheck compare 20261121-020000-3f9a1c latest --fail-if worse --margin 2\n"
+    "      for a release: fails unless it is proven that the last run is not worse by 2 points or more\n"
+    "\b\nExit codes: 0 compared; 1 the condition of --fail-if holds; 2 bad input, runs that cannot be compared, or\n"
+    "runs on which --fail-if cannot decide.",
 )
 @options.record(CompareOptions)
-def command(given: CompareOptions) -> None:
+def command(given: CompareOptions) -> int:
     """Test whether the second RUN is better than the first, and list the questions on which they differ.
 
     The runs are paired by question. Shows an exact McNemar test, a bootstrap interval of the difference, and the
@@ -46,10 +62,15 @@ def command(given: CompareOptions) -> None:
     from tasks.documents.terminal import print_document
     from tasks.tracking.comparison.compare import compare
     from tasks.tracking.comparison.document import comparison_document
+    from tasks.tracking.comparison.gate import gated
 
     a, b = given.read_runs(given.run_a, given.run_b)
-    comparison = compare(a, b, rule=given.rule)
+    margin = None if given.margin is None else given.margin / 100
+    comparison = compare(a, b, rule=given.rule, margin=margin)
+    if given.fail_if:
+        comparison = gated(comparison, a, b)
     document = comparison_document(comparison, None if given.everything else SHOWN)
     given.write_page(lambda: html(document))
     given.emit(comparison.as_json(), lambda stream: print_document(document, stream))
     given.name_page()
+    return ExitCode.NEGATIVE if comparison.gate and comparison.gate.failed else ExitCode.DONE

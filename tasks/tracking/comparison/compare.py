@@ -9,6 +9,7 @@ from tasks.scoring.cost import Cost, total_cost
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import compare_runs
+from tasks.scoring.statistics.noninferiority import noninferiority
 from tasks.tracking.comparison.comparability import common_rule, left_out, warnings
 from tasks.tracking.comparison.contrasts import by_database, by_difficulty, by_stage
 from tasks.tracking.comparison.metric_rows import metric_rows
@@ -37,15 +38,20 @@ def compare(
     *,
     rule: str | None = None,
     confidence: float = CONFIDENCE,
+    margin: float | None = None,
 ) -> RunComparison:
     """Compare two runs on the questions that both scored.
 
     Differences are B minus A. Answers are right by `rule`, or else by the headline rule of both. `confidence` is that
-    of the intervals, and 1 - the level of the tests.
+    of the intervals, and 1 - the level of the tests. With a `margin`, as a share, it is also tested whether B is not
+    worse by that much or more.
 
     Raises:
-        ConfigurationError: the runs are not comparable: other questions, no common rule, nothing in common.
+        ConfigurationError: the runs are not comparable: other questions, no common rule, nothing in common; or
+            the margin is not a share.
     """
+    if margin is not None and not 0 < margin < 1:
+        raise ConfigurationError(f"A margin of {100 * margin:g} points: write one above 0 and below 100.")
     chosen = common_rule(a, b, rule)
     rows_a, rows_b = _scored(a), _scored(b)
     right_a, right_b = (
@@ -88,10 +94,17 @@ def compare(
         settings=_settings(a.run, b.run),
         left_out=left_out(sides, result.questions),
         warnings=warnings(a, b, pairs, chosen),
+        noninferiority=None if margin is None else noninferiority(*_differing(pairs), len(pairs), margin),
         variants={each.name: each for each in compare_variants(a, b, scores, chosen, confidence, why_not)},
         candidates=candidates,
         flips=tuple(_flip(pair, pair.change, chosen) for pair in pairs if pair.change),
     )
+
+
+def _differing(pairs: Sequence[Pair]) -> tuple[int, int]:
+    """Count fixed and broken questions. One that A could not answer for a retryable reason counts as right in A."""
+    rights = [(pair.right_a or pair.a.outcome.retryable, pair.right_b) for pair in pairs]
+    return sum(b and not a for a, b in rights), sum(a and not b for a, b in rights)
 
 
 def _flip(pair: Pair, change: Change, rule: str) -> Flip:

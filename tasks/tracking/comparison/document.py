@@ -93,6 +93,7 @@ def comparison_document(found: RunComparison, shown: int | None = None) -> Docum
 def _blocks(found: RunComparison, shown: int | None) -> Iterator[Block]:
     result, sides = found.result, (found.a, found.b)
     yield _glance(found)
+    yield from _gate(found)
     yield Only(("terminal", "markdown"), (sides_table(sides), Sentence(_ways(found), "note")))
     yield Cards(tuple(map(side_card, sides)), large=True)
     for each in found.variants.values():
@@ -154,6 +155,15 @@ def _glance(found: RunComparison) -> Cards:
         Card("What did it cost?", tuple(map(price, (found.a, b)))),
         Card("What do I do?", (Sentence(todo),)),
     ))  # fmt: skip
+
+
+def _gate(found: RunComparison) -> Iterator[Sentence]:
+    if found.noninferiority:
+        yield Sentence(found.noninferiority.verdict)
+    if found.gate:
+        word = Span("failed", "bad") if found.gate.failed else Span("passed", "good")
+        reason = "" if found.noninferiority else f": {found.gate.reason.removesuffix('.')}"
+        yield Sentence((Span("--fail-if worse", "code"), " ", word, f"{reason}."))
 
 
 def _ways(found: RunComparison) -> str:

@@ -12,6 +12,7 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.report import QuestionScore
 from tasks.scoring.score import Accuracy, Score
 from tasks.scoring.significance import PairedTest
+from tasks.scoring.statistics.noninferiority import NonInferiority
 from tasks.tracking.comparison.metric_rows import MetricRow
 
 Change = Literal["fixed", "broken"]
@@ -144,6 +145,14 @@ class SettingChange:
 
 
 @dataclass(frozen=True, slots=True)
+class GateResult:
+    """Whether a comparison passes the condition of `--fail-if`."""
+
+    failed: bool
+    reason: str  # in a sentence
+
+
+@dataclass(frozen=True, slots=True)
 class RunComparison:
     """Everything that a comparison of two runs found."""
 
@@ -165,6 +174,9 @@ class RunComparison:
     settings: tuple[SettingChange, ...]  # what differs in the settings of the runs
     left_out: tuple[str, ...]  # which questions are not compared, in sentences
     warnings: tuple[str, ...]  # what a reader must know before trusting the numbers
+    # whether B is not worse by more than a margin; None where no margin was given
+    noninferiority: NonInferiority | None = None
+    gate: GateResult | None = None  # None where no condition was given
     # the score variants that one of the runs has, by name
     variants: Mapping[str, VariantContrast] = field(default_factory=dict)
     # the object "candidates" of a run's summary by its letter; {} where no run has several candidates

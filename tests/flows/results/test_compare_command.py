@@ -116,6 +116,47 @@ def test_html_is_one_page_with_every_flip(home: Path, tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8").count('<li class="flip"') == 16
 
 
+@pytest.mark.parametrize(("broken", "options", "code", "words"), [
+    (2, (), 0, "Inside the noise"),
+    (14, (), 0, "beats"),
+    (2, ("--fail-if", "worse"), 0, "--fail-if worse passed: B is not proven to be worse than A"),
+    (14, ("--fail-if", "worse"), 1, "--fail-if worse failed: B is worse than A (exact McNemar test, level 0.05)."),
+    (2, ("--fail-if", "worse", "--margin", "1"), 1, "B is not worse than A by 1 point or more: not proven"),
+    (2, ("--fail-if", "worse", "--margin", "20"), 0, "B is not worse than A by 20 points or more: proven"),
+    (14, ("--margin", "1"), 0, "not proven, p = 1 (exact one-sided non-inferiority test, level 0.05)"),
+])  # fmt: skip
+def test_a_script_can_stop_where_the_second_run_is_worse(
+    home: Path, broken: int, options: tuple[str, ...], code: int, words: str
+) -> None:
+    keep(home, later(two_runs(0, broken, 60)))
+    ran = run("compare", A, B, *options)
+    assert (ran.code, ran.err) == (code, "")
+    assert words in ran.out
+    found = run("compare", A, B, *options, "--json")
+    assert found.code == code
+    assert (found.json["gate"] is not None) == ("--fail-if" in options)
+    assert (found.json["noninferiority"] is not None) == ("--margin" in options)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (("--fail-if", "better"), "worse"),
+    (("--margin", "0"), "0<x<100"),
+    (("--margin", "ten"), "is not a valid float"),
+])  # fmt: skip
+def test_a_gate_that_makes_no_sense_is_refused(home: Path, options: tuple[str, ...], message: str) -> None:
+    keep(home, later(two_runs(0, 2, 20)))
+    ran = run("compare", A, B, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
+def test_a_gate_that_cannot_decide_says_so(home: Path) -> None:
+    keep(home, later(two_runs(0, 2, 20)))
+    ran = run("compare", A, A, "--fail-if", "worse")
+    assert (ran.code, ran.out) == (2, "")
+    assert "The gate cannot decide: A and B are the same run" in ran.err
+
+
 def test_escape_codes_and_markup_in_answers_do_not_reach_the_terminal(home: Path) -> None:
     a, b = later(two_runs(1, 0, 6))
     row = a.rows[0]

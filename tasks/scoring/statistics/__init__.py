@@ -1,0 +1,1 @@
+"""Statistics of paired and of repeated runs: tests, intervals, variance components."""
