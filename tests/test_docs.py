@@ -10,7 +10,9 @@ import psycopg
 import pytest
 import yaml
 
-from tasks.benchmarks.overlay import read_overlay
+from tasks.benchmarks.answer_keys import read_key_file
+from tasks.benchmarks.keys.key import Official
+from tasks.core.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.load import load_backbone_settings, load_benchmark_settings
 from tests.support.command_line import ROOT
@@ -114,7 +116,9 @@ def test_the_spreadsheet_becomes_a_benchmark_whose_gold_runs(
 def test_the_corrected_golds_can_be_read(tmp_path: Path) -> None:
     ((_, text),) = blocks("docs/numbers.md", "json")
     (tmp_path / "corrections.json").write_text(text.replace("SELECT ...", "SELECT 1"), encoding="utf-8")
-    assert not read_overlay(tmp_path / "corrections.json", {"717", "720", "723", "730"}, {}).problems
+    questions = {name: Question(name, "?", "db") for name in ("717", "720", "723", "730")}
+    key = read_key_file("mine", tmp_path / "corrections.json", Official("mine", questions, {}))
+    assert not key.problems and len(key.decided) == 3
 
 
 def test_the_commands_of_the_workflow_have_the_options_that_it_gives() -> None:

@@ -88,7 +88,7 @@ GROUPS = {
         ),
         "golds": Command(
             "flows.gold.golds_command",
-            "List gold SQL that may be wrong: models agree with each other and not with it.",
+            "Find gold SQL that may be wrong, and compare answer keys.",
         ),
         "import": Command(
             "flows.reproduction.import_command", "Convert released outputs of other systems into a recording."

@@ -18,7 +18,7 @@ from flows.questions.runner import RerunSpec
 from flows.questions.session import Session
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
-from flows.scoring.corrections import check_corrections
+from flows.scoring.keys import check_keys
 from flows.scoring.scorer import Scorable, Scorer
 from tasks.core.errors import (
     BackboneError,
@@ -65,8 +65,12 @@ class ScoredSession:
         settings = preparation.settings
         async with AsyncExitStack() as opened:
             session = await opened.enter_async_context(Session.open(settings, control, traced=True))
-            await check_corrections(
-                preparation.benchmark, preparation.questions, preparation.databases, session.tools.workers
+            await check_keys(
+                preparation.benchmark,
+                preparation.questions,
+                preparation.databases,
+                session.tools.workers,
+                control.progress,
             )
             tracking = await opened.enter_async_context(
                 Tracking.open(preparation, Home(Path(settings.home)), session, tags)

@@ -73,7 +73,7 @@ class Tracking:
             engine=product_of(preparation.databases),
             questions_in_benchmark=len(benchmark.questions),
             tags={**tags, **_changed(settings), **_warnings(settings), **_generated(preparation)},
-            golds_sha256=benchmark.overlay.sha256 if benchmark.overlay else "",
+            keys={key.name: key.sha256 for key in benchmark.keys},
             databases=digests_of(preparation.databases),
         )
         tracking = cls(run, preparation, home, session)

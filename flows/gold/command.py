@@ -25,10 +25,11 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.F
         metavar="FILE",
         help="Run this file's queries on the benchmark's databases instead: a SQL, a tab and its database per line.",
     )
-    overlay: Path | None = options.path(
-        "--overlay",
-        metavar="FILE",
-        help="Check a file of corrected golds instead: run its SQL, and compare the results with the official golds'.",
+    key: str | None = options.option(
+        "--key",
+        metavar="NAME",
+        help="Check an answer key instead, a file or a benchmark: run its SQL, and compare the results with the "
+        "official golds'.",
     )
     slow: float = options.option(
         "--slow",
@@ -49,12 +50,14 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.F
     "  crosscheck verify-gold --benchmark spider-dev --split train\n"
     "  crosscheck verify-gold --benchmark spider-dev --gold train_gold.sql --json\n"
     "  crosscheck verify-gold --benchmark bird-dev --slow 1 --strict\n"
-    "  crosscheck verify-gold --benchmark bird-dev --overlay corrections.json\n"
-    "\b\nCorrected golds: an object with the key corrections, a list of objects with question_id, action (replace,\n"
+    "  crosscheck verify-gold --benchmark bird-dev --key corrections.json\n"
+    "  crosscheck verify-gold --benchmark bird-mini-dev --key arcwise\n"
+    "\b\nAn answer key is the name of a benchmark whose golds it is, a file of id and SQL (JSON, JSON lines, CSV), or\n"
+    "a file of corrections: an object with the key corrections, a list of objects with question_id, action (replace,\n"
     "add, withdraw or undecided), sql (a text or a list), reason and source. A run with\n"
-    "--set benchmark.golds=corrections.json has a second score on them beside the official one.\n"
+    "--set benchmark.keys=corrections.json has a score by this key beside the official one.\n"
     "\b\nExit codes: 0 all queries were run; 1 with --strict: a gold query failed, was stopped, or returned too\n"
-    "large a result; 2 bad input or configuration, and with --overlay anything that is wrong with the file;\n"
+    "large a result; 2 bad input or configuration, and with --key anything that is wrong with the key;\n"
     "3 a database cannot be read; run the command again.",
 )
 @options.record(VerifyGoldOptions)
@@ -64,8 +67,8 @@ def command(given: VerifyGoldOptions) -> int:
     If a gold query fails, every prediction of its question counts as wrong: put the question on the benchmark's
     quarantine list.
     """
-    if given.overlay is not None:
-        return _check_overlay(given, given.overlay)
+    if given.key is not None:
+        return _check_key(given, given.key)
     from flows.gold.verification import GoldSettings, run_verify_gold
     from flows.gold.verification_display import as_object, gold_document
     from tasks.documents.terminal import print_document
@@ -87,16 +90,16 @@ def command(given: VerifyGoldOptions) -> int:
     return ExitCode.NEGATIVE if given.strict and verified.report.faults else ExitCode.DONE
 
 
-def _check_overlay(given: VerifyGoldOptions, file: Path) -> int:
-    from flows.gold.overlay import check_overlay
-    from flows.gold.overlay_display import as_object, overlay_document
+def _check_key(given: VerifyGoldOptions, item: str) -> int:
+    from flows.gold.key_check import check_key
+    from flows.gold.key_check_display import as_object, key_document
     from tasks.documents.terminal import print_document
     from tasks.settings.assemble import benchmark_settings
 
     settings = benchmark_settings(given.benchmark, given.overrides)
     with given.progress() as progress:
-        checked = check_overlay(settings, file, given.folders, progress)
+        checked = check_key(settings, item, given.folders, progress)
     given.emit(
-        as_object(checked), lambda stream: print_document(overlay_document(checked), stream), text_too=True
+        as_object(checked), lambda stream: print_document(key_document(checked), stream), text_too=True
     )
     return ExitCode.BAD_INPUT if checked.problems else ExitCode.DONE

@@ -29,15 +29,26 @@ class SuggestOptions(options.Page, options.Files):
     rows: int = options.number("--rows", default=5, help="Rows of each result, on the page and with --json.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class DiffOptions(options.Benchmark, options.BenchmarkOverrides, options.Page, options.Files):
+    """Options of `crosscheck golds diff`."""
+
+    a: str = options.argument(metavar="A")
+    b: str = options.argument(metavar="B")
+    limit: int = options.number("--limit", default=20, help="Print at most N questions.")
+    rows: int = options.number("--rows", default=5, help="Rows of each result, on the page and with --json.")
+
+
 @click.group(
     "golds",
     epilog="\b\nExamples:\n"
+    "  crosscheck golds diff official arcwise --benchmark bird-mini-dev --html diff.html\n"
     "  crosscheck golds suggest latest~2 latest~1 latest --html golds.html\n"
-    "  crosscheck verify-gold --benchmark bird-dev --overlay corrections.json\n"
-    '  crosscheck evaluate --benchmark bird-dev --set "benchmark.golds=corrections.json"\n',
+    "  crosscheck verify-gold --benchmark bird-dev --key corrections.json\n"
+    '  crosscheck evaluate --benchmark bird-dev --set "benchmark.keys=corrections.json"\n',
 )
 def command() -> None:
-    """Find golds that may be wrong."""
+    """Find golds that may be wrong, and compare answer keys."""
 
 
 @command.command(
@@ -54,7 +65,7 @@ def suggest(given: SuggestOptions) -> None:
     """List questions whose gold may be wrong.
 
     These are questions on which RUNs of different backbones agree with each other but not with the gold. No score
-    changes: you decide, and write the decision into a file of corrections (benchmark.golds).
+    changes: you decide, and write the decision into a file of corrections (benchmark.keys).
     """
     from flows.gold.suggestions import check_runs
     from flows.gold.suggestions import suggest as find
@@ -73,3 +84,35 @@ def suggest(given: SuggestOptions) -> None:
     given.emit(as_object(found), lambda stream: print_document(document, stream))
     for file in filter(None, (given.html, given.draft)):
         click.echo(f"Written: {file}", err=given.as_json)
+
+
+@command.command(
+    "diff",
+    epilog="\b\nExamples:\n"
+    "  crosscheck golds diff official arcwise --benchmark bird-mini-dev\n"
+    "  crosscheck golds diff arcwise corrections.json --benchmark bird-dev --html diff.html\n"
+    "\b\nA and B are keys: official, the name of a benchmark whose golds are the key, or a file of corrections or of\n"
+    "id and SQL, as in the setting benchmark.keys.\n"
+    "\b\nExit codes: 0 compared, whether or not the keys differ; 2 bad input.",
+)
+@options.record(DiffOptions)
+def diff(given: DiffOptions) -> None:
+    """List the questions on which two answer keys differ.
+
+    With --html or --json, each has the results of both.
+    """
+    from flows.gold.key_diff import diff_keys
+    from flows.gold.key_diff_display import as_object, diff_document
+    from tasks.documents.html import html
+    from tasks.documents.terminal import print_document
+    from tasks.settings.assemble import benchmark_settings
+    from tasks.settings.benchmark import OFFICIAL, key_in_folder
+
+    settings = benchmark_settings(given.benchmark, given.overrides)
+    a, b = (key if key == OFFICIAL else key_in_folder(key, Path.cwd()) for key in (given.a, given.b))
+    with given.progress() as progress:
+        found = diff_keys(settings, (a, b), given.folders, progress, rows=given.rows)
+    document = diff_document(found, given.limit)
+    given.write_page(lambda: html(document))
+    given.emit(as_object(found), lambda stream: print_document(document, stream))
+    given.name_page()

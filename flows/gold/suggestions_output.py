@@ -7,7 +7,7 @@ from typing import Any
 
 from flows.cli.output import result_as_object
 from flows.gold.suggestions import Suggestion, Suggestions
-from tasks.benchmarks.overlay import UNDECIDED
+from tasks.benchmarks.keys.key import UNDECIDED
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Execution
 from tasks.core.wording import counted, storable
@@ -90,7 +90,7 @@ def suggestions_document(found: Suggestions, limit: int) -> Document:
                     ),
                     Sentence("This writes the questions as undecided entries, and checks the file:"),
                     Code("crosscheck golds suggest RUN RUN --draft corrections.json"),
-                    Code("crosscheck verify-gold --overlay corrections.json"),
+                    Code("crosscheck verify-gold --key corrections.json"),
                 ),
             ),
         ),
@@ -116,14 +116,17 @@ def _item(each: Suggestion) -> QuestionItem:
                 f"what they agree on ({rows_in_words(each.agreed)})",
                 agreed,
                 each.gold_sql,
-                blocks=(*others, *_rows(each.agreed)),
+                blocks=(*others, *result_tables(each.agreed)),
             ),
-            Answer(f"gold ({rows_in_words(each.gold)})", each.gold_sql, blocks=tuple(_rows(each.gold))),
+            Answer(
+                f"gold ({rows_in_words(each.gold)})", each.gold_sql, blocks=tuple(result_tables(each.gold))
+            ),
         ),
     )
 
 
-def _rows(found: Execution) -> Iterator[Table]:
+def result_tables(found: Execution) -> Iterator[Table]:
+    """Yield the rows of a result as a table; nothing of one that did not finish."""
     if not found.ok:
         return
     headers = tuple(Column(name, "text") for name in found.columns)

@@ -10,7 +10,7 @@ from flows.report.result import EvaluationResult
 from flows.runtime.control import Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.process import import_in_background
-from flows.scoring.corrections import check_corrections
+from flows.scoring.keys import check_keys
 from flows.scoring.remarks import about_same_failure
 from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.settings import ScoreSettings
@@ -128,7 +128,7 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
         with VerdictCache(settings.folders.home.verdicts, workers.limits) as cache:
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
             scorable = selected.scorable
-            await check_corrections(scorable.benchmark, scorable.questions, scorable.databases, workers)
+            await check_keys(scorable.benchmark, scorable.questions, scorable.databases, workers, progress)
             scorer = Scorer(scorable, judge, headline=settings.headline, progress=judging)
             await _score_all(selected, scorer)
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flows.runtime.control import Progress
-from flows.scoring.corrections import FINAL, Corrections
+from flows.scoring.keys import FINAL, KeyJudge
 from flows.scoring.translation import AnswerTranslation
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.errors import ConfigurationError, DatabaseUnavailableError
@@ -88,7 +88,7 @@ class Scorer:
         self._executed = [one for one in self._metrics if one.compare and one in wanted]
         self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
         self._accepted = self._read_accepted()
-        self._corrections = Corrections(scorable.benchmark, judge)
+        self._keys = KeyJudge(scorable.benchmark, judge)
         written = self._settings.transpile_predictions
         self._translation = AnswerTranslation(written) if written else None
 
@@ -115,8 +115,7 @@ class Scorer:
             failure = Failure("database_unavailable", "scoring", str(error), retryable=True)
             final = Verdict(dict.fromkeys(self._judge.rules, False), "no_answer")
             unanswered = replace(outcome, sql=None, failure=failure)
-            correction = self._corrections.of(question)
-            self._add(QuestionScore(question, unanswered, final, {}, gold, correction=correction))
+            self._add(QuestionScore(question, unanswered, final, {}, gold, keys=self._keys.of(question)))
         self._progress.judged(correct=is_right(final, self._headline))
 
     async def _verdicts(self, question: Question, database: Database, outcome: Outcome) -> dict[str, Verdict]:
@@ -147,8 +146,7 @@ class Scorer:
         """Add a scored question, also one of an earlier run; metrics that compare results are computed."""
         database = self._scorable.databases.get(score.question.database_id)
         if database and score.executable:
-            correction = await self._corrections.judged(score, self._suite(database))
-            score = replace(score, correction=correction)
+            score = replace(score, keys=await self._keys.judged(score, self._suite(database)))
         if database and score.executable and self._gold(score.question):
             await self._measure(score, database)
             if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
@@ -249,7 +247,7 @@ class Scorer:
                 **({"candidates": candidates} if candidates else {}),
             },
         )
-        for note in (self._translation.note if self._translation else "", self._corrections.note):
+        for note in (self._translation.note if self._translation else "", *self._keys.notes):
             if note:
                 self._progress.note(note)
         return replace(report, details=measure(run, self._metrics))

@@ -33,7 +33,7 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
         scorable.benchmark.question_files,
         engine=product_of(scorable.databases),
         questions_in_benchmark=len(scorable.benchmark.questions),
-        golds_sha256=scorable.benchmark.overlay.sha256 if scorable.benchmark.overlay else "",
+        keys={key.name: key.sha256 for key in scorable.benchmark.keys},
         databases=digests_of(scorable.databases),
     )
     return replace(run, rule=settings.headline)

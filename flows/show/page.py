@@ -32,9 +32,9 @@ from tasks.documents.model import (
 )
 from tasks.documents.text import visible
 from tasks.scoring.metrics.causes import is_unanswered
-from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.report import CHANGES_IN_WORDS, QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
-from tasks.scoring.variants import VARIANTS, Judge, judges
+from tasks.scoring.variants import Variant, find_variants
 from tasks.tracking.predictions import answer_in_words
 from tasks.tracking.run_document import run_tables, variant_sentences
 from tasks.tracking.run_record import RunRecord
@@ -78,7 +78,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     objects = {each.score.question.id: question_as_object(each) for each in questions}
     shared = _shared_sections(objects.values())
     packed = {id_: _pack(_with_sections(found, shared)) for id_, found in objects.items()}
-    variants = judges(view.stored.run.settings.get("benchmark") or {}, view.stored.rows)
+    variants = find_variants(view.stored.run.settings.get("benchmark") or {}, view.stored.rows)
     items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in view.stored.rows)
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next((each.exchanges.problem for each in questions if each.exchanges.problem), "")
@@ -176,7 +176,7 @@ def _settings(record: RunRecord) -> Section:
     return Section("What differs from the defaults", (changes, Facts(tuple(record.tags.items()))))
 
 
-def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Judge], packed: str) -> QuestionItem:
+def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], packed: str) -> QuestionItem:
     rule, question = view.record.rule, row.question
     right = is_right(row.final, rule)
     kind = "right" if right else "unanswered" if is_unanswered(row) else "wrong"
@@ -188,7 +188,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Judge], pack
             changes.append(f"{'fixed' if now else 'broken'} by {stage}")
         before = now
     words = {True: "right", False: "wrong", None: "not counted"}
-    judged = (f"{VARIANTS[name].title}: {words[judge(row, rule)]}" for name, judge in variants.items())
+    judged = (f"{each.title}: {words[each.judge(row, rule)]}" for each in variants.values())
     causes = causes_of(view, row) if kind == "wrong" else ()
     about = (question.database_id, question.difficulty, ", ".join(causes).replace("_", " "))
     gold = row.gold_sql or None
@@ -201,7 +201,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Judge], pack
         (
             Answer(answer_in_words(row, rule), row.outcome.sql, gold if kind == "wrong" else None),
             *([Answer("gold", gold)] if gold else ()),
-            *_correction(row),
+            *_keys(row),
         ),
         {
             "status": kind,
@@ -214,12 +214,16 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Judge], pack
     )
 
 
-def _correction(row: QuestionScore) -> Iterator[Answer]:
-    if found := row.correction:
+def _keys(row: QuestionScore) -> Iterator[Answer]:
+    for name, found in row.keys.items():
+        if found.change == "absent":
+            continue
         first, *others = found.golds or (None,)
         more: list[Block] = [Sentence(f"{found.reason} ({found.source})", "note")]
+        if found.change == "other_text":
+            more.append(Sentence(f"its text: {found.question} {found.evidence}".rstrip(), "note"))
         more += [Code(sql, "sql") for sql in others if sql]
-        yield Answer(f"corrected gold: {found.change}", first, blocks=tuple(more))
+        yield Answer(f"gold by the key {name}: {CHANGES_IN_WORDS[found.change]}", first, blocks=tuple(more))
 
 
 def _messages(question: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -13,8 +13,7 @@ from tasks.core.records import Execution
 from tasks.core.wording import counted, money, number, seconds
 from tasks.documents.terminal import literal, open_console, print_sql
 from tasks.documents.text import visible
-from tasks.scoring.report import NO_GOLD, is_right
-from tasks.scoring.variants import VARIANTS
+from tasks.scoring.report import CHANGES_IN_WORDS, NO_GOLD, is_right
 from tasks.tracking.predictions import answer_in_words
 
 PROMPT_LINES, REPLY_LINES = 2, 6
@@ -166,10 +165,10 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
         ]
         if others:
             console.print(f"other rules: {', '.join(others)}")
-    for name, now in view.variants.items():
+    for variant, now in view.variants.items():
         state = "not counted" if now is None else _mark(right=now)
-        console.print(f"{VARIANTS[name].title}: {state}")
-    _print_correction(console, view)
+        console.print(f"{literal(variant.title)}: {state}")
+    _print_keys(console, view)
     if opinion := score.opinion:
         console.print(
             f"opinion of {literal(opinion.model)}: {_mark(right=opinion.right)}, {literal(opinion.reason)}"
@@ -182,15 +181,16 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
         console.print(f"[dim]·[/] {literal(note)}", soft_wrap=False)
 
 
-def _print_correction(console: Console, view: QuestionView) -> None:
-    """Print what corrected golds say of the question, where they say anything."""
-    found = view.score.correction
-    if found is None:
-        return
-    console.print(f"gold {found.change}")
-    console.print(f"  [dim]{literal(found.reason)} ({literal(found.source)})[/]")
-    for sql in found.golds:
-        print_sql(console, sql)
+def _print_keys(console: Console, view: QuestionView) -> None:
+    """Print what answer keys change of the question."""
+    for name, found in view.score.keys.items():
+        console.print(f"the key {literal(name)}: {CHANGES_IN_WORDS[found.change]}")
+        if found.change == "other_text":
+            console.print(f"  {literal(f'{found.question} {found.evidence}'.rstrip())}")
+        if found.reason:
+            console.print(f"  [dim]{literal(found.reason)} ({literal(found.source)})[/]")
+        for sql in found.golds:
+            print_sql(console, sql)
 
 
 def _mark(*, right: bool) -> str:

@@ -18,7 +18,7 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.error_classes import classify
 from tasks.scoring.report import QuestionScore, Verdict, is_right
-from tasks.scoring.variants import judges
+from tasks.scoring.variants import Variant, find_variants
 from tasks.tracking.predictions import status
 from tasks.tracking.warehouse.stored import StoredRun
 
@@ -44,11 +44,11 @@ class QuestionView:
         return is_right(self.score.final, self.stored.run.rule)
 
     @property
-    def variants(self) -> dict[str, bool | None]:
+    def variants(self) -> dict[Variant, bool | None]:
         """Whether it is right by each score variant that applies; None: it is not counted."""
         run, score = self.stored.run, self.score
-        found = judges(run.settings.get("benchmark") or {}, [score]) if score.executable else {}
-        return {name: judge(score, run.rule) for name, judge in found.items()}
+        found = find_variants(run.settings.get("benchmark") or {}, [score]) if score.executable else {}
+        return {each: each.judge(score, run.rule) for each in found.values()}
 
 
 def find_question(stored: StoredRun, reference: str) -> QuestionScore:
@@ -157,9 +157,9 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "causes": list(view.causes),
         "sql": outcome.sql,
         "gold_sql": score.gold_sql,
-        "correction": asdict(score.correction) if score.correction else None,
+        "keys": {name: asdict(found) for name, found in score.keys.items()},
         "opinion": asdict(score.opinion) if score.opinion else None,
-        "correct_by_variant": view.variants,
+        "correct_by_variant": {each.name: now for each, now in view.variants.items()},
         "predicted_result": result_as_object(view.predicted) if view.predicted else None,
         "gold_result": result_as_object(view.gold) if view.gold else None,
         "not_executed": view.problem,

@@ -7,13 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
+from tasks.benchmarks.answer_keys import read_keys
 from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
 from tasks.benchmarks.files.descriptions import Key, read_published
 from tasks.benchmarks.files.schemas import names_in_schema, read_ddl, schema_from_ddl
 from tasks.benchmarks.fingerprint import sql_fingerprint
 from tasks.benchmarks.gold_dialect import gold_for
-from tasks.benchmarks.layouts.base import GoldResults, Layout, SearchPaths, Split, layout_of
-from tasks.benchmarks.overlay import Overlay, read_overlay
+from tasks.benchmarks.keys.key import AnswerKey
+from tasks.benchmarks.layouts.base import GoldResults, Layout, SearchPaths, layout_of
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Demonstration, Question
 from tasks.database.database import dialect_named, locate
@@ -50,8 +51,8 @@ class Benchmark:
     written_gold: Mapping[str, str] = field(default_factory=dict, repr=False)
     # further gold SQL by question id, as right as the first, never translated. For scoring only.
     further_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    # corrected golds for a second score; None: there are none. For `tasks.scoring` only.
-    overlay: Overlay | None = None
+    # answer keys beside the official one, in the order of the settings. For `tasks.scoring` only.
+    keys: tuple[AnswerKey, ...] = ()
 
     def has_gold(self, question_id: str) -> bool:
         """Return whether there is a gold SQL or an accepted result to compare an answer with."""
@@ -76,11 +77,10 @@ class Benchmark:
 
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
-        """Fingerprints of the whole split's gold, translated, corrected or not: all that the leak guard sees of it."""
+        """Fingerprints of the whole split's gold, translated or not, and of each key: all that the leak guard sees."""
         further = (sql for sqls in self.further_gold.values() for sql in sqls)
-        decided = self.overlay.decided.values() if self.overlay else ()
-        corrected = (sql for entry in decided for sql in entry.sql)
-        every = (*self.gold.values(), *self.written_gold.values(), *further, *corrected)
+        of_keys = (sql for key in self.keys for entry in key.decided.values() for sql in entry.sql)
+        every = (*self.gold.values(), *self.written_gold.values(), *further, *of_keys)
         return frozenset(sql_fingerprint(sql) for sql in every)
 
     @cached_property
@@ -206,7 +206,8 @@ def load_benchmark(
         DataError: a file is missing or invalid.
     """
     layout = layout_of(settings.layout)
-    folder = layout.folder(settings, SearchPaths(data, home, conf, progress))
+    places = SearchPaths(data, home, conf, progress)
+    folder = layout.folder(settings, places)
     files = demand_files(settings, folder)
     split = layout.load(settings, folder, files)
     other_revision = tuple(notes_on_revision(settings, folder))
@@ -224,7 +225,6 @@ def load_benchmark(
         notes=(*other_revision, *split.notes, *notes_on_descriptions(settings, folder)),
         other_revision=other_revision,
         further_gold=split.further_gold,
-        overlay=_overlay(settings, split),
     )
     # a tables file says nothing of the engine: its schemas are written as the benchmark's databases are
     engine = engine_of(benchmark.location("x"))
@@ -239,16 +239,17 @@ def load_benchmark(
             translated=translated.note,
             notes=(translated.note, *benchmark.notes),
         )
+    keys = read_keys(settings, split, places, engine.dialect)
     schemas = {name: replace(schema, dialect=engine.dialect) for name, schema in benchmark.schemas.items()}
     per_database = Counter(question.database_id for question in split.questions)
     absent = (name for name in per_database if not benchmark.exists(name))
-    return replace(benchmark, schemas=schemas, missing={name: per_database[name] for name in absent})
-
-
-def _overlay(settings: BenchmarkSettings, split: Split) -> Overlay | None:
-    if settings.golds is None:
-        return None
-    return read_overlay(Path(settings.golds), {question.id for question in split.questions}, split.gold)
+    return replace(
+        benchmark,
+        schemas=schemas,
+        missing={name: per_database[name] for name in absent},
+        keys=keys,
+        notes=(*benchmark.notes, *(note for key in keys for note in key.notes)),
+    )
 
 
 def _schemas(layout: Layout, settings: BenchmarkSettings, folder: Path) -> Mapping[str, Schema]:

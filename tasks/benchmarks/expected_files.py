@@ -25,8 +25,7 @@ def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
     Raises:
         DataError: a file is missing.
     """
-    named = settings.question_files
-    found = [sorted(folder.glob(name)) if "*" in name else [folder / name] for name in named]
+    named, found = settings.question_files, _question_files(settings, folder)
     # a server describes its databases itself
     tables = [folder / settings.tables] if settings.tables and not settings.url else []
     folders = [] if settings.url else [folder / name for name in settings.database_folders]
@@ -46,6 +45,29 @@ def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
         else ""
     )
     raise DataError(f"{settings.name}: {wrong}. Looked there for {names}.{no_tables} {where_from(settings)}")
+
+
+def demand_questions(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
+    """Return the question files, after checking that they exist; the databases may be missing.
+
+    Raises:
+        DataError: a file is missing.
+    """
+    found = _question_files(settings, folder)
+    absent = [
+        name
+        for name, paths in zip(settings.question_files, found, strict=True)
+        if not paths or not all(path.exists() for path in paths)
+    ]
+    if absent:
+        raise DataError(
+            f"{settings.name}: {folder} lacks {', '.join(absent)}, the answer key. {where_from(settings)}"
+        )
+    return tuple(dict.fromkeys(path for paths in found for path in paths))
+
+
+def _question_files(settings: BenchmarkSettings, folder: Path) -> list[list[Path]]:
+    return [sorted(folder.glob(name)) if "*" in name else [folder / name] for name in settings.question_files]
 
 
 def where_from(settings: BenchmarkSettings) -> str:

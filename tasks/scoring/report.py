@@ -35,8 +35,17 @@ UNGRADED = "ungraded"
 NO_GOLD = "no_gold"
 """The gold's status for a question that has neither a gold SQL nor an accepted result."""
 
-Change = Literal["replaced", "added", "withdrawn"]
-"""What a correction does to a question's gold: other SQL in its place, further SQL beside it, or it is not counted."""
+Change = Literal["replaced", "added", "withdrawn", "other_text", "absent"]
+"""What an answer key does to a question: other SQL in the gold's place, further SQL beside it, or it is not counted:
+because the key withdraws it, has another text than the one that the model saw, or has no answer to it."""
+
+CHANGES_IN_WORDS: Mapping[Change, str] = {
+    "replaced": "other SQL",
+    "added": "further SQL",
+    "withdrawn": "withdrawn",
+    "other_text": "another text than the model saw",
+    "absent": "not in the key",
+}
 
 Value = Ratio | int | float
 """What a metric comes to: a share with numerator and denominator, a count, or a number that is neither."""
@@ -84,15 +93,22 @@ def is_right(verdict: Verdict | None, rule: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
-    """What corrected golds say of one question, beside the official verdict and never in its place."""
+class KeyVerdict:
+    """What an answer key says of one question, beside the official verdict and never in its place."""
 
-    change: Change  # what was done to its gold; "withdrawn": the question is not counted
-    golds: tuple[str, ...] = ()  # SQL whose results are right; () where it is withdrawn
-    # per rule, whether the final SQL is right; {} where it is withdrawn
+    change: Change  # what the key does to the question
+    golds: tuple[str, ...] = ()  # SQL whose results are right; () where the key has none
+    # per rule, whether the final SQL is right; {} where the question is not counted
     correct: Mapping[str, bool] = field(default_factory=dict)
     reason: str = ""  # what is wrong with the official gold
     source: str = ""  # who says so
+    question: str = ""  # the text under the key, if it is another
+    evidence: str = ""  # its evidence, likewise
+
+    @property
+    def counted(self) -> bool:
+        """Whether the question is in the denominator of the key's score."""
+        return self.change in ("replaced", "added")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +132,8 @@ class QuestionScore:
     gold_sql: str  # the gold, for reports only; "" where there is none
     # False when the database or the gold (status NO_GOLD) is missing: such a question is counted apart, never scored
     executable: bool = True
-    # what corrected golds say of it; None where they leave its gold as it is, or there are none
-    correction: Correction | None = None
+    # what each answer key says of it, by the key's name; a key that leaves its gold as it is is absent
+    keys: Mapping[str, KeyVerdict] = field(default_factory=dict)
     opinion: Opinion | None = None  # what a model thinks of the answer; None where none was asked
 
 

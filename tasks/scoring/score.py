@@ -53,17 +53,30 @@ class Differs:
 
     now_right: tuple[str, ...] = ()
     now_wrong: tuple[str, ...] = ()
+    # not counted: left out by the variant; with another text than the one that the model saw; without an answer
     withdrawn: tuple[str, ...] = ()
+    other_text: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return len(self.now_right) + len(self.now_wrong) + len(self.withdrawn)
+        return sum(len(getattr(self, name)) for name in DIFFERENCES)
 
     def in_words(self, most: int = 10) -> str:
         """List them, `right now: 3, 4; withdrawn: 7`; "" where there is none."""
-        named = (("right now", self.now_right), ("wrong now", self.now_wrong), ("withdrawn", self.withdrawn))
-        return "; ".join(f"{name}: {shorten(ids, most)}" for name, ids in named if ids)
+        named = ((title, getattr(self, name)) for name, title in DIFFERENCES.items())
+        return "; ".join(f"{title}: {shorten(ids, most)}" for title, ids in named if ids)
+
+
+DIFFERENCES = {
+    "now_right": "right now",
+    "now_wrong": "wrong now",
+    "withdrawn": "withdrawn",
+    "other_text": "another text",
+    "absent": "not in the key",
+}
+"""The fields of `Differs` in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +90,5 @@ class Score(Accuracy):
     differs: Differs = field(default_factory=Differs)
     # what the variant changes of single golds, by question id ("replaced", "withdrawn")
     changes: Mapping[str, str] = field(default_factory=dict)
+    # the official score of the questions that the variant counts; None for the official score itself
+    official: Accuracy | None = None

@@ -113,13 +113,13 @@ def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSet
 
 
 def stored_benchmark(content: Mapping[str, Any]) -> BenchmarkSettings:
-    """Return the settings of a stored run's benchmark, without its file of corrected golds, which scoring alone reads.
+    """Return the settings of a stored run's benchmark, without its answer keys, which scoring alone reads.
 
     Raises:
         ConfigurationError: they are not valid in this release.
     """
     try:
-        plain = {**content, "golds": None}
+        plain = {**content, "keys": []}
         found: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(plain))
     except ValidationError as error:
         raise ConfigurationError(

@@ -1,9 +1,11 @@
 """Settings of a benchmark: where its files are and how it is scored."""
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
 from tasks.settings.base import Settings
 
@@ -11,6 +13,13 @@ Rule = Literal["bird", "spider", "strict", "subset"]
 
 FileNames = str | Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 """One name, or several."""
+
+OFFICIAL = "official"
+"""Name of the benchmark's own answer key."""
+
+_NAMED_KEY = re.compile(r"([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
+_KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_KEY_ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".yaml", ".yml")
 
 QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
 """A question's id as text; YAML reads most ids as numbers."""
@@ -83,11 +92,21 @@ class BenchmarkSettings(Settings):
     """Published checksums of database files, by database; a file that differs is reported."""
     timeout_s: float = Field(30.0, gt=0, le=86_400)
     """Seconds after which a query is stopped."""
-    golds: str | None = None
-    """JSON file of corrected golds: a second score beside the official one, which stays as it is. A relative path is
-    relative to the YAML file, with `--set` to the working directory."""
+    keys: Annotated[
+        tuple[str, ...], BeforeValidator(lambda keys: [keys] if isinstance(keys, str) else keys)
+    ] = Field((), strict=False)
+    """Answer keys beside the official one: each gives a further score of the same answers. A file of corrections, of id
+    and SQL (JSON, JSON lines, CSV) or in BIRD's form; or the name of a benchmark whose golds are the key. `name=file`
+    gives a file another name than its own. A relative path is relative to the YAML file, with `--set` to the working
+    directory."""
     quarantine: tuple[QuestionId, ...] = Field((), strict=False)
     """Ids of questions whose gold is known to be wrong; scored with and without."""
+
+    @field_validator("keys")
+    @classmethod
+    def _distinct(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
+        check_key_names(keys)
+        return keys
 
     @property
     def has_dialects(self) -> bool:
@@ -112,3 +131,49 @@ class BenchmarkSettings(Settings):
 
 def _several(names: str | tuple[str, ...]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else names
+
+
+def key_name(item: str) -> str:
+    """Return the name of a key of `benchmark.keys`: the given one, else that of its file or benchmark.
+
+    >>> key_name("/data/corrections.json"), key_name("mine=/data/corrections.json"), key_name("arcwise")
+    ('corrections', 'mine', 'arcwise')
+    """
+    named = _NAMED_KEY.fullmatch(item)
+    return named[1] if named else Path(item).stem if item.lower().endswith(_KEY_ENDINGS) else item
+
+
+def key_reference(item: str) -> str:
+    """Return the file or the benchmark of a key of `benchmark.keys`."""
+    named = _NAMED_KEY.fullmatch(item)
+    return named[2] if named else item
+
+
+def key_in_folder(item: str, folder: Path) -> str:
+    """Return a key of `benchmark.keys` with the absolute path of its file; the name of a benchmark as it is."""
+    reference = key_reference(item)
+    if not reference.lower().endswith(_KEY_ENDINGS):
+        return item
+    path = str((folder / Path(reference).expanduser()).resolve())
+    return f"{key_name(item)}={path}" if reference != item else path
+
+
+def check_key_names(items: tuple[str, ...]) -> None:
+    """Check that each key has a name of its own, which no other score has.
+
+    Raises:
+        ValueError: it has not.
+    """
+    rules = get_args(Rule)
+    names = [key_name(item) for item in items]
+    for name in names:
+        if not _KEY_NAME.fullmatch(name):
+            raise ValueError(
+                f'"{name}" cannot be the name of a key: use letters, digits, "_", "-" and ".", NAME=FILE'
+            )
+        if names.count(name) > 1:
+            raise ValueError(f'two keys have the name "{name}": give one of them another, NAME=FILE')
+        if name in (*rules, OFFICIAL, "without_quarantine", "decided") or name.endswith(
+            tuple(f"_{r}" for r in rules)
+        ):
+            raise ValueError(f'"{name}" cannot be the name of a key, another score has it: write NAME=FILE')

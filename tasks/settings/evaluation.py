@@ -22,7 +22,7 @@ RESERVED_TAGS = {
         "attempt",
         "rerolled",
         "oracle",
-        "golds_sha256",
+        "answer_keys",
         "generated_descriptions",
         "night",
     ),

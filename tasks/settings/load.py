@@ -11,7 +11,7 @@ from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.registry import absolute, is_in_file
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.base import Settings
-from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.benchmark import BenchmarkSettings, key_in_folder
 from tasks.settings.evaluation import TrackingSettings
 from tasks.settings.home import find_conf
 from tasks.settings.kinds import BACKBONE, BENCHMARK, PIPELINE, Kind
@@ -25,9 +25,6 @@ KINDS: Mapping[str, Kind | None] = {
     "tracking": None,
 }
 """Kinds of settings, the first part of every `--set`; None: its model does not depend on its content."""
-
-USER_FILES = {"benchmark": ("golds",)}
-"""Settings that name a user's file, which does not lie among the benchmark's: their paths become absolute."""
 
 
 def available(conf: Path, kind: str) -> dict[str, Path]:
@@ -119,13 +116,11 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
     for override in overrides:
         target, keys, value = parse_override(override)
         if target == kind:
-            if _is_file(kind, ".".join(keys), value):
-                value = _in_folder(value, Path.cwd())
+            value = _located(kind, ".".join(keys), value, Path.cwd())
             _put(content, keys, _absolute(value, Path.cwd()), override)
             where[".".join(keys)] = f"--set {override}"
     content = {key: _absolute(value, path.resolve().parent) for key, value in content.items()}
-    for key in [key for key, value in content.items() if _is_file(kind, key, value)]:
-        content[key] = _in_folder(content[key], path.resolve().parent)
+    content = {key: _located(kind, key, value, path.resolve().parent) for key, value in content.items()}
     model = _model(KINDS[kind], path, content, where)
     try:
         return model.model_validate(content)
@@ -145,15 +140,18 @@ def _absolute(value: Any, folder: Path) -> Any:
     return absolute(value, folder) if isinstance(value, str) else value
 
 
-def _is_file(kind: str, key: str, value: Any) -> bool:
-    """Return whether a value names a file or folder of the user: `./` before a benchmark's folder says so."""
-    beside = (kind, key) == ("benchmark", "folder") and isinstance(value, str) and value.startswith("./")
-    return beside or key in USER_FILES.get(kind, ())
+def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
+    """Return a setting that names files or a folder of the user with absolute paths; any other as it is.
 
-
-def _in_folder(value: Any, folder: Path) -> Any:
-    """Return the path of a file as an absolute one; what is no text as it is."""
-    return str((folder / Path(value).expanduser()).resolve()) if isinstance(value, str) else value
+    These are the answer keys of a benchmark, and its folder where `./` before it says so.
+    """
+    if (kind, key) == ("benchmark", "keys"):
+        items = [value] if isinstance(value, str) else value
+        named = isinstance(items, list) and all(isinstance(item, str) for item in items)
+        return [key_in_folder(item, folder) for item in items] if named else value
+    if (kind, key) == ("benchmark", "folder") and isinstance(value, str) and value.startswith("./"):
+        return str((folder / Path(value).expanduser()).resolve())
+    return value
 
 
 def _model(

@@ -36,7 +36,7 @@ def started_record(run: EvaluationRun, status: str = "running") -> RunRecord:
         "translations": run.translations,
         "engine": run.engine,
         "question_sha256": run.question_sha256,
-        "golds_sha256": run.golds_sha256 or None,
+        "keys": dict(run.keys),
         "version": run.version,
         "git_commit": run.git_commit,
     }

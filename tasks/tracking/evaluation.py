@@ -60,7 +60,8 @@ class EvaluationRun:
     # how the benchmark's files are laid out ("bird", "spider"): the form of the submission
     layout: str = "bird"
     user: str | None = None  # login name of the user who started it; None when unknown
-    golds_sha256: str = ""  # sha256 of the file of corrected golds; "" where there is only the official score
+    # sha256 of each answer key beside the official one, by name
+    keys: Mapping[str, str] = field(default_factory=dict)
     # digest of each database that it used, by the benchmark's name of it
     databases: Mapping[str, str] = field(default_factory=dict)
     # further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}; `name`, `note` and `changed` among them.
@@ -133,7 +134,7 @@ def describe(
     engine: str,
     questions_in_benchmark: int | None = None,
     tags: Mapping[str, str] | None = None,
-    golds_sha256: str = "",
+    keys: Mapping[str, str] | None = None,
     databases: Mapping[str, str] | None = None,
 ) -> EvaluationRun:
     """Describe an evaluation by the settings of benchmark, backbone and pipeline, as plain JSON.
@@ -163,7 +164,7 @@ def describe(
         questions_in_benchmark=questions_in_benchmark,
         layout=str(benchmark.get("layout", "bird")),
         user=user_name(),
-        golds_sha256=golds_sha256,
+        keys=keys or {},
         databases=databases or {},
         tags={**(tags or {}), **translated},
     )

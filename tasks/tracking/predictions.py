@@ -8,7 +8,7 @@ from tasks.core.wording import counted, storable
 from tasks.scoring.build_report import NO_SETTINGS
 from tasks.scoring.execution.rules import RULES
 from tasks.scoring.report import NO_GOLD, QuestionScore, Report, is_right
-from tasks.scoring.variants import Judge, judges
+from tasks.scoring.variants import Variant, find_variants
 
 FILE = "predictions.json"
 """Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""
@@ -52,7 +52,7 @@ def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
     it here keeps a second logging of the same run from appending every row once more, which is what `log_table` does
     with a table that is already there.
     """
-    variants = judges(benchmark, report.rows)
+    variants = find_variants(benchmark, report.rows)
     known = tuple(RULES)
     rules = sorted(report.rules, key=lambda rule: (known.index(rule) if rule in known else len(known), rule))
     metrics = (name for name, found in report.measurements.items() if found.by_question)
@@ -77,7 +77,7 @@ def status(row: QuestionScore) -> str:
     return row.outcome.failure.kind if row.outcome.failure else row.final.status
 
 
-def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Judge]) -> dict[str, Any]:
+def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Variant]) -> dict[str, Any]:
     """Return the question's values by column; a metric that does not know the question has none."""
     cells: dict[str, Any] = {
         name: found.by_question.get(row.question.id) for name, found in report.measurements.items()
@@ -85,7 +85,7 @@ def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Judge]) ->
     cells |= {name: value(row, report.rule) for name, value in _KNOWN.items()}
     cells |= {f"ex_{name}": right for name, right in row.final.correct.items()}
     if row.executable:
-        cells |= {f"ex_{name}": judge(row, report.rule) for name, judge in variants.items()}
+        cells |= {f"ex_{name}": each.judge(row, report.rule) for name, each in variants.items()}
     cells |= {f"{candidate.stage}/sql": candidate.sql for candidate in row.outcome.candidates}
     cells |= {f"{name}/correct": verdict.correct.get(report.rule) for name, verdict in row.stages.items()}
     return cells | {"gold_sql": row.gold_sql}

@@ -21,7 +21,7 @@ from tasks.scoring.cost import Cost, by_endpoint, in_words
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import Ratio
-from tasks.scoring.score import Accuracy
+from tasks.scoring.score import DIFFERENCES, Accuracy
 from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
 from tasks.tracking.run_record import RunRecord
 
@@ -45,15 +45,30 @@ def run_document(
 
 
 def scores_table(record: RunRecord) -> Table:
-    """Return the scores under each rule and of each variant, with their intervals."""
-    named = {
-        name
-        + (
-            " (headline)" if name == record.rule else f": {score.title}" if score.variant == name else ""
-        ): score
-        for name, score in record.scores.items()
-    }
+    """Return the official scores under each rule, with their intervals."""
+    official = {name: score for name, score in record.scores.items() if not score.variant}
+    named = {f"{name} (headline)" if name == record.rule else name: score for name, score in official.items()}
     return accuracy_table("Scores", named)
+
+
+def variants_table(record: RunRecord) -> Table | None:
+    """Return the scores by answer key and the other variants, beside the official score of the same questions."""
+    rows = tuple(
+        (
+            score.title,
+            score.rule,
+            percent(score),
+            counts(score),
+            interval(*score.interval) if score.interval else DASH,
+            f"{percent(score.official)} ({counts(score.official)})" if score.official else DASH,
+            *(number(len(getattr(score.differs, name))) for name in DIFFERENCES),
+        )
+        for score in record.scores.values()
+        if score.variant
+    )
+    headers = ("", "rule", "EX", "right", "95 % interval", "official, same questions", *DIFFERENCES.values())
+    remark = "withdrawn, another text, not in the key: questions that are not in the denominator"
+    return Table("Scores by answer key and other variants", headers, rows, remark) if rows else None
 
 
 def accuracy_table(title: str, shares: Mapping[str, Accuracy]) -> Table:
@@ -105,7 +120,8 @@ def variant_sentences(record: RunRecord) -> Iterator[Sentence]:
     """Yield the score of each variant, and on which questions it differs."""
     for each in record.variants.values():
         differs = f"; {text}" if (text := each.differs.in_words(MOST_IDS)) else ""
-        yield Sentence(f"{each.title}: {percent(each)} ({counts(each)}){differs}")
+        same = f"; official on the same questions: {counts(each.official)}" if each.official else ""
+        yield Sentence(f"{each.title}: {percent(each)} ({counts(each)}{same}){differs}")
 
 
 def _changes(record: RunRecord) -> Iterator[Block]:
@@ -138,6 +154,8 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
         header = ("stage", "EX", "right", "fixed", "broken", "net")
         yield Table("Execution accuracy by stage", header, tuple(rows))
     yield scores_table(record)
+    if variants := variants_table(record):
+        yield variants
     for title, shares in (("By difficulty", record.by_difficulty), ("By database", record.by_database)):
         if len(shares) > 1:
             yield accuracy_table(title, shares)

@@ -117,8 +117,8 @@ class RunRecord(RunHeader):
 
     schema_version: Literal[1] = 1
     scores: dict[str, Score] = {}
-    """Execution accuracy by rule and by score variant, the headline rule first: "bird", "strict", "corrected",
-    "corrected_strict"."""
+    """Execution accuracy by rule and by score variant, the headline rule first. A variant is the score by an answer
+    key, or without some questions: "bird", "strict", "arcwise", "arcwise_strict"."""
     stages: tuple[StageScore, ...] = ()
     """Execution accuracy after each stage of the pipeline."""
     by_difficulty: dict[str, Accuracy] = {}
@@ -157,8 +157,8 @@ class RunRecord(RunHeader):
     engine: str = ""
     """Name and version of what executed the SQL."""
     question_sha256: str = ""
-    golds_sha256: str | None = None
-    """sha256 of the file of corrected golds."""
+    keys: dict[str, str] = {}
+    """sha256 of each answer key beside the official one, by name."""
     version: str | None = None
     """Version of Crosscheck."""
     git_commit: str | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tasks.core.wording import counted, shorten
 from tasks.scoring.report import QuestionScore
 from tasks.scoring.significance import compare_runs
-from tasks.scoring.variants import VARIANTS, Judge, Variant, judges, score_by
+from tasks.scoring.variants import Judge, Variant, find_variants, score_by
 from tasks.tracking.comparison.ranking import ranked
 from tasks.tracking.comparison.run_comparison import VariantContrast
 from tasks.tracking.warehouse.stored import StoredRun
@@ -26,20 +26,16 @@ def compare_variants(
     A variant that one run lacks judges both. `why_not`: why the runs must not be ranked; "" if they may be.
     """
     sides = [row for row, _ in rows], [row for _, row in rows]
-    judges_a, judges_b = (
-        judges(stored.run.settings.get("benchmark") or {}, side)
+    of_a, of_b = (
+        find_variants(stored.run.settings.get("benchmark") or {}, side)
         for stored, side in zip((a, b), sides, strict=True)
     )
-    for name, variant in VARIANTS.items():
-        own = judges_a.get(name), judges_b.get(name)
-        either = [judge for judge in (own[0] or own[1], own[1] or own[0]) if judge]
-        if not either:
-            continue
-        scores = [
-            score_by(judge, side, rule, variant) if judge else None
-            for judge, side in zip(own, sides, strict=True)
-        ]
-        rights = [_rights(judge, side, rule) for judge, side in zip(either, sides, strict=True)]
+    for name in dict.fromkeys((*of_a, *of_b)):
+        own = of_a.get(name), of_b.get(name)
+        variant = own[0] or own[1]
+        assert variant is not None
+        scores = [score_by(each, side, rule) if each else None for each, side in zip(own, sides, strict=True)]
+        rights = [_rights((each or variant).judge, side, rule) for each, side in zip(own, sides, strict=True)]
         common, result = rights[0].keys() & rights[1].keys(), None
         problem = _problem(variant, rows)
         if not common:

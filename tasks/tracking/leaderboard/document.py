@@ -23,6 +23,7 @@ from tasks.documents.model import (
 from tasks.scoring.score import CONFIDENCE
 from tasks.settings.home import Home
 from tasks.tracking.comparison.figures import axis_around, point
+from tasks.tracking.leaderboard.key_document import key_blocks
 from tasks.tracking.leaderboard.leaderboard import Board, BoardRow
 
 FILE_NAME = "leaderboard.html"
@@ -78,6 +79,8 @@ def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
         yield _ranked(board, page_of)
     else:
         yield Sentence("No run of these questions is ranked.")
+    for ranking in board.keys:
+        yield from key_blocks(board, ranking)
     if board.not_ranked:
         lines = tuple(_unranked(each, page_of(each.run_id)) for each in board.not_ranked)
         yield Section("Not ranked", (Bullets(lines),))

@@ -14,6 +14,7 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import Accuracy, Score
 from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.leaderboard.key_ranks import KeyRanking
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
 
@@ -54,6 +55,8 @@ class Board:
     of: int | None  # how many the benchmark has; None where unknown
     ranked: tuple[BoardRow, ...]  # the best first
     not_ranked: tuple[BoardRow, ...]  # the newest first
+    # the ranking of the same runs by each answer key that was asked for
+    keys: tuple[KeyRanking, ...] = ()
     # what distinguishes it from boards with the same benchmark, revision, rule and number of questions; "" if there
     # are none
     apart: str = ""

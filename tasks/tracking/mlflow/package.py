@@ -135,7 +135,7 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
         "rule": run.rule,
         "benchmark_revision": run.revision,
         "question_sha256": run.question_sha256,
-        "golds_sha256": run.golds_sha256,
+        "answer_keys": ", ".join(f"{name} {sha256}" for name, sha256 in run.keys.items()),
         "engine": run.engine,
         "crosscheck_version": run.version,
         "crosscheck_run_id": run.run_id,

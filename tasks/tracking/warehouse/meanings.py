@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from tasks.scoring.variants import VARIANTS
-
 _QUESTION = {
     "run_id": "the run, as in `runs`",
     "question_id": "id of the question in the benchmark",
@@ -46,7 +44,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "from_scratch_usd": "US dollars that the same answers cost with an empty reply cache; NULL: unknown",
         "candidates": "candidates per question; NULL: the pipeline's only answer",
         "candidate_curve": "JSON: per k what k candidates are worth and cost; NULL without candidates",
-        "golds_sha256": "sha256 of the file of corrected golds; NULL: none was given",
+        "keys": "sha256 of each answer key beside the official one, by name",
         "mlflow_run_id": "id of the run in MLflow",
         "parent_run_id": "of a re-run: the run whose other answers it keeps",
         "rerolled": "whether a question that had an answer was asked again: not comparable with a single run",
@@ -56,7 +54,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "changed": "settings that differ from the defaults",
         "settings": "all settings, as JSON",
         "tags": "tags by name: tags['team']",
-        "scores": "execution accuracy by rule and by score variant, as JSON",
+        "scores": "execution accuracy by rule and by score variant, answer keys among them: scores['arcwise'].ex",
         "record": "the whole record of the run, as JSON: docs/run-record.schema.json",
         "rows_removed": "when crosscheck clean --rows removed its questions; NULL: they are here",
     },
@@ -75,7 +73,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "executable": "whether its database and its gold are there; others are not scored",
         "failure_kind": "why it has no answer: backbone_error, missing_database, internal_error, ...; NULL: it has one",
         "failure": "the message of that failure",
-        "correction": "what corrected golds do to the question; NULL: nothing",
+        "correct_by_variant": "right by score variant: correct_by_variant['arcwise']; NULL: not counted, or not known",
+        "keys": "what answer keys change of the question, by name: keys['arcwise'].change",
         "opinion": "whether a model calls the answer right: no score; NULL: none was asked",
         "opinion_by": "the model of that opinion",
         "opinion_reason": "its reason",
@@ -130,19 +129,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "request": "sha256 of the request, its key in the reply cache",
     },
 }
-"""Meaning of each column by view, without those of the score variants; NULL means unknown, never 0."""
+"""Meaning of each column by view; NULL means unknown, never 0."""
 
 
-def meanings(view: str) -> dict[str, str]:
+def meanings(view: str) -> Mapping[str, str]:
     """Return the meaning of each column of a view."""
-    of_variants = {
-        "runs": {
-            f"ex_{each.name}": f"execution accuracy: {each.title}; NULL: not known"
-            for each in VARIANTS.values()
-        },
-        "questions": {
-            f"correct_{each.name}": f"right: {each.title}; NULL: not counted, or not known"
-            for each in VARIANTS.values()
-        },
-    }
-    return {**MEANINGS[view], **of_variants.get(view, {})}
+    return MEANINGS[view]

@@ -64,7 +64,7 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
         **_verdict_row(score.final),
         "question": _utf8(question.text),
         "database": question.database_id,
-        "correction": json.dumps(asdict(score.correction)) if score.correction else None,
+        "keys": json.dumps({name: asdict(found) for name, found in score.keys.items()}),
         "opinion": json.dumps(asdict(score.opinion)) if score.opinion else None,
         "links": json.dumps({name: asdict(link) for name, link in outcome.links.items()}),
         "failure": json.dumps(asdict(failure)) if failure else None,
@@ -136,7 +136,7 @@ def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row])
         "question": {**row, **names},
         "outcome": {**row, **outcome},
         "final": _with_error(row),
-        "correction": json.loads(row["correction"]) if row["correction"] else None,
+        "keys": json.loads(row["keys"]),
         "opinion": json.loads(row["opinion"]) if row["opinion"] else None,
         "stages": {each["stage"]: _with_error(each) for each in candidates if each["status"] is not None},
     }

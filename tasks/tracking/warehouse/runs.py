@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.core.errors import DataError, did_you_mean
 from tasks.core.wording import storable
 from tasks.scoring.report import Opinion, QuestionScore, Report
-from tasks.scoring.variants import Judge, judges
+from tasks.scoring.variants import Variant, find_variants
 from tasks.tracking.build_record import record_of, started_record
 from tasks.tracking.evaluation import FINISHED, EvaluationRun, Unfinished, as_json, run_from_json
 from tasks.tracking.run_record import RunHeader, RunRecord, read_record
@@ -64,7 +64,7 @@ class Warehouse:
         with self._file.writing() as connection:
             _enter(connection, run, record or record_of(run, report))
             remove_run(connection, run.run_id)
-            _insert(connection, run, report.rows, positions, judges(benchmark, report.rows))
+            _insert(connection, run, report.rows, positions, find_variants(benchmark, report.rows))
 
     def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
         """Add a model's opinions, by question id, on the answers of a run, and `facts` as "judge" to its record.
@@ -198,7 +198,7 @@ class Warehouse:
 
 def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
     """Return whether two runs have the same settings, questions, golds and tags that change what a score means."""
-    names = ("settings", "question_sha256", "golds_sha256", "why_unranked", "engine", "databases")
+    names = ("settings", "question_sha256", "keys", "why_unranked", "engine", "databases")
     return all(getattr(a, name) == getattr(b, name) for name in names)
 
 
@@ -207,14 +207,14 @@ def _insert(
     run: EvaluationRun,
     scores: Sequence[QuestionScore],
     positions: Mapping[str, int],
-    variants: Mapping[str, Judge],
+    variants: Mapping[str, Variant],
 ) -> None:
     for first in range(0, len(scores), QUESTIONS_AT_A_TIME):
         chunk = scores[first : first + QUESTIONS_AT_A_TIME]
         rows = to_rows(run.run_id, chunk, positions)
         for row, score in zip(rows["questions"], chunk, strict=True):
             judged = variants.items() if score.executable else ()
-            row["correct_by_variant"] = [(name, judge(score, run.rule)) for name, judge in judged]
+            row["correct_by_variant"] = [(name, each.judge(score, run.rule)) for name, each in judged]
         insert_questions(connection, rows)
 
 

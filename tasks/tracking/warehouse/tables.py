@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LAYOUT = 4
+LAYOUT = 5
 """Version of the tables, which each file holds; a file with another one is refused."""
 
 _KEY = "run_id VARCHAR, question_id VARCHAR, position BIGINT"
@@ -26,7 +26,7 @@ TABLES = {
     "run VARCHAR, record VARCHAR",
     "questions": f"{_KEY}, database VARCHAR, difficulty VARCHAR, question VARCHAR, evidence VARCHAR, sql VARCHAR, "
     f"gold_sql VARCHAR, executable BOOLEAN, failure_kind VARCHAR, failure VARCHAR, links VARCHAR, notes VARCHAR[], "
-    f"{_VERDICT}, attempts BIGINT, samples BIGINT[], correction VARCHAR, opinion VARCHAR, "
+    f"{_VERDICT}, attempts BIGINT, samples BIGINT[], keys VARCHAR, opinion VARCHAR, "
     "correct_by_variant MAP(VARCHAR, BOOLEAN)",
     "candidates": f"{_KEY}, stage VARCHAR, reached BOOLEAN, sql VARCHAR, {_VERDICT}",
     "stages": f"{_KEY}, stage VARCHAR, label VARCHAR, value VARCHAR, restored BOOLEAN, notes VARCHAR[], "
@@ -39,8 +39,8 @@ TABLES = {
 """Columns by table. A question has one row in `questions`, one in `candidates` per stage that yields a SQL (`reached`
 false where there is a verdict but no candidate), one in `stages` per stage it went through, one in `calls` per model
 call. The columns of `runs` are the fields of `RunHeader`, and as JSON text `run` (an `EvaluationRun`) and `record` (its
-`RunRecord`); `rows_removed` is when `crosscheck clean` removed the questions. `links`, `failure`, `value`, `correction`
-(what corrected golds say) and `opinion` (what a model thinks of the answer) are JSON text. While the run goes on,
+`RunRecord`); `rows_removed` is when `crosscheck clean` removed the questions. `links`, `failure`, `value`, `keys`
+(what answer keys say) and `opinion` (what a model thinks of the answer) are JSON text. While the run goes on,
 `correct_by_variant` is empty."""
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.errors import ConfigurationError, DataError
-from tasks.scoring.variants import VARIANTS
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.meanings import meanings
 from tasks.tracking.warehouse.tables import columns_of, create_tables
@@ -33,6 +32,10 @@ def _record(path: str, kind: str = "VARCHAR") -> str:
     return f"CAST(json_extract_string(t.record, '$.{path}') AS {kind})"
 
 
+_SCORE = (
+    '"MAP(VARCHAR, STRUCT(ex DOUBLE, correct BIGINT, total BIGINT, low DOUBLE, high DOUBLE, rule VARCHAR))"'
+)
+_KEY = '"MAP(VARCHAR, STRUCT(change VARCHAR, golds VARCHAR[], reason VARCHAR, source VARCHAR))"'
 _RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
 _VIEWS: Mapping[str, View] = {
     "runs": View(
@@ -42,8 +45,8 @@ _VIEWS: Mapping[str, View] = {
             **{name: _record(f"cost.{name}", "DOUBLE") for name in ("cost_usd", "from_scratch_usd")},
             "candidates": _record("metrics.candidates.n", "BIGINT"),
             "candidate_curve": _record("metrics.candidates.curve"),
-            "scores": _record("scores"),
-            "golds_sha256": _record("golds_sha256"),
+            "scores": f"from_json(json_extract(t.record, '$.scores'), '{_SCORE}')",
+            "keys": "CAST(json_extract(t.record, '$.keys') AS MAP(VARCHAR, VARCHAR))",
             "parent_run_id": "t.tags['parent_run_id']",
             "rerolled": "t.tags['rerolled'] IS NOT NULL",
             "sweep": "t.tags['sweep']",
@@ -60,12 +63,12 @@ _VIEWS: Mapping[str, View] = {
         {
             **_RIGHT,
             "failure": "json_extract_string(t.failure, '$.message')",
-            "correction": "json_extract_string(t.correction, '$.change')",
+            "keys": f"from_json(t.keys, '{_KEY}')",
             "opinion": "CAST(json_extract_string(t.opinion, '$.right') AS BOOLEAN)",
             "opinion_by": "json_extract_string(t.opinion, '$.model')",
             "opinion_reason": "json_extract_string(t.opinion, '$.reason')",
         },
-        hidden=("links", "samples", "correct_by_variant"),
+        hidden=("links", "samples"),
     ),
     "candidates": View(
         "the SQL that stood after a stage of a question, and the verdict on it",
@@ -88,10 +91,7 @@ def views() -> Mapping[str, View]:
 
 
 def _columns(name: str, view: View) -> dict[str, str]:
-    known = view.columns | {
-        "runs": {f"ex_{variant}": _record(f"scores.{variant}.ex", "DOUBLE") for variant in VARIANTS},
-        "questions": {f"correct_{variant}": f"t.correct_by_variant['{variant}']" for variant in VARIANTS},
-    }.get(name, {})
+    known = view.columns
     others = (column for column in columns_of(name) if column not in view.hidden)
     return {column: known.get(column, f"t.{column}") for column in dict.fromkeys((*meanings(name), *others))}
 

@@ -95,7 +95,7 @@ def test_a_draft_is_undecided_and_changes_nothing_until_a_person_decides(
     assert {entry["action"] for entry in content["corrections"]} == {"undecided"}
 
     def corrected() -> Any:
-        golds = f"benchmark.golds={draft}"
+        golds = f"benchmark.keys=corrected={draft}"
         ran = run(
             "score", "--predictions", f"{runs['home']}/../a.jsonl", "--limit", "10", "--set", golds, "--json"
         )
@@ -103,7 +103,7 @@ def test_a_draft_is_undecided_and_changes_nothing_until_a_person_decides(
 
     official, before, notes = corrected()
     assert (before["correct"], before["total"]) == (official, 10)
-    assert "Undecided corrections, which change nothing: 3" in notes
+    assert "Undecided entries of the key corrected, which change nothing: 3" in notes
     content["corrections"][1]["action"] = "replace"
     draft.write_text(json.dumps(content), encoding="utf-8")
     again, after, _ = corrected()

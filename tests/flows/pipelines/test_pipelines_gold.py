@@ -58,7 +58,7 @@ class Files:
             "db_id": "museum", "table_names_original": tables, "column_names_original": [[-1, "*"]],
             "column_types": ["text"], "primary_keys": [], "foreign_keys": [],
         }])  # fmt: skip
-        self.golds: str | None = None
+        self.keys: tuple[str, ...] = ()
         self.gold(MARKER)
 
     def gold(self, marker: str) -> None:
@@ -79,7 +79,7 @@ class Files:
             ],
         )
 
-    def overlay(self, marker: str) -> None:
+    def answer_key(self, marker: str) -> None:
         """Correct both golds by SQL with this marker, and let a training question give one of them away."""
         sqls = {1: f"SELECT COUNT(name) AS {marker} FROM museum", 2: f"SELECT name AS {marker} FROM museum"}
         entries = [
@@ -89,14 +89,14 @@ class Files:
         self.write("corrections.json", {"corrections": entries})
         training = json.loads((self.folder / "train.json").read_text(encoding="utf-8"))
         self.write("train.json", [*training, entry(103, "Which museum names?", sqls[2])])
-        self.golds = str(self.folder / "corrections.json")
+        self.keys = (str(self.folder / "corrections.json"),)
 
     def write(self, name: str, content: Any) -> None:
         (self.folder / name).write_text(json.dumps(content), encoding="utf-8")
 
     def load(self, home: Home) -> Benchmark:
         return load_benchmark(
-            BenchmarkSettings.model_validate({**BIRD, "golds": self.golds}),
+            BenchmarkSettings.model_validate({**BIRD, "keys": self.keys}),
             data=self.data,
             home=home.path,
             conf=find_conf(),
@@ -210,7 +210,7 @@ async def test_corrected_golds_are_in_nothing_that_is_sent_or_kept_and_change_no
 ) -> None:
     first, executed = await evaluated(files, prefect_home, sql_server)
     asked = len(sql_server.requests)
-    files.overlay(MARKER)
+    files.answer_key(MARKER)
     second, again = await evaluated(files, prefect_home, sql_server)
     assert executed > 0 and again == 0, (
         "the one new training question is a corrected gold, so it is not shown"

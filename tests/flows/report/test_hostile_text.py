@@ -11,8 +11,8 @@ import pytest
 
 from flows.answer.answering import Answered
 from flows.answer.display import print_answer
-from flows.gold.overlay import CheckedEntry, CheckedOverlay, CheckedSql
-from flows.gold.overlay_display import overlay_document
+from flows.gold.key_check import CheckedEntry, CheckedKey, CheckedSql
+from flows.gold.key_check_display import key_document
 from flows.gold.verification import Verified
 from flows.gold.verification_display import gold_document
 from flows.judging.display import judged_document
@@ -27,7 +27,7 @@ from flows.sweep.cells import CellResult, Sweep
 from flows.sweep.display import sweep_document
 from flows.sweep.estimate import Estimate
 from tasks.benchmarks.gold_files import Gold, Golds
-from tasks.benchmarks.overlay import Entry, Overlay
+from tasks.benchmarks.keys.key import AnswerKey, Entry
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.terminal import print_document
@@ -73,11 +73,11 @@ def golds(stream: TextIO) -> None:
     print_document(gold_document(found), stream)
 
 
-def overlay(stream: TextIO) -> None:
+def answer_key(stream: TextIO) -> None:
     entry = Entry(question_id="1", action="replace", sql="SELECT 1", reason="r", source="s")
     found = CheckedEntry(entry, "db", (CheckedSql(EVIL, Execution("error", error=EVIL), None),))
-    checked = CheckedOverlay(benchmark_settings("demo", ()), Overlay(Path(EVIL), "0", {}), (found,))
-    print_document(overlay_document(checked), stream)
+    checked = CheckedKey(benchmark_settings("demo", ()), AnswerKey(EVIL, Path(EVIL), "0", {}), (found,))
+    print_document(key_document(checked), stream)
 
 
 def sweep(stream: TextIO) -> None:
@@ -116,7 +116,7 @@ def runs(stream: TextIO) -> None:
         answered(Execution("error"), Outcome("1", None, failure=Failure("k", "s", EVIL, retryable=False))),
         lambda stream: print_rows(Table((EVIL,), ((EVIL,),)), stream),
         lambda stream: print_rows(Table(tuple(f"{n}{EVIL}" for n in range(11)), ((EVIL,) * 11,)), stream),
-        golds, overlay, sweep, judged, listed, runs,
+        golds, answer_key, sweep, judged, listed, runs,
     ],
 )  # fmt: skip
 def test_no_display_obeys_a_text(display: Callable[[TextIO], None]) -> None:

@@ -1,22 +1,22 @@
 """Score variants: the same answers, judged in another way, each with its own denominator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tasks.scoring.report import Correction, QuestionScore, is_right
+from tasks.scoring.report import KeyVerdict, QuestionScore, is_right
 from tasks.scoring.score import Accuracy, Differs, wilson
-from tasks.scoring.variants import VARIANTS, Judge, judges, scores, variant
+from tasks.scoring.variants import FINDERS, Variant, find_variants, scores, variants
 from tests.tasks.scoring.samples import score
 
 RIGHT, WRONG = "bird strict", ""
-GOLDS = {"golds": "corrections.json"}
+GOLDS = {"keys": ["corrected=corrections.json"]}
 
 
 def corrected(row: QuestionScore, change: Any, *, right: bool = False) -> QuestionScore:
-    return replace(row, correction=Correction(change, correct={"bird": right, "strict": right}))
+    return replace(row, keys={"corrected": KeyVerdict(change, correct={"bird": right, "strict": right})})
 
 
 def test_without_settings_there_are_the_official_scores_only() -> None:
@@ -48,7 +48,7 @@ def test_quarantined_questions_are_left_out_and_those_of_other_runs_say_nothing(
     rows = [score("1", RIGHT), score("2", WRONG)]
     found = scores(rows, ["bird"], {"quarantine": [2, "77"]})["without_quarantine"]
     assert (found.correct, found.total, found.differs.withdrawn) == (1, 1, ("2",))
-    assert judges({"quarantine": ["77"]}, rows) == {}
+    assert find_variants({"quarantine": ["77"]}, rows) == {}
 
 
 def test_questions_without_a_database_are_in_no_denominator() -> None:
@@ -62,11 +62,14 @@ def test_a_score_of_nothing_is_unknown() -> None:
 
 
 def test_a_variant_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.scoring.variants.VARIANTS", dict(VARIANTS))
+    monkeypatch.setattr("tasks.scoring.variants.FINDERS", list(FINDERS))
 
-    @variant("only_first", "Of the first question")
-    def only_first(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Judge | None:
-        return lambda row, rule: is_right(row.final, rule) if row is rows[0] else None
+    @variants
+    def only_first(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
+        def judge(row: QuestionScore, rule: str) -> bool | None:
+            return is_right(row.final, rule) if row is rows[0] else None
+
+        yield Variant("only_first", "Of the first question", judge)
 
     found = scores([score("1", RIGHT), score("2", WRONG)], ["bird"], {})
     assert (found["only_first"].correct, found["only_first"].total) == (1, 1)

@@ -328,7 +328,7 @@ def test_a_file_of_ones_own_is_named_after_itself_unless_it_says_otherwise(tmp_p
     [
         ("pipeline", "rslsql", 'Did you mean "rsl-sql"?'),
         ("backbone", "opnai", 'Did you mean "openai"?'),
-        ("benchmark", "xyz", "Valid names: bird-dev"),
+        ("benchmark", "xyz", "Valid names: arcwise, bird-dev"),
         ("pipeline", "absent.yaml", "There is no pipeline file absent.yaml."),
         ("pipeline", "../backbones/openai", 'There is no pipeline "../backbones/openai"'),
     ],

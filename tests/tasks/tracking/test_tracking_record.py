@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import Score
-from tasks.scoring.variants import VARIANTS, Judge, Variant
+from tasks.scoring.variants import FINDERS, Variant
 from tasks.tracking.build_record import record_of, started_record
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
@@ -87,23 +87,25 @@ def test_a_run_with_nothing_to_score_has_no_share() -> None:
 def test_a_variant_is_in_every_display_that_is_made_from_the_record(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def only_first(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Judge | None:
-        return lambda row, rule: is_right(row.final, rule) if row is rows[0] else None
+    def only_first(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
+        def judge(row: QuestionScore, rule: str) -> bool | None:
+            return is_right(row.final, rule) if row is rows[0] else None
 
-    added = Variant("only_first", "Of the first question", only_first, lambda row: "", lambda row: None)
-    monkeypatch.setitem(VARIANTS, "only_first", added)
+        yield Variant("only_first", "Of the first question", judge)
+
+    monkeypatch.setattr("tasks.scoring.variants.FINDERS", [*FINDERS, only_first])
     report = build_report(make_report(20).rows, rule="bird", schemas={})
     record = record_of(make_run(), report)
     assert record.scores["only_first"].total == 1
     text = markdown(run_document(record))
-    assert "Of the first question: " in text and "| only\\_first" in text
+    assert "Of the first question: " in text and "| Of the first question " in text
     assert "ex_only_first" in {measure.name for measure in measures(report)}
     assert "ex_only_first" in json.loads(table(report))["columns"]
     warehouse = Warehouse(tmp_path / "warehouse.duckdb")
     warehouse.finish(make_run(), report, record)
-    (row,) = query(tmp_path / "warehouse.duckdb", "SELECT ex_only_first FROM runs").rows
+    (row,) = query(tmp_path / "warehouse.duckdb", "SELECT scores['only_first'].ex FROM runs").rows
     assert row == (record.scores["only_first"].ex,)
-    sql = "SELECT question_id FROM questions WHERE correct_only_first IS NOT NULL"
+    sql = "SELECT question_id FROM questions WHERE correct_by_variant['only_first'] IS NOT NULL"
     assert query(tmp_path / "warehouse.duckdb", sql).rows == ((report.rows[0].question.id,),)
 
 

@@ -80,7 +80,7 @@ def runs(home: Path, golds: Mapping[str, str], overlay: Path) -> dict[str, Any]:
             sqls = {key: OTHER if key in other else sql for key, sql in golds.items()}
             lines = (json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items())
             file.write_text("\n".join(lines), encoding="utf-8")
-            more = ("--set", f"benchmark.golds={overlay}") if name != "plain" else ()
+            more = ("--set", f"benchmark.keys=corrected={overlay}") if name != "plain" else ()
             ran = run("score", "--predictions", str(file), "--limit", "20", "--details", "--json", *more)
             assert ran.code == 0, ran.err
             found[name] = ran.json | {"text": ran.err}
@@ -98,7 +98,7 @@ def test_the_overlay_flips_these_five_and_the_official_score_is_as_without_it(
     plain, corrected = runs["plain"], runs["corrected"]
     for name in ("correct", "total", "by_difficulty", "by_database"):
         assert corrected[name] == plain[name]
-    assert ("corrected" in plain["scores"], plain["golds_sha256"]) == (False, None)
+    assert ("corrected" in plain["scores"], plain["keys"]) == (False, {})
     found = corrected["scores"]["corrected"]
     assert flips(found["differs"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
     assert (plain["correct"], plain["total"]) == (18, 20)
@@ -107,11 +107,11 @@ def test_the_overlay_flips_these_five_and_the_official_score_is_as_without_it(
         "1": "replaced", "2": "added", "3": "replaced", "4": "replaced", "5": "withdrawn", "6": "replaced",
         "7": "added",
     }  # fmt: skip
-    assert "Undecided corrections, which change nothing: 1" in corrected["notes"]
+    assert "Undecided entries of the key corrected, which change nothing: 1" in corrected["notes"]
     assert "execution accuracy 90.00 % (18 of 20" in corrected["text"]
     assert (
-        "On corrected golds: 89.47 % (17 of 19); right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
-        in corrected["text"]
+        "By the key corrected: 89.47 % (17 of 19; official on the same questions: 17 of 19); right now: 1, 2; "
+        "wrong now: 3, 4; withdrawn: 5" in corrected["text"]
     )
 
 
@@ -122,7 +122,7 @@ def test_mlflow_has_both_scores_and_a_column_of_the_corrected_verdicts(
     client = mlflow.MlflowClient(found["mlflow"]["tracking_uri"])
     logged = client.get_run(found["mlflow"]["run_id"]).data
     assert (logged.metrics["ex"], logged.metrics["ex_corrected"]) == (0.9, pytest.approx(17 / 19, abs=1e-6))
-    assert logged.tags["golds_sha256"] == found["golds_sha256"]
+    assert logged.tags["answer_keys"] == f"corrected {found['keys']['corrected']}"
     file = client.download_artifacts(found["mlflow"]["run_id"], "predictions.json", str(tmp_path))
     table = json.loads(Path(file).read_text(encoding="utf-8"))
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
@@ -137,8 +137,9 @@ def test_mlflow_has_both_scores_and_a_column_of_the_corrected_verdicts(
 
 def test_the_warehouse_has_both_verdicts(runs: Mapping[str, Any]) -> None:
     sql = (
-        "SELECT question_id, correct, correct_corrected, correction FROM questions WHERE run_id = '{}' "
-        "AND correct IS DISTINCT FROM correct_corrected ORDER BY position"
+        "SELECT question_id, correct, correct_by_variant['corrected'] AS now, keys['corrected'].change AS change "
+        "FROM questions WHERE run_id = '{}' "
+        "AND correct IS DISTINCT FROM now ORDER BY position"
     )
     rows = run("query", sql.format(runs["corrected"]["run_id"]), "--json").json["rows"]
     assert [tuple(row.values()) for row in rows] == [
@@ -146,8 +147,10 @@ def test_the_warehouse_has_both_verdicts(runs: Mapping[str, Any]) -> None:
         ("4", True, False, "replaced"), ("5", True, None, "withdrawn"),
     ]  # fmt: skip
     assert len(run("query", sql.format(runs["plain"]["run_id"]), "--json").json["rows"]) == 20
-    listed = run("query", "SELECT ex, ex_corrected FROM runs ORDER BY started", "--json").json["rows"]
-    assert [row["ex_corrected"] for row in listed] == [None, 16 / 19, 17 / 19]
+    listed = run(
+        "query", "SELECT ex, scores['corrected'].ex AS now FROM runs ORDER BY started", "--json"
+    ).json["rows"]
+    assert [row["now"] for row in listed] == [None, 16 / 19, 17 / 19]
 
 
 def test_a_comparison_has_both_and_tests_them_apart(runs: Mapping[str, Any], tmp_path: Path) -> None:
@@ -167,7 +170,7 @@ def test_a_comparison_has_both_and_tests_them_apart(runs: Mapping[str, Any], tmp
     ran = run("compare", before, corrected, "--html", str(page))
     for text in (ran.out, page.read_text(encoding="utf-8")):
         assert (
-            "On corrected golds, the verdict differs in B: right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
+            "By the key corrected, the verdict differs in B: right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
             in text
         )
         assert "17 of 19" in text and "18 of 20" in text
@@ -189,14 +192,14 @@ def test_a_run_and_its_page_show_both(runs: Mapping[str, Any], tmp_path: Path) -
     text = page.read_text(encoding="utf-8")
     for written in (run("show", name).out, text):
         assert re.search(r"right now: 1, 2; wrong now: 3, 4; withdrawn: 5", " ".join(written.split()))
-    changes = ["replaced", "added", "replaced", "replaced", "withdrawn", "replaced", "added"]
-    assert re.findall(r"corrected gold: (\w+)", text) == changes
-    judged = re.findall(r"On corrected golds: (right|wrong|not counted)", text)
+    changes = ["other", "further", "other", "other", "withdrawn", "other", "further"]
+    assert re.findall(r"gold by the key corrected: (\w+)", text) == changes
+    judged = re.findall(r"By the key corrected: (right|wrong|not counted)", text)
     assert judged == [*["right"] * 3, "wrong", "wrong", "not counted", *["right"] * 14]
     one = run("show", name, "3")
     assert (
-        "On corrected golds: wrong" in one.out
-        and "gold replaced" in one.out
+        "By the key corrected: wrong" in one.out
+        and "the key corrected: other SQL" in one.out
         and "reason 3 (a person)" in one.out
     )
 
@@ -242,8 +245,8 @@ def test_everything_wrong_with_an_overlay_is_said_at_once(home: Path, golds: Map
         "\n".join(json.dumps({"question_id": key, "sql": sql}) for key, sql in golds.items()),
         encoding="utf-8",
     )
-    checked = run("verify-gold", "--overlay", str(file), "--json")
-    scored = run("score", "--predictions", str(predictions), "--set", f"benchmark.golds={file}")
+    checked = run("verify-gold", "--key", str(file), "--json")
+    scored = run("score", "--predictions", str(predictions), "--set", f"benchmark.keys={file}")
     assert checked.code == scored.code == 2
     assert len(checked.json["problems"]) == 8
     for said in (
@@ -254,13 +257,13 @@ def test_everything_wrong_with_an_overlay_is_said_at_once(home: Path, golds: Map
 
 
 def test_an_overlay_is_checked_entry_by_entry(runs: Mapping[str, Any], overlay: Path) -> None:
-    ran = run("verify-gold", "--overlay", str(overlay), "--json")
+    ran = run("verify-gold", "--key", str(overlay), "--json")
     assert ran.code == 0
     assert ran.json["problems"] == []
     assert ran.json["differing"] == ["1", "2", "3", "4", "7", "8"]
     assert ran.json["same_as_official"] == ["6"]
     assert ran.json["actions"] == {"replace": 4, "add": 2, "withdraw": 1, "undecided": 1}
-    shown = run("verify-gold", "--overlay", str(overlay))
+    shown = run("verify-gold", "--key", str(overlay))
     assert "The result of the official gold (rule bird), so that nothing changes: 1 (6)" in shown.out
 
 
@@ -268,6 +271,6 @@ def test_an_overlay_is_checked_entry_by_entry(runs: Mapping[str, Any], overlay: 
 def test_a_file_of_another_form_is_one_message(home: Path, content: str) -> None:
     file = home.parent / "form.json"
     file.write_text(content, encoding="utf-8")
-    ran = run("verify-gold", "--overlay", str(file))
+    ran = run("verify-gold", "--key", str(file))
     assert ran.code == 2
     assert str(file) in ran.err and "Traceback" not in ran.err

@@ -1,17 +1,16 @@
-"""Check of a file of corrected golds: every SQL is run, and its result compared with that of the official gold."""
+"""Check of an answer key: every SQL is run, and its result compared with that of the official gold."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from flows.gold.databases import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.overlay import Entry, Overlay, read_overlay
-from tasks.core.records import Execution
+from tasks.benchmarks.keys.key import AnswerKey, Entry
+from tasks.core.records import Execution, Question
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
@@ -22,7 +21,7 @@ from tasks.settings.benchmark import BenchmarkSettings
 
 @dataclass(frozen=True)
 class CheckedSql:
-    """One SQL of a correction."""
+    """One SQL of a key."""
 
     sql: str  # the SQL
     found: Execution | None  # its execution, without rows; None where the database is missing
@@ -33,19 +32,20 @@ class CheckedSql:
 
 @dataclass(frozen=True)
 class CheckedEntry:
-    """One correction, with each of its SQLs in order."""
+    """What a key changes of one question, with each of its SQLs in order."""
 
     entry: Entry
     database_id: str
     sqls: tuple[CheckedSql, ...]
+    other_text: bool = False  # whether its question or evidence is another than the benchmark's
 
 
 @dataclass(frozen=True)
-class CheckedOverlay:
-    """A file of corrected golds and what was found."""
+class CheckedKey:
+    """An answer key and what was found."""
 
     benchmark: BenchmarkSettings  # settings of the benchmark
-    overlay: Overlay = field(repr=False)  # the file
+    key: AnswerKey = field(repr=False)  # the key
     entries: tuple[CheckedEntry, ...] = field(repr=False)  # its valid entries, in file order
 
     @property
@@ -63,16 +63,21 @@ class CheckedOverlay:
             for one in each.sqls
             if one.found is not None and not one.found.ok
         )
-        return (*self.overlay.problems, *failing)
+        return (*self.key.problems, *failing)
+
+    @property
+    def other_text(self) -> tuple[str, ...]:
+        """Ids of questions whose text is another under the key, which scores no answers to the benchmark's own text."""
+        return tuple(each.entry.question_id for each in self.entries if each.other_text)
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """Ids of questions that have a correction with another result than the official gold."""
+        """Ids of questions that have an SQL with another result than the official gold."""
         return self._ids(lambda one: one.same is False)
 
     @property
     def same(self) -> tuple[str, ...]:
-        """Ids of questions that have a correction with the result of the official gold, which changes no verdict."""
+        """Ids of questions that have an SQL with the result of the official gold, which changes no verdict."""
         return self._ids(lambda one: one.same is True)
 
     @property
@@ -84,42 +89,46 @@ class CheckedOverlay:
         return tuple(each.entry.question_id for each in self.entries if any(map(wanted, each.sqls)))
 
 
-def check_overlay(
-    settings: BenchmarkSettings, file: Path, folders: Folders, progress: Progress
-) -> CheckedOverlay:
-    """Run every SQL of a benchmark's file of corrected golds, also of undecided entries.
+def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress: Progress) -> CheckedKey:
+    """Run every SQL that a key changes of a benchmark, also of undecided entries. `item` is as in `benchmark.keys`.
 
     Raises:
-        DataError: the file, or one of the benchmark, cannot be read.
+        DataError: the key, or a file of the benchmark, cannot be read.
     """
     progress.step(f"Reading {settings.name}")
-    plain = settings.model_copy(update={"golds": None})
+    plain = settings.model_copy(update={"keys": (item,)})
     benchmark = folders.benchmark(plain, progress)
-    of = {question.id: question.database_id for question in benchmark.questions}
-    overlay = read_overlay(file, of.keys(), benchmark.written_gold or benchmark.gold)
-    databases = open_databases(benchmark, [of[name] for name in overlay.entries], progress)
-    progress.step(f"Running the SQL of {len(overlay.entries):,} corrections")
+    of = {question.id: question for question in benchmark.questions}
+    (key,) = benchmark.keys
+    databases = open_databases(benchmark, [of[name].database_id for name in key.entries], progress)
+    done = 0
 
     async def run() -> list[CheckedEntry]:
         async with SqlWorkers() as workers:
             judge = Judge(workers, (plain.rule,), plain.timeout_s)
-            return list(
-                await asyncio.gather(
-                    *(
-                        _check(entry, of[name], benchmark, databases.get(of[name]), judge)
-                        for name, entry in overlay.entries.items()
-                    )
-                )
-            )
 
-    return CheckedOverlay(plain, overlay, tuple(asyncio.run(run())))
+            async def one(entry: Entry) -> CheckedEntry:
+                nonlocal done
+                question = of[entry.question_id]
+                database = databases.get(question.database_id)
+                checked = await _check(entry, question, benchmark, database, judge)
+                done += 1
+                progress.step(f"Checked the SQL of {done:,} of {len(key.entries):,} questions")
+                return checked
+
+            return list(await asyncio.gather(*map(one, key.entries.values())))
+
+    return CheckedKey(plain, key, tuple(asyncio.run(run())))
 
 
 async def _check(
-    entry: Entry, database_id: str, benchmark: Benchmark, database: Database | None, judge: Judge
+    entry: Entry, question: Question, benchmark: Benchmark, database: Database | None, judge: Judge
 ) -> CheckedEntry:
+    database_id, other_text = question.database_id, not entry.has_text_of(question)
     if database is None:
-        return CheckedEntry(entry, database_id, tuple(CheckedSql(sql, None, None) for sql in entry.sql))
+        return CheckedEntry(
+            entry, database_id, tuple(CheckedSql(sql, None, None) for sql in entry.sql), other_text
+        )
     gold = benchmark.gold.get(entry.question_id)
     golds = (*([gold] if gold else []), *benchmark.further_gold.get(entry.question_id, ()))
     candidates: Mapping[str, str] = {str(place): sql for place, sql in enumerate(entry.sql)}
@@ -130,4 +139,4 @@ async def _check(
         verdict = verdicts.get(place)
         known = found.ok and verdict is not None and verdict.gold_status == "ok"
         checked.append(CheckedSql(sql, found, is_right(verdict, judge.rules[0]) if known else None))
-    return CheckedEntry(entry, database_id, tuple(checked))
+    return CheckedEntry(entry, database_id, tuple(checked), other_text)

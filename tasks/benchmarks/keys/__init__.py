@@ -1,0 +1,1 @@
+"""Answer keys (`benchmark.keys`): other golds for a benchmark's questions, each a score beside the official one."""
